@@ -1,0 +1,32 @@
+"""ConsumerProtocol: what members of a group of type ``consumer`` say inside JoinGroup and SyncGroup.
+
+The coordinator never reads these bytes; assignors do. Both stand behind an int16 with their version.
+v1 owned partitions (KIP-429); v2 generation (KIP-792); v3 rack (KIP-881).
+"""
+
+from kwire.schema import Array, Bytes, Int32, String, data, struct
+
+
+@data(versions="0-3", flexible="none")
+class ConsumerProtocolSubscription:
+    @struct
+    class TopicPartition:
+        topic: str = String(entity="topicName")
+        partitions: list[int] = Array(Int32)
+
+    topics: list[str] = Array(String)
+    user_data: bytes | None = Bytes(null=True, default=None)
+    owned_partitions: list[TopicPartition] = Array(TopicPartition, "1+", ignorable=True)
+    generation_id: int = Int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = String("3+", null=True, default=None, ignorable=True)
+
+
+@data(versions="0-3", flexible="none")
+class ConsumerProtocolAssignment:
+    @struct
+    class TopicPartition:
+        topic: str = String(entity="topicName")
+        partitions: list[int] = Array(Int32)
+
+    assigned_partitions: list[TopicPartition] = Array(TopicPartition)
+    user_data: bytes | None = Bytes(null=True, default=None)

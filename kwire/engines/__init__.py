@@ -1,0 +1,1 @@
+"""Engines turn a Layout into something that reads and writes bytes."""

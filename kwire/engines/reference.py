@@ -1,0 +1,159 @@
+"""Layout -> ``construct.Struct``: slow and exact, and it knows path and offset of every field.
+
+``struct(message, version)`` is a Construct like any other: it can be nested, and ``parse``, ``build`` and
+``parse_stream`` work. It parses to the message class and builds from an object of it, or from a mapping.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any, BinaryIO, TypeVar
+
+from construct import Adapter, Construct, Subconstruct
+from construct import Struct as ConstructStruct
+
+from kwire import primitives
+from kwire.errors import DecodeError, EncodeError
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve, smallest
+from kwire.schema import schema_of
+
+M = TypeVar("M")
+TAGS = "unknown_tags"  # name of the tagged section inside the construct.Struct of a flexible record
+
+FIXED = {
+    "bool": primitives.Fixed("?", bool),
+    "int8": primitives.Fixed("b", int),
+    "int16": primitives.Fixed("h", int),
+    "uint16": primitives.Fixed("H", int),
+    "int32": primitives.Fixed("i", int),
+    "uint32": primitives.Fixed("I", int),
+    "int64": primitives.Fixed("q", int),
+    "float64": primitives.Fixed("d", float),
+    "uuid": primitives.Uuid(),
+}
+
+
+def to_construct(node: Node) -> Construct:
+    """The construct for one form."""
+    match node:
+        case Fixed(wire):
+            return FIXED[wire]
+        case Text(compact, null):
+            return primitives.Text(primitives.Length(None if compact else "h", null))
+        case Blob(compact, null):
+            return primitives.Blob(primitives.Length(None if compact else "i", null))
+        case List(element, compact, null):
+            length = primitives.Length(None if compact else "i", null)
+            return primitives.Counted(to_construct(element), length, smallest(element))
+        case Maybe(record, tagged):
+            return primitives.Maybe(to_construct(record), tagged)
+        case Record():
+            return RecordStruct(node)
+
+
+class RecordStruct(Adapter):
+    """A ``construct.Struct`` of the slots, seen as an object of the declared class."""
+
+    def __init__(self, record: Record) -> None:
+        fields = [slot.name / to_construct(slot.node) for slot in record.slots]
+        if record.flexible:
+            known = {slot.tag: (slot.name, to_construct(slot.node)) for slot in record.tagged if slot.tag is not None}
+            fields.append(TAGS / Section(known))
+        super().__init__(ConstructStruct(*fields))
+        self.record = record
+
+    def _decode(self, obj: Any, context: Any, path: str) -> Any:
+        values = {slot.name: obj[slot.name] for slot in self.record.slots}
+        if self.record.flexible:
+            tagged, unknown = obj[TAGS]
+            values.update(tagged)
+            if unknown:
+                values[TAGS] = unknown
+        return self.record.type(**values)
+
+    def _encode(self, obj: Any, context: Any, path: str) -> Any:
+        record = self.record
+        if isinstance(obj, Mapping):
+            obj = self._from_mapping(obj, path)
+        if type(obj) is not record.type:
+            expected, got = record.type.__name__, type(obj).__name__
+            raise EncodeError(f"expected {expected}, got {got}", path=primitives.where(path))
+        for slot in record.absent:
+            if getattr(obj, slot.name) != slot.field.initial():
+                raise EncodeError(
+                    "this version cannot carry the field, and it is not at its default",
+                    path=primitives.where(f"{path} -> {slot.name}"),
+                )
+        values = {slot.name: getattr(obj, slot.name) for slot in record.slots}
+        unknown = getattr(obj, TAGS) or {}
+        if record.flexible:
+            tagged = {slot.name: getattr(obj, slot.name) for slot in record.tagged}
+            defaults = {slot.name: slot.field.initial() for slot in record.tagged}
+            values[TAGS] = ({name: v for name, v in tagged.items() if v != defaults[name]}, unknown)
+        elif unknown:
+            raise EncodeError("this version has no tagged fields", path=primitives.where(f"{path} -> {TAGS}"))
+        return values
+
+    def _from_mapping(self, obj: Mapping[str, Any], path: str) -> Any:
+        try:
+            return self.record.type(**obj)
+        except TypeError as error:
+            raise EncodeError(str(error), path=primitives.where(path)) from None
+
+
+class Section(primitives.Tagged):
+    """The tagged section, without a path of its own: ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``."""
+
+    def _parsereport(self, stream: BinaryIO, context: Any, path: str) -> Any:
+        return super()._parsereport(stream, context, path.removesuffix(f" -> {TAGS}"))
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        return super()._build(obj, stream, context, path.removesuffix(f" -> {TAGS}"))
+
+
+class MessageStruct(Subconstruct):
+    """The outermost construct of a message: adds its name and version to every error."""
+
+    def __init__(self, message: type, version: int) -> None:
+        super().__init__(to_construct(resolve(message, version)))
+        self.message = schema_of(message).name
+        self.version = version
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> Any:
+        try:
+            return self.subcon._parsereport(stream, context, path)
+        except DecodeError as error:
+            error.message, error.version = self.message, self.version
+            raise
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        try:
+            return self.subcon._build(obj, stream, context, path)
+        except EncodeError as error:
+            error.message, error.version = self.message, self.version
+            raise
+
+
+_structs: dict[tuple[type, int], MessageStruct] = {}
+
+
+def struct(message: type, version: int) -> MessageStruct:
+    """The construct schema of one message version; kept once made. Raises: SchemaError if there is no such version."""
+    if (message, version) not in _structs:
+        _structs[message, version] = MessageStruct(message, version)
+    return _structs[message, version]
+
+
+def decode(message: type[M], data: bytes, offset: int, version: int) -> tuple[M, int]:
+    """The message that begins at ``offset``, and the offset behind it. Raises: DecodeError."""
+    stream = io.BytesIO(data)
+    stream.seek(offset)
+    value: Any = struct(message, version).parse_stream(stream)
+    return value, stream.tell()
+
+
+def encode(value: object, version: int) -> bytes:
+    """The bytes of a message in this version. Raises: EncodeError."""
+    data: bytes = struct(type(value), version).build(value)
+    return data

@@ -1,0 +1,164 @@
+"""Frames with their headers: what stands behind a length prefix on a Kafka connection."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from kwire import codec
+from kwire.codec import Engine
+from kwire.errors import DecodeError, SchemaError, Truncated, UnknownApi
+from kwire.headers import (
+    API_VERSIONS,
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from kwire.messages import APIS
+from kwire.schema import Api, schema_of
+
+UNSUPPORTED_VERSION = 35
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """A decoded request. ``trailing``: bytes behind the body, which Kafka ignores."""
+
+    api: Api
+    version: int
+    header: RequestHeader
+    body: object
+    trailing: bytes = b""
+
+
+@dataclass(slots=True, kw_only=True)
+class Response:
+    """A decoded response. ``version`` is that of the body: 0 when ApiVersions was asked for one too new."""
+
+    api: Api
+    version: int
+    header: ResponseHeader
+    body: object
+    trailing: bytes = b""
+
+
+def peek_request(frame: bytes) -> tuple[int, int]:
+    """API key and version of a request, before anything else is looked at. Raises: Truncated."""
+    if len(frame) < 4:
+        raise Truncated(f"expected 4 bytes of API key and version, found {len(frame)}", message="RequestHeader")
+    key, version = struct.unpack_from(">hh", frame)
+    return key, version
+
+
+def find_api(key: int, version: int) -> Api:
+    """The API, if it has that version. Raises: UnknownApi."""
+    if key not in APIS:
+        raise UnknownApi(f"API key {key} is not known", path="request_api_key", message="RequestHeader")
+    api = APIS[key]
+    if version not in api.versions:
+        raise UnknownApi(
+            f"{api.name} has versions {api.versions}, not {version}",
+            path="request_api_version",
+            offset=2,
+            message="RequestHeader",
+        )
+    return api
+
+
+def decode_request_header(frame: bytes, *, engine: Engine = "reference") -> tuple[Api, RequestHeader, int]:
+    """API, header, and where the body begins.
+
+    An ApiVersions request too new for us still has a header that can be read. Raises: DecodeError.
+    """
+    key, version = peek_request(frame)
+    api = APIS[key] if key == API_VERSIONS else find_api(key, version)
+    known = version in api.versions
+    header_version = request_header_version(api, version) if known else 2
+    header, at = codec.decode_at(RequestHeader, frame, 0, header_version, engine=engine)
+    return api, header, at
+
+
+def decode_request(frame: bytes, *, engine: Engine = "reference", strict: bool = False) -> Request:
+    """A request frame without its length prefix. ``strict`` refuses bytes behind the body.
+
+    Raises: DecodeError; byte offsets count from the start of the frame.
+    """
+    api, header, at = decode_request_header(frame, engine=engine)
+    version = header.request_api_version
+    find_api(api.key, version)
+    body, end = codec.decode_at(api.request, frame, at, version, engine=engine)
+    if strict and end != len(frame):
+        raise codec.trailing_error(api.request, version, end, len(frame))
+    return Request(api=api, version=version, header=header, body=body, trailing=frame[end:])
+
+
+def decode_response(
+    frame: bytes, api_key: int, api_version: int, *, engine: Engine = "reference", strict: bool = False
+) -> Response:
+    """A response frame without its length prefix, to a request of this API and version.
+
+    Raises: DecodeError; byte offsets count from the start of the frame.
+    """
+    if api_key == API_VERSIONS and api_version not in APIS[API_VERSIONS].versions:
+        api_version = 0
+    api = find_api(api_key, api_version)
+    header_version = response_header_version(api, api_version)
+    header, at = codec.decode_at(ResponseHeader, frame, 0, header_version, engine=engine)
+    try:
+        body, end = codec.decode_at(api.response, frame, at, api_version, engine=engine)
+    except DecodeError:
+        if api_key != API_VERSIONS or frame[at : at + 2] != struct.pack(">h", UNSUPPORTED_VERSION):
+            raise
+        api_version = 0  # a broker that does not have the version asked for answers in this one
+        body, end = codec.decode_at(api.response, frame, at, api_version, engine=engine)
+    if strict and end != len(frame):
+        raise codec.trailing_error(api.response, api_version, end, len(frame))
+    return Response(api=api, version=api_version, header=header, body=body, trailing=frame[end:])
+
+
+def encode_request(
+    body: object,
+    version: int,
+    *,
+    correlation_id: int,
+    client_id: str | None = None,
+    header: RequestHeader | None = None,
+    engine: Engine = "reference",
+) -> bytes:
+    """A request frame without its length prefix; ``header`` instead of the two ids keeps unknown tags.
+
+    Raises: EncodeError, SchemaError.
+    """
+    api = _api_of(body, "request")
+    if header is None:
+        header = RequestHeader(
+            request_api_key=api.key,
+            request_api_version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+        )
+    encoded = codec.encode(header, request_header_version(api, version), engine=engine)
+    return encoded + codec.encode(body, version, engine=engine)
+
+
+def encode_response(
+    body: object,
+    version: int,
+    *,
+    correlation_id: int,
+    header: ResponseHeader | None = None,
+    engine: Engine = "reference",
+) -> bytes:
+    """A response frame without its length prefix. Raises: EncodeError, SchemaError."""
+    api = _api_of(body, "response")
+    header = header or ResponseHeader(correlation_id=correlation_id)
+    encoded = codec.encode(header, response_header_version(api, version), engine=engine)
+    return encoded + codec.encode(body, version, engine=engine)
+
+
+def _api_of(body: object, side: str) -> Api:
+    api = schema_of(type(body)).api
+    if api is None or getattr(api, side) is not type(body):
+        raise SchemaError(f"{type(body).__name__} is not a {side}")
+    return api

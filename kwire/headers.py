@@ -1,0 +1,35 @@
+"""Request and response headers, and the one place that says which header version a message has."""
+
+from kwire.schema import Api, Int16, Int32, String, data
+
+API_VERSIONS = 18
+CONTROLLED_SHUTDOWN = 7
+
+
+@data(versions="0-2", flexible="2+")
+class RequestHeader:
+    """v0 has no client id (ControlledShutdown v0 alone); v1 adds it; v2 adds tagged fields."""
+
+    request_api_key: int = Int16()
+    request_api_version: int = Int16()
+    correlation_id: int = Int32()
+    client_id: str | None = String("1+", null=True, default=None, ignorable=True, flexible="none")
+
+
+@data(versions="0-1", flexible="1+")
+class ResponseHeader:
+    """v1 adds tagged fields."""
+
+    correlation_id: int = Int32()
+
+
+def request_header_version(api: Api, version: int) -> int:
+    """Header version of a request. Source: Kafka's generated ApiMessageType.requestHeaderVersion."""
+    if api.key == CONTROLLED_SHUTDOWN and version == 0:
+        return 0
+    return 2 if version in api.flexible else 1
+
+
+def response_header_version(api: Api, version: int) -> int:
+    """Header version of a response; ApiVersions has 0 in every version, so that any client can read it (KIP-511)."""
+    return 1 if version in api.flexible and api.key != API_VERSIONS else 0

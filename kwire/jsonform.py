@@ -1,0 +1,142 @@
+"""Messages as JSON objects and back: the form that ``kwire decode`` prints.
+
+Keys are Kafka's field names in snake_case; bytes are base64, uuids Kafka's URL-safe base64 without padding. A field
+that the version does not carry is absent, a tagged field at its default as well; unknown tagged fields stand in
+``_unknown_tags`` of the struct that holds them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kwire.errors import EncodeError
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve
+from kwire.schema import schema_of, unknown_tags
+
+M = TypeVar("M")
+UNKNOWN_TAGS = "_unknown_tags"
+_NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_json(value: object, version: int) -> dict[str, Any]:
+    """The JSON form of a message in this version. Raises: SchemaError if there is no such version."""
+    return _dump_record(value, resolve(type(value), version))
+
+
+def from_json(message: type[M], form: object, version: int) -> M:
+    """A message from its JSON form; what is absent has its default.
+
+    Raises: EncodeError with the path of a key that is unknown or a value of the wrong kind; SchemaError.
+    """
+    try:
+        value: M = _load(form, resolve(message, version), "")
+    except EncodeError as error:
+        error.message, error.version = schema_of(message).name, version
+        raise
+    return value
+
+
+def uuid_text(value: UUID) -> str:
+    """Kafka's text of a uuid: 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def _dump_record(value: object, record: Record) -> dict[str, Any]:
+    out = {slot.name: _dump(getattr(value, slot.name), slot.node) for slot in record.slots}
+    for slot in record.tagged:
+        content = getattr(value, slot.name)
+        if content != slot.field.initial():
+            out[slot.name] = _dump(content, slot.node)
+    if unknown := unknown_tags(value):
+        out[UNKNOWN_TAGS] = {str(tag): base64.b64encode(data).decode() for tag, data in unknown.items()}
+    return out
+
+
+def _dump(value: Any, node: Node) -> Any:
+    if value is None:
+        return None
+    match node:
+        case Fixed("uuid"):
+            return uuid_text(value)
+        case Fixed("float64") if not math.isfinite(value):
+            return next(name for name, number in _NOT_NUMBERS.items() if str(number) == str(value))
+        case Blob():
+            return base64.b64encode(value).decode()
+        case List(element):
+            return [_dump(item, element) for item in value]
+        case Maybe(record):
+            return _dump_record(value, record)
+        case Record():
+            return _dump_record(value, node)
+        case _:
+            return value
+
+
+def _load(form: Any, node: Node, path: str) -> Any:
+    if form is None and not isinstance(node, Record):
+        return None  # the engine refuses it where it is not allowed
+    match node:
+        case Fixed("uuid"):
+            return _uuid(form, path)
+        case Fixed("float64") if isinstance(form, str) and form in _NOT_NUMBERS:
+            return _NOT_NUMBERS[form]
+        case Fixed(wire):
+            expected = {"bool": (bool,), "float64": (int, float)}.get(wire, (int,))
+            if not isinstance(form, expected) or (isinstance(form, bool) and wire != "bool"):
+                raise EncodeError(f"expected {wire}, got {form!r}", path=path)
+            return form
+        case Text():
+            if not isinstance(form, str):
+                raise EncodeError(f"expected a string, got {form!r}", path=path)
+            return form
+        case Blob():
+            return _base64(form, path)
+        case List(element):
+            if not isinstance(form, list):
+                raise EncodeError(f"expected an array, got {form!r}", path=path)
+            return [_load(item, element, f"{path}[{index}]") for index, item in enumerate(form)]
+        case Maybe(record):
+            return _load(form, record, path)
+        case Record():
+            return _load_record(form, node, path)
+
+
+def _load_record(form: Any, record: Record, path: str) -> Any:
+    if not isinstance(form, Mapping):
+        raise EncodeError(f"expected an object, got {form!r}", path=path)
+    nodes = {slot.name: slot.node for slot in (*record.slots, *record.tagged)}
+    values: dict[str, Any] = {}
+    for key, item in form.items():
+        here = f"{path}.{key}" if path else str(key)
+        if key == UNKNOWN_TAGS and record.flexible:
+            values["unknown_tags"] = _load_tags(item, here)
+        elif key in nodes:
+            values[key] = _load(item, nodes[key], here)
+        else:
+            raise EncodeError("this version has no such field", path=here)
+    return record.type(**values)
+
+
+def _load_tags(form: Any, path: str) -> dict[int, bytes]:
+    if not isinstance(form, Mapping) or not all(isinstance(tag, str) and tag.isdecimal() for tag in form):
+        raise EncodeError("expected an object with tag numbers as keys", path=path)
+    return {int(tag): _base64(item, f"{path}.{tag}") for tag, item in form.items()}
+
+
+def _base64(form: Any, path: str) -> bytes:
+    try:
+        return base64.b64decode(form, validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise EncodeError(f"expected base64, got {form!r}", path=path) from None
+
+
+def _uuid(form: Any, path: str) -> UUID:
+    try:
+        return UUID(bytes=base64.urlsafe_b64decode(form + "=="))
+    except (TypeError, ValueError, binascii.Error):
+        raise EncodeError(f"expected a uuid of 22 characters, got {form!r}", path=path) from None

@@ -1,0 +1,45 @@
+"""JoinGroup (key 11): become a member and wait until the join phase ends.
+
+v1 rebalance timeout; v2 throttle time; v4 first join is answered MEMBER_ID_REQUIRED (KIP-394); v5 static members
+(KIP-345); v6 flexible; v7 protocol type in the response; v8 reason (KIP-800); v9 skip assignment (KIP-814).
+"""
+
+from kwire.schema import Api, Array, Bool, Bytes, Int16, Int32, String, request, response, struct
+
+JOIN_GROUP = Api(11, versions="0-9", flexible="6+")
+
+
+@request(JOIN_GROUP)
+class JoinGroupRequest:
+    @struct
+    class Protocol:
+        name: str = String()
+        metadata: bytes = Bytes()
+
+    group_id: str = String(entity="groupId")
+    session_timeout_ms: int = Int32()
+    rebalance_timeout_ms: int = Int32("1+", default=-1, ignorable=True)
+    member_id: str = String()
+    group_instance_id: str | None = String("5+", null=True, default=None)
+    protocol_type: str = String()
+    protocols: list[Protocol] = Array(Protocol)
+    reason: str | None = String("8+", null=True, default=None, ignorable=True)
+
+
+@response(JOIN_GROUP)
+class JoinGroupResponse:
+    @struct
+    class Member:
+        member_id: str = String()
+        group_instance_id: str | None = String("5+", null=True, default=None, ignorable=True)
+        metadata: bytes = Bytes()
+
+    throttle_time_ms: int = Int32("2+", ignorable=True)
+    error_code: int = Int16()
+    generation_id: int = Int32(default=-1)
+    protocol_type: str | None = String("7+", null=True, default=None, ignorable=True)
+    protocol_name: str | None = String(null="7+")
+    leader: str = String()
+    skip_assignment: bool = Bool("9+")
+    member_id: str = String()
+    members: list[Member] = Array(Member)

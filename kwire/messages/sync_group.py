@@ -1,0 +1,33 @@
+"""SyncGroup (key 14): hand in (leader) or wait for (everyone) the assignment of a generation.
+
+v1 throttle time; v3 static members (KIP-345); v4 flexible; v5 protocol type and name, checked by the coordinator.
+"""
+
+from kwire.schema import Api, Array, Bytes, Int16, Int32, String, request, response, struct
+
+SYNC_GROUP = Api(14, versions="0-5", flexible="4+")
+
+
+@request(SYNC_GROUP)
+class SyncGroupRequest:
+    @struct
+    class Assignment:
+        member_id: str = String()
+        assignment: bytes = Bytes()
+
+    group_id: str = String(entity="groupId")
+    generation_id: int = Int32()
+    member_id: str = String()
+    group_instance_id: str | None = String("3+", null=True, default=None)
+    protocol_type: str | None = String("5+", null=True, default=None, ignorable=True)
+    protocol_name: str | None = String("5+", null=True, default=None, ignorable=True)
+    assignments: list[Assignment] = Array(Assignment)
+
+
+@response(SYNC_GROUP)
+class SyncGroupResponse:
+    throttle_time_ms: int = Int32("1+", ignorable=True)
+    error_code: int = Int16()
+    protocol_type: str | None = String("5+", null=True, default=None, ignorable=True)
+    protocol_name: str | None = String("5+", null=True, default=None, ignorable=True)
+    assignment: bytes = Bytes()

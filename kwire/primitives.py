@@ -1,0 +1,315 @@
+"""Construct classes for Kafka's wire forms, each bounded: no length or count is believed before it is checked.
+
+The stock pieces of construct are not used for anything of variable length: its varint reads without end, its arrays
+loop over any count, and its errors carry no byte offset. Every failure here is a DecodeError or EncodeError with the
+path of the field; the byte offset is where the field begins.
+
+Leniency is Kafka's: any negative length is null, any non-zero byte is true, unknown and unordered tags are accepted,
+text that is not UTF-8 survives a round trip (as surrogate escapes).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from construct import Construct
+
+from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
+
+MAX_VARINT = 2**31 - 1  # lengths, counts and tags are Java ints; Kafka refuses more
+MAX_TEXT = 32_767  # bytes of a string, in both encodings: Kafka's own limit
+
+
+def where(path: str) -> str:
+    """``(parsing) -> protocols -> [0] -> metadata`` as ``protocols[0].metadata``."""
+    return ".".join(path.split(" -> ")[1:]).replace(".[", "[")
+
+
+def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
+    """Exactly ``size`` bytes of the field that began at ``start``. Raises: Truncated."""
+    data = stream.read(size)
+    if len(data) != size:
+        raise Truncated(f"expected {size} bytes, found {len(data)}", path=where(path), offset=start)
+    return data
+
+
+def bytes_left(stream: BinaryIO) -> int:
+    """Bytes between here and the end of the stream."""
+    if isinstance(stream, io.BytesIO):
+        return len(stream.getbuffer()) - stream.tell()
+    here = stream.tell()
+    end = stream.seek(0, io.SEEK_END)
+    stream.seek(here)
+    return end - here
+
+
+def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
+    """An unsigned varint of at most 5 bytes and at most 2^31-1. Raises: LimitError, Truncated."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = read(stream, 1, path, start)[0]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > MAX_VARINT:
+                raise LimitError(f"varint {value} is above {MAX_VARINT}", path=where(path), offset=start)
+            return value
+    raise LimitError("varint is longer than 5 bytes", path=where(path), offset=start)
+
+
+def uvarint(value: int) -> bytes:
+    """``value`` as an unsigned varint; it must not be negative."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class Fixed(Construct):
+    """Integers, booleans and floats: one ``struct`` format."""
+
+    def __init__(self, code: str, expected: type) -> None:
+        super().__init__()
+        self.packer = struct.Struct(f">{code}")
+        self.expected = expected
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> Any:
+        return self.packer.unpack(read(stream, self.packer.size, path, stream.tell()))[0]
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        if not isinstance(obj, (int, self.expected)):
+            raise EncodeError(f"expected {self.expected.__name__}, got {type(obj).__name__}", path=where(path))
+        try:
+            stream.write(self.packer.pack(obj))
+        except (struct.error, OverflowError):
+            raise EncodeError(f"{obj} does not fit into {self.packer.size} bytes", path=where(path)) from None
+        return obj
+
+    def _sizeof(self, context: Any, path: str) -> Any:
+        return self.packer.size
+
+
+class Uuid(Construct):
+    """16 bytes, as uuid.UUID."""
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> UUID:
+        return UUID(bytes=read(stream, 16, path, stream.tell()))
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        if not isinstance(obj, UUID):
+            raise EncodeError(f"expected UUID, got {type(obj).__name__}", path=where(path))
+        stream.write(obj.bytes)
+        return obj
+
+    def _sizeof(self, context: Any, path: str) -> Any:
+        return 16
+
+
+class Length(Construct):
+    """A length or count: None is null. Fixed width, or an unsigned varint of value + 1."""
+
+    def __init__(self, code: str | None, null: bool) -> None:
+        super().__init__()
+        self.packer = None if code is None else struct.Struct(f">{code}")
+        self.most = MAX_TEXT if code == "h" else MAX_VARINT - 1
+        self.null = null
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> int | None:
+        start = stream.tell()
+        if self.packer is None:
+            length = read_uvarint(stream, path, start) - 1
+        else:
+            length = self.packer.unpack(read(stream, self.packer.size, path, start))[0]
+        if length >= 0:
+            return length
+        if not self.null:
+            raise DecodeError("null in a field that cannot be null here", path=where(path), offset=start)
+        return None
+
+    def _build(self, obj: int | None, stream: BinaryIO, context: Any, path: str) -> int | None:
+        if obj is None and not self.null:
+            raise EncodeError("null in a field that cannot be null here", path=where(path))
+        if obj is not None and obj > self.most:
+            raise EncodeError(f"length {obj} is above {self.most}", path=where(path))
+        if self.packer is None:
+            stream.write(uvarint(0 if obj is None else obj + 1))
+        else:
+            stream.write(self.packer.pack(-1 if obj is None else obj))
+        return obj
+
+
+class Text(Construct):
+    """A string behind its length."""
+
+    def __init__(self, length: Length) -> None:
+        super().__init__()
+        self.length = length
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> str | None:
+        start = stream.tell()
+        size = self.length._parse(stream, context, path)
+        if size is None:
+            return None
+        if size > MAX_TEXT:
+            raise LimitError(f"a string of {size} bytes is above {MAX_TEXT}", path=where(path), offset=start)
+        return read(stream, size, path, start).decode("utf-8", "surrogateescape")
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        if obj is None:
+            self.length._build(None, stream, context, path)
+            return obj
+        if not isinstance(obj, str):
+            raise EncodeError(f"expected str, got {type(obj).__name__}", path=where(path))
+        try:
+            data = obj.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise EncodeError(f"not encodable as UTF-8: {error.reason}", path=where(path)) from None
+        if len(data) > MAX_TEXT:
+            raise EncodeError(f"a string of {len(data)} bytes is above {MAX_TEXT}", path=where(path))
+        self.length._build(len(data), stream, context, path)
+        stream.write(data)
+        return obj
+
+
+class Blob(Construct):
+    """Bytes behind their length; also records, which stay opaque."""
+
+    def __init__(self, length: Length) -> None:
+        super().__init__()
+        self.length = length
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> bytes | None:
+        start = stream.tell()
+        size = self.length._parse(stream, context, path)
+        return None if size is None else read(stream, size, path, start)
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        if obj is None:
+            self.length._build(None, stream, context, path)
+            return obj
+        if not isinstance(obj, (bytes, bytearray, memoryview)):
+            raise EncodeError(f"expected bytes, got {type(obj).__name__}", path=where(path))
+        self.length._build(len(obj), stream, context, path)
+        stream.write(obj)
+        return obj
+
+
+class Counted(Construct):
+    """Elements behind their count. A count that the bytes left cannot hold is refused before the first element."""
+
+    def __init__(self, element: Construct, length: Length, smallest: int) -> None:
+        super().__init__()
+        self.element = element
+        self.length = length
+        self.smallest = smallest
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> list[Any] | None:
+        start = stream.tell()
+        count = self.length._parse(stream, context, path)
+        if count is None:
+            return None
+        left = bytes_left(stream)
+        if count * self.smallest > left:
+            raise LimitError(
+                f"{count} elements of at least {self.smallest} bytes, {left} bytes left",
+                path=where(path),
+                offset=start,
+            )
+        return [self.element._parsereport(stream, context, f"{path} -> [{index}]") for index in range(count)]
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        if obj is None:
+            self.length._build(None, stream, context, path)
+            return obj
+        if not isinstance(obj, (list, tuple)):
+            raise EncodeError(f"expected list, got {type(obj).__name__}", path=where(path))
+        self.length._build(len(obj), stream, context, path)
+        for index, element in enumerate(obj):
+            self.element._build(element, stream, context, f"{path} -> [{index}]")
+        return obj
+
+
+class Maybe(Construct):
+    """A struct that may be null."""
+
+    def __init__(self, record: Construct, tagged: bool) -> None:
+        super().__init__()
+        self.record = record
+        self.tagged = tagged
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> Any:
+        start = stream.tell()
+        if self.tagged:
+            there = read_uvarint(stream, path, start) > 0
+        else:
+            there = struct.unpack("b", read(stream, 1, path, start))[0] >= 0
+        return self.record._parsereport(stream, context, path) if there else None
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        absent, there = (b"\x00", b"\x01") if self.tagged else (b"\xff", b"\x01")
+        stream.write(absent if obj is None else there)
+        if obj is not None:
+            self.record._build(obj, stream, context, path)
+        return obj
+
+
+class Tagged(Construct):
+    """The tagged section that ends a struct of a flexible version.
+
+    Parses to, and is built from, a pair: values of the known fields by name, and the bytes of the unknown by tag.
+    ``known``: tag -> (name, construct).
+    """
+
+    def __init__(self, known: Mapping[int, tuple[str, Construct]]) -> None:
+        super().__init__()
+        self.known = dict(known)
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> tuple[dict[str, Any], dict[int, bytes]]:
+        start = stream.tell()
+        values: dict[str, Any] = {}
+        unknown: dict[int, bytes] = {}
+        count = read_uvarint(stream, path, start)
+        if count * 2 > bytes_left(stream):
+            raise LimitError(f"{count} tagged fields in {bytes_left(stream)} bytes", path=where(path), offset=start)
+        for _ in range(count):
+            start = stream.tell()
+            tag = read_uvarint(stream, path, start)
+            size = read_uvarint(stream, path, start)
+            if tag not in self.known:
+                unknown[tag] = read(stream, size, path, start)
+                continue
+            name, form = self.known[tag]
+            begin = stream.tell()
+            here = f"{path} -> {name}"
+            if size > bytes_left(stream):
+                raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(here), offset=begin)
+            values[name] = form._parsereport(stream, context, here)
+            if stream.tell() != begin + size:
+                raise DecodeError(
+                    f"tag {tag} says {size} bytes, its value takes {stream.tell() - begin}",
+                    path=where(here),
+                    offset=begin,
+                )
+        return values, unknown
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        values, unknown = obj
+        fields: dict[int, bytes] = {}
+        for tag, content in unknown.items():
+            if not isinstance(tag, int) or not 0 <= tag <= MAX_VARINT or tag in self.known:
+                raise EncodeError(f"tag {tag!r} is not one of an unknown tagged field", path=where(path))
+            fields[tag] = bytes(content)
+        for tag, (name, form) in self.known.items():
+            if name in values:
+                out = io.BytesIO()
+                form._build(values[name], out, context, f"{path} -> {name}")
+                fields[tag] = out.getvalue()
+        stream.write(uvarint(len(fields)))
+        for tag in sorted(fields):
+            stream.write(uvarint(tag) + uvarint(len(fields[tag])) + fields[tag])
+        return obj

@@ -1,0 +1,1 @@
+"""Record batches: what Produce and Fetch carry as opaque bytes."""
