@@ -1,0 +1,146 @@
+"""The one mutable cell below the shell: groups, cluster, settings, and what waits.
+
+One ``Broker`` is all brokers of the cluster; which of them was asked is in the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from uuid import UUID
+
+from kwire import ErrorCode
+from kwire.messages.fetch import FetchRequest
+from kwire.schema import Versions
+from mockbroker.calls import Call, Effects, Ticket
+from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition
+from mockbroker.deadlines import Deadlines
+from mockbroker.group import classic
+from mockbroker.group.events import Commit, Event, Join
+from mockbroker.group.state import Group
+from mockbroker.java import partition_for
+from mockbroker.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDue:
+    """A group has something to do."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchDue:
+    """A parked Fetch has waited long enough."""
+
+    ticket: Ticket
+
+
+Due = GroupDue | FetchDue
+
+
+@dataclass(slots=True)
+class ParkedFetches:
+    """Fetches that wait for records, and who waits for which partition."""
+
+    calls: dict[Ticket, Call[FetchRequest]] = field(default_factory=dict)
+    by_partition: dict[tuple[str, int], set[Ticket]] = field(default_factory=dict)
+    wanted: dict[Ticket, list[tuple[str, int]]] = field(default_factory=dict)
+
+    def park(self, call: Call[FetchRequest], partitions: list[tuple[str, int]]) -> None:
+        self.calls[call.ticket] = call
+        self.wanted[call.ticket] = partitions
+        for partition in partitions:
+            self.by_partition.setdefault(partition, set()).add(call.ticket)
+
+    def take(self, ticket: Ticket) -> Call[FetchRequest] | None:
+        """Stop waiting; None if it did not wait."""
+        for partition in self.wanted.pop(ticket, ()):
+            tickets = self.by_partition[partition]
+            tickets.discard(ticket)
+            if not tickets:
+                del self.by_partition[partition]
+        return self.calls.pop(ticket, None)
+
+    def of(self, partition: Partition) -> list[Call[FetchRequest]]:
+        """Calls that wait for this partition, oldest first."""
+        tickets = self.by_partition.get((partition.topic, partition.index), ())
+        return [call for ticket, call in self.calls.items() if ticket in tickets] if tickets else []
+
+
+class Broker:
+    """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router."""
+
+    def __init__(self, nodes: list[Node], settings: Settings, new_uuid: Callable[[], UUID]) -> None:
+        self.settings = settings
+        self.cluster = Cluster(nodes, new_uuid)
+        self.groups: dict[str, Group] = {}
+        self.waits: Deadlines[Due] = Deadlines()
+        self.fetches = ParkedFetches()
+        self.served: Mapping[int, Versions] = {}
+        self.producer_ids = count()
+        self._new_uuid = new_uuid
+        replicas = min(3, len(nodes))
+        self.cluster.create_topic(OFFSETS_TOPIC, self.cluster.place(settings.offsets_topic_num_partitions, replicas))
+
+    def new_member_id(self, client_id: str) -> str:
+        """A member id that nobody had before."""
+        return f"{client_id}-{self._new_uuid()}"
+
+    def coordinator(self, group_id: str) -> int:
+        """Id of the broker that leads the group's partition of the offsets topic."""
+        partitions = self.cluster.topics[OFFSETS_TOPIC].partitions
+        return partitions[partition_for(group_id, len(partitions))].leader
+
+    def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
+        """NOT_COORDINATOR if this broker is not the group's, else NONE."""
+        return ErrorCode.NONE if self.coordinator(group_id) == node else ErrorCode.NOT_COORDINATOR
+
+    def group_error(self, group_id: str, node: int) -> ErrorCode:
+        """What stops a request for this group at this broker: an empty id, or another coordinator."""
+        return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
+
+    def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
+        """What stops reading or writing a partition at this broker; ``leader_epoch`` -1 is not checked."""
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition.leader != node:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch in (-1, partition.leader_epoch):
+            return ErrorCode.NONE
+        newer = leader_epoch > partition.leader_epoch
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+
+    def tell_group(self, group_id: str, event: Event, now: float) -> Effects:
+        """What an event does to a group; a JoinGroup without member id makes the group."""
+        group = self.groups.get(group_id)
+        if group is None:
+            if not isinstance(event, Join) or event.member_id:
+                return classic.absent(event)
+            group = self.make_group(group_id)
+        effects = classic.step(group, event, now)
+        self._schedule(group)
+        return effects
+
+    def make_group(self, group_id: str) -> Group:
+        """A new Empty group."""
+        group = Group(group_id=group_id, initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000)
+        self.groups[group_id] = group
+        return group
+
+    def may_commit(self, group: Group, event: Commit, now: float) -> ErrorCode:
+        """Whether the group takes a commit from this client."""
+        error = classic.commit(group, event, now)
+        self._schedule(group)
+        return error
+
+    def tick_group(self, group_id: str, now: float) -> Effects:
+        """Everything that is due in a group."""
+        group = self.groups[group_id]
+        effects = classic.tick(group, now)
+        self._schedule(group)
+        return effects
+
+    def _schedule(self, group: Group) -> None:
+        self.waits.set(GroupDue(group.group_id), group.waits.next())

@@ -1,0 +1,89 @@
+"""The words that everything below the shell speaks: a call comes in, effects go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One request that waits for its answer, and what is needed to write it."""
+
+    connection: int
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who calls. ``node``: id of the broker whose listener took the connection; ``host``: address without port."""
+
+    node: int
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A decoded request."""
+
+    ticket: Ticket
+    client: Client
+    request: R
+
+    @property
+    def version(self) -> int:
+        return self.ticket.version
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Send this response."""
+
+    ticket: Ticket
+    response: object
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """This request gets no answer, as Produce with acks 0; the connection goes on."""
+
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection of this request instead of answering."""
+
+    ticket: Ticket
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that happened in a group, for the journal.
+
+    ``assignment``: the bytes a member was given; ``offsets``: what was committed, by topic and partition.
+    """
+
+    event: str
+    group: str
+    member_id: str = ""
+    client_id: str = ""
+    generation: int = -1
+    reason: str = ""
+    leader: str = ""
+    protocol: str = ""
+    protocol_type: str = ""
+    members: tuple[str, ...] = ()
+    assignment: bytes | None = None
+    offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+Effect: TypeAlias = Reply | NoReply | Close | Note
+Effects: TypeAlias = list[Effect]

@@ -1,0 +1,1 @@
+"""Brokers, topics and partition logs: data and rules, without sockets."""

@@ -1,0 +1,81 @@
+"""The log of one partition, in memory: batches as they came, but for base offset and leader epoch."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from kwire.records.batch import Batch, read_batch, rebase
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One batch. ``max_timestamp`` in milliseconds since 1970."""
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    data: bytes
+
+
+class PartitionLog:
+    """``start``: the first offset there is; ``end``: the next to be given, which is also the high watermark."""
+
+    def __init__(self) -> None:
+        self.start = 0
+        self.end = 0
+        self._batches: list[Stored] = []
+        self._bases: list[int] = []
+
+    def append(self, batch: Batch, leader_epoch: int) -> int:
+        """Store a batch; the offset of its first record."""
+        base = self.end
+        last = base + batch.last_offset_delta
+        self._batches.append(Stored(base, last, batch.max_timestamp, rebase(batch, base, leader_epoch)))
+        self._bases.append(base)
+        self.end = last + 1
+        return base
+
+    def read(self, offset: int, limit: int, *, at_least_one: bool) -> bytes:
+        """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
+
+        ``at_least_one``: the first batch comes even if it is larger, else a consumer would never get past it.
+        """
+        parts: list[bytes] = []
+        size = 0
+        for index in range(self._index_of(offset), len(self._batches)):
+            data = self._batches[index].data
+            if size + len(data) > limit and not (at_least_one and not parts):
+                break
+            parts.append(data)
+            size += len(data)
+        return b"".join(parts)
+
+    def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record at or after a time; None if there is none.
+
+        Raises: kwire.DecodeError if that batch cannot be opened.
+        """
+        for stored in self._batches:
+            if stored.max_timestamp >= timestamp:
+                for record in read_batch(stored.data).records():
+                    if record.timestamp >= timestamp:
+                        return record.offset, record.timestamp
+        return None
+
+    def at_largest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the record with the largest timestamp, the first of several; None if empty.
+
+        Raises: kwire.DecodeError if that batch cannot be opened.
+        """
+        if not self._batches:
+            return None
+        largest = max(self._batches, key=lambda stored: stored.max_timestamp)
+        record = max(read_batch(largest.data).records(), key=lambda record: record.timestamp)
+        return record.offset, record.timestamp
+
+    def _index_of(self, offset: int) -> int:
+        """Where the batch that holds ``offset`` is; past the end if it is not there yet."""
+        if offset >= self.end:
+            return len(self._batches)
+        return max(bisect_right(self._bases, offset) - 1, 0)

@@ -1,0 +1,102 @@
+"""A cluster as its clients see it: brokers, topics, partitions and their leaders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kwire.jsonform import uuid_text
+from mockbroker.cluster.log import PartitionLog
+from mockbroker.cluster.placement import place
+
+OFFSETS_TOPIC = "__consumer_offsets"
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker and where clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class Partition:
+    """``replicas``: broker ids, the leader first; all are in sync."""
+
+    topic: str
+    index: int
+    replicas: Sequence[int]
+    leader_epoch: int = 0
+    log: PartitionLog = field(default_factory=PartitionLog)
+
+    @property
+    def leader(self) -> int:
+        return self.replicas[0]
+
+
+@dataclass(slots=True)
+class Topic:
+    name: str
+    topic_id: UUID
+    partitions: list[Partition]
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def internal(self) -> bool:
+        return self.name == OFFSETS_TOPIC
+
+    def partition(self, index: int) -> Partition | None:
+        return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+
+class Cluster:
+    """``new_uuid``: where topic and cluster ids come from."""
+
+    def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> None:
+        self.nodes = {node.node_id: node for node in nodes}
+        self.cluster_id = new_uuid()
+        self.topics: dict[str, Topic] = {}
+        self.by_id: dict[UUID, Topic] = {}
+        self._new_uuid = new_uuid
+
+    @property
+    def cluster_text(self) -> str:
+        """The cluster id as clients see it."""
+        return uuid_text(self.cluster_id)
+
+    @property
+    def controller(self) -> int:
+        """Id of the broker that takes admin calls; each of them does."""
+        return min(self.nodes)
+
+    def create_topic(
+        self,
+        name: str,
+        replicas: Sequence[Sequence[int]],
+        configs: Mapping[str, str | None] | None = None,
+    ) -> Topic:
+        """A new topic with these replicas by partition. The name must be legal and free."""
+        partitions = [Partition(name, index, list(nodes)) for index, nodes in enumerate(replicas)]
+        topic = Topic(name, self._new_uuid(), partitions, dict(configs or {}))
+        self.topics[name] = topic
+        self.by_id[topic.topic_id] = topic
+        return topic
+
+    def place(self, partitions: int, replicas: int) -> list[list[int]]:
+        """Where the partitions of the next topic go."""
+        return place(sorted(self.nodes), partitions, replicas, start=len(self.topics))
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """A partition by topic name, or None."""
+        found = self.topics.get(topic)
+        return found.partition(index) if found else None
+
+
+def legal_topic_name(name: str) -> bool:
+    """Kafka's rule for topic names. Source: org.apache.kafka.common.internals.Topic."""
+    return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")

@@ -1,0 +1,1 @@
+"""The group coordinator: pure, deterministic, in virtual time."""

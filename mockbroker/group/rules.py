@@ -1,0 +1,85 @@
+"""Decision tables of the classic group, and the order of checks. Tables run, so they cannot drift from the code.
+
+Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from kwire import ErrorCode
+from mockbroker.group.events import Commit, Heartbeat, Join, Sync
+from mockbroker.group.state import Group, State
+from mockbroker.java import map_order
+
+NONE = ErrorCode.NONE
+UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
+ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
+REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
+INCONSISTENT_GROUP_PROTOCOL = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+NEW_MEMBER_TIMEOUT = 300.0  # seconds a first join may stay parked; Kafka's classicGroupNewMemberJoinTimeoutMs
+
+Identified = Sync | Heartbeat | Commit
+Check = tuple[ErrorCode, Callable[[Group, Identified], bool]]
+
+# Who asks: the first that holds is the answer.
+MEMBER_CHECKS: tuple[Check, ...] = (
+    (UNKNOWN_MEMBER_ID, lambda _, event: event.instance_id is not None),  # there are no static members
+    (UNKNOWN_MEMBER_ID, lambda group, event: event.member_id not in group.members),
+    (ILLEGAL_GENERATION, lambda group, event: event.generation != group.generation),
+)
+
+# What a member in good standing is told. In CompletingRebalance a heartbeat is answered normally.
+HEARTBEAT = {
+    State.EMPTY: UNKNOWN_MEMBER_ID,
+    State.PREPARING: REBALANCE_IN_PROGRESS,
+    State.COMPLETING: NONE,
+    State.STABLE: NONE,
+}
+# Commits before rejoining are welcome; between the phases nobody owns anything.
+COMMIT = {
+    State.EMPTY: NONE,
+    State.PREPARING: NONE,
+    State.COMPLETING: REBALANCE_IN_PROGRESS,
+    State.STABLE: NONE,
+}
+
+
+def member_error(group: Group, event: Identified) -> ErrorCode:
+    """What is wrong with who asks, or NONE."""
+    return next((error for error, holds in MEMBER_CHECKS if holds(group, event)), NONE)
+
+
+def sync_error(group: Group, event: Sync) -> ErrorCode:
+    """What is wrong with a SyncGroup, or NONE if it can be parked or answered."""
+    if error := member_error(group, event):
+        return error
+    if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
+        return INCONSISTENT_GROUP_PROTOCOL
+    return REBALANCE_IN_PROGRESS if group.state is State.PREPARING else NONE
+
+
+def commit_error(group: Group, event: Commit) -> ErrorCode:
+    """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
+    if event.generation < 0 and group.state is State.EMPTY:
+        return NONE
+    if event.generation >= 0 or event.member_id or event.instance_id is not None:
+        return member_error(group, event) or COMMIT[group.state]
+    return UNKNOWN_MEMBER_ID
+
+
+def protocols_fit(group: Group, event: Join) -> bool:
+    """True if the group can take a member with these protocols."""
+    if not group.members:
+        return bool(event.protocol_type) and bool(event.protocols)
+    return event.protocol_type == group.protocol_type and any(group.all_can(name) for name, _ in event.protocols)
+
+
+def choose_protocol(group: Group) -> str:
+    """Each member votes for the first name it offers that all can do; most votes win, ties by HashMap order."""
+    votes = Counter(
+        next(name for name, _ in member.protocols if group.all_can(name)) for member in group.members.values()
+    )
+    return max(map_order(votes), key=lambda name: votes[name])

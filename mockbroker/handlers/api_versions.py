@@ -1,0 +1,37 @@
+"""ApiVersions: v0-4. Told from the table that the router serves. Not modelled: features."""
+
+from __future__ import annotations
+
+import re
+
+from kwire import ErrorCode
+from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers.handler import Handler
+
+KEY = 18
+CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
+
+
+def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    named = (request.client_software_name, request.client_software_version)
+    if call.version >= 3 and not all(CLIENT_SOFTWARE.fullmatch(text) for text in named):
+        return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
+    return [Reply(call.ticket, ApiVersionsResponse(api_keys=[_entry(*item) for item in broker.served.items()]))]
+
+
+def unsupported(broker: Broker) -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that is not served: an error and where to go on."""
+    entry = _entry(KEY, broker.served[KEY])
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
+
+
+def _entry(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:
+    assert versions.last is not None
+    return ApiVersionsResponse.ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
+
+
+HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,0 +1,101 @@
+"""CreateTopics: v2-7. Not modelled: what topic configurations do; they are checked by name, kept and told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kwire import ErrorCode
+from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import legal_topic_name
+from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+from mockbroker.handlers.handler import Handler
+
+RequestTopic = CreateTopicsRequest.Topic
+ResponseTopic = CreateTopicsResponse.Topic
+DYNAMIC_TOPIC_CONFIG = 1
+DEFAULT = -1
+MAX_PARTITIONS = 100_000  # a typo should not take all memory; Kafka's controller has a limit as well
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    error: ErrorCode
+    text: str
+
+
+def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effects:  # noqa: ARG001
+    named = Counter(topic.name for topic in call.request.topics)
+    answers: list[ResponseTopic] = []
+    for topic in call.request.topics:
+        if named[topic.name] > 1:
+            if all(answer.name != topic.name for answer in answers):
+                answers.append(_refused(topic, _Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        else:
+            answers.append(_create(broker, topic, validate_only=call.request.validate_only))
+    return [Reply(call.ticket, CreateTopicsResponse(topics=answers))]
+
+
+def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> ResponseTopic:
+    replicas = _replicas(broker, topic)
+    if isinstance(replicas, _Refusal):
+        return _refused(topic, replicas)
+    configs = {config.name: config.value for config in topic.configs}
+    answer = ResponseTopic(
+        name=topic.name,
+        num_partitions=len(replicas),
+        replication_factor=len(replicas[0]),
+        configs=[
+            ResponseTopic.Config(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
+            for name, value in configs.items()
+        ],
+    )
+    if not validate_only:
+        answer.topic_id = broker.cluster.create_topic(topic.name, replicas, configs).topic_id
+    return answer
+
+
+def _refused(topic: RequestTopic, refusal: _Refusal) -> ResponseTopic:
+    return ResponseTopic(name=topic.name, error_code=refusal.error, error_message=refusal.text)
+
+
+def _replicas(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Refusal:
+    """Where the partitions go, or why not."""
+    cluster, settings = broker.cluster, broker.settings
+    if not legal_topic_name(topic.name):
+        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name!r} is not a topic name.")
+    if topic.name in cluster.topics:
+        return _Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {topic.name!r} already exists.")
+    for config in topic.configs:
+        if config.name not in TOPIC_CONFIGS:
+            return _Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {config.name}")
+    if topic.assignments:
+        return _given(broker, topic)
+    partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    if not 0 < partitions <= MAX_PARTITIONS:
+        return _Refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions, not 1 to {MAX_PARTITIONS}.")
+    if not 0 < factor <= len(cluster.nodes):
+        return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas on {len(cluster.nodes)} brokers.")
+    return cluster.place(partitions, factor)
+
+
+def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Refusal:
+    """Replicas as the client wants them: partitions 0 to n, brokers that exist, none twice, as many everywhere."""
+    if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+        return _Refusal(ErrorCode.INVALID_REQUEST, "Assignments stand instead of partitions and replicas, give -1.")
+    given = {assignment.partition_index: assignment.broker_ids for assignment in topic.assignments}
+    if sorted(given) != list(range(len(topic.assignments))):
+        return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be counted up from 0.")
+    replicas = [given[index] for index in range(len(given))]
+    known = all(ids and set(ids) <= set(broker.cluster.nodes) and len(set(ids)) == len(ids) for ids in replicas)
+    if not known or len({len(ids) for ids in replicas}) != 1:
+        return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Each partition needs as many brokers, all known.")
+    return replicas
+
+
+HANDLER = Handler(Versions.parse("2-7"), handle)

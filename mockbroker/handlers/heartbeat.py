@@ -1,0 +1,26 @@
+"""Heartbeat: v0-4. Not modelled: static members (unknown to every group)."""
+
+from __future__ import annotations
+
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.events import Heartbeat
+from mockbroker.handlers.handler import Handler
+
+
+def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
+    request = call.request
+    if error := broker.group_error(request.group_id, call.client.node):
+        return [Reply(call.ticket, HeartbeatResponse(error_code=error))]
+    event = Heartbeat(
+        ticket=call.ticket,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
+    return broker.tell_group(request.group_id, event, now)
+
+
+HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,0 +1,69 @@
+"""ListOffsets: v1-11. Not modelled: tiered storage (nothing is ever tiered), transactions (isolation level)."""
+
+from __future__ import annotations
+
+from kwire import DecodeError, ErrorCode
+from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import Partition
+from mockbroker.handlers.handler import Handler
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # question -> version
+Answer = ListOffsetsResponse.Topic.Partition
+
+
+def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:  # noqa: ARG001
+    topics = [
+        ListOffsetsResponse.Topic(
+            name=topic.name,
+            partitions=[_answer(broker, call, topic.name, partition) for partition in topic.partitions],
+        )
+        for topic in call.request.topics
+    ]
+    return [Reply(call.ticket, ListOffsetsResponse(topics=topics))]
+
+
+def _answer(
+    broker: Broker, call: Call[ListOffsetsRequest], topic: str, asked: ListOffsetsRequest.Topic.Partition
+) -> Answer:
+    index = asked.partition_index
+    partition = broker.cluster.partition(topic, index)
+    error = broker.leader_error(partition, call.client.node, asked.current_leader_epoch)
+    if not error and not _known_question(asked.timestamp, call.version):
+        error = ErrorCode.UNSUPPORTED_VERSION
+    if error or partition is None:
+        return Answer(partition_index=index, error_code=error)
+    try:
+        found = _look_up(partition, asked.timestamp)
+    except DecodeError:  # a batch in a compression that is stored as it came but not opened yet
+        return Answer(partition_index=index, error_code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if found is None:
+        return Answer(partition_index=index)
+    offset, timestamp = found
+    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=partition.leader_epoch)
+
+
+def _known_question(timestamp: int, version: int) -> bool:
+    return timestamp >= EARLIEST or SINCE.get(timestamp, version + 1) <= version
+
+
+def _look_up(partition: Partition, timestamp: int) -> tuple[int, int] | None:
+    """Offset and timestamp; a timestamp of -1 where the question is not about one."""
+    log = partition.log
+    match timestamp:
+        case -1:
+            return log.end, -1
+        case -2 | -4:
+            return log.start, -1
+        case -3:
+            return log.at_largest_timestamp()
+        case -5 | -6:
+            return None
+        case _:
+            return log.at_timestamp(timestamp)
+
+
+HANDLER = Handler(Versions.parse("1-11"), handle)

@@ -1,0 +1,78 @@
+"""Metadata: v0-13. Not modelled: racks, authorized operations, offline replicas.
+
+A topic that is made by asking for it is answered UNKNOWN_TOPIC_OR_PARTITION once, as Kafka does; it is there for the
+next request.
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.schema import ZERO_UUID, Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import Partition, Topic, legal_topic_name
+from mockbroker.handlers.handler import Handler
+
+RequestTopic = MetadataRequest.Topic
+ResponseTopic = MetadataResponse.Topic
+
+
+def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
+    cluster = broker.cluster
+    asked = call.request.topics
+    if asked is None or (call.version == 0 and not asked):  # v0 has no null, empty means all
+        topics = [_found(topic) for topic in cluster.topics.values()]
+    else:
+        topics = [_asked(broker, call, topic) for topic in asked]
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port)
+            for node in cluster.nodes.values()
+        ],
+        cluster_id=cluster.cluster_text,
+        controller_id=cluster.controller,
+        topics=topics,
+    )
+    return [Reply(call.ticket, response)]
+
+
+def _asked(broker: Broker, call: Call[MetadataRequest], asked: RequestTopic) -> ResponseTopic:
+    cluster = broker.cluster
+    if asked.name is None or asked.topic_id != ZERO_UUID:
+        topic = cluster.by_id.get(asked.topic_id)
+        if topic is None:
+            return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return _found(topic)
+    if asked.name in cluster.topics:
+        return _found(cluster.topics[asked.name])
+    if not legal_topic_name(asked.name):
+        return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=asked.name)
+    wants = call.version < 4 or call.request.allow_auto_topic_creation
+    if wants and broker.settings.auto_create_topics_enable:
+        settings = broker.settings
+        replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
+        cluster.create_topic(asked.name, replicas)
+    return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=asked.name)
+
+
+def _found(topic: Topic) -> ResponseTopic:
+    return ResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[_partition(partition) for partition in topic.partitions],
+    )
+
+
+def _partition(partition: Partition) -> ResponseTopic.Partition:
+    return ResponseTopic.Partition(
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.replicas),
+    )
+
+
+HANDLER = Handler(Versions.parse("0-13"), handle)

@@ -1,0 +1,115 @@
+"""OffsetCommit: v2-10. Not modelled: retention time (offsets do not expire), static members, member epochs (v9)."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Note, Reply
+from mockbroker.cluster.model import Topic
+from mockbroker.group.events import Commit
+from mockbroker.group.offsets import Committed
+from mockbroker.group.state import Group
+from mockbroker.handlers.handler import Handler
+
+NONE = ErrorCode.NONE
+RequestTopic = OffsetCommitRequest.Topic
+RequestPartition = OffsetCommitRequest.Topic.Partition
+Known = tuple[Topic, RequestTopic, RequestPartition]
+
+
+class _Answer:
+    """The answer as it grows: what the API layer refused stands first, as at Kafka's."""
+
+    def __init__(self) -> None:
+        self.topics: dict[object, OffsetCommitResponse.Topic] = {}
+
+    def add(self, asked: RequestTopic, partition: RequestPartition, error: ErrorCode) -> None:
+        key = (asked.name, asked.topic_id)
+        topic = self.topics.setdefault(key, OffsetCommitResponse.Topic(name=asked.name, topic_id=asked.topic_id))
+        topic.partitions.append(
+            OffsetCommitResponse.Topic.Partition(partition_index=partition.partition_index, error_code=error)
+        )
+
+
+def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effects:
+    answer = _Answer()
+    known = _known_partitions(broker, call, answer)
+    effects: Effects = []
+    if known:
+        group, error = _admit(broker, call, now)
+        stored: dict[tuple[str, int], int] = {}
+        for topic, asked, partition in known:
+            outcome = error or _too_long(broker, partition)
+            answer.add(asked, partition, outcome)
+            if group is not None and outcome is NONE:
+                _store(group, topic.name, partition)
+                stored[topic.name, partition.partition_index] = partition.committed_offset
+        if stored:
+            effects.append(_note(call, stored))
+    return [*effects, Reply(call.ticket, OffsetCommitResponse(topics=list(answer.topics.values())))]
+
+
+def _known_partitions(broker: Broker, call: Call[OffsetCommitRequest], answer: _Answer) -> list[Known]:
+    known: list[Known] = []
+    by_id = call.version >= 10
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for asked in call.request.topics:
+        cluster = broker.cluster
+        topic = cluster.by_id.get(asked.topic_id) if by_id else cluster.topics.get(asked.name)
+        for partition in asked.partitions:
+            if topic is None:
+                answer.add(asked, partition, missing)
+            elif topic.partition(partition.partition_index) is None:
+                answer.add(asked, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                known.append((topic, asked, partition))
+    return known
+
+
+def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[Group | None, ErrorCode]:
+    """The group if it takes the commit, else the error for every partition. An empty group id is allowed."""
+    request = call.request
+    if error := broker.coordinator_error(request.group_id, call.client.node):
+        return None, error
+    group = broker.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation >= 0:
+            return None, ErrorCode.GROUP_ID_NOT_FOUND if call.version >= 9 else ErrorCode.ILLEGAL_GENERATION
+        group = broker.make_group(request.group_id)
+    event = Commit(member_id=request.member_id, instance_id=request.group_instance_id, generation=generation)
+    error = broker.may_commit(group, event, now)
+    return (None, error) if error else (group, NONE)
+
+
+def _too_long(broker: Broker, partition: RequestPartition) -> ErrorCode:
+    """Kafka counts UTF-16 units, whatever the name of the setting says."""
+    units = len((partition.committed_metadata or "").encode("utf-16-be", "surrogatepass")) // 2
+    limit = broker.settings.offset_metadata_max_bytes
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > limit else NONE
+
+
+def _store(group: Group, topic: str, partition: RequestPartition) -> None:
+    committed = Committed(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+    )
+    group.offsets.store(topic, partition.partition_index, committed)
+
+
+def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -> Note:
+    request = call.request
+    return Note(
+        event="commit",
+        group=request.group_id,
+        member_id=request.member_id,
+        client_id=call.client.client_id,
+        generation=request.generation_id_or_member_epoch,
+        offsets=stored,
+    )
+
+
+HANDLER = Handler(Versions.parse("2-10"), handle)

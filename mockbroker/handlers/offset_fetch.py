@@ -1,0 +1,112 @@
+"""OffsetFetch: v1-10. Not modelled: transactional offsets, member epochs (v9).
+
+Neither the state of the group nor whether a partition exists is looked at.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kwire import ErrorCode
+from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.offsets import Committed, Offsets
+from mockbroker.handlers.handler import Handler
+
+NOTHING = Committed(offset=-1)
+NO_OFFSETS = Offsets()
+Group = OffsetFetchResponse.Group
+Topic = OffsetFetchResponse.Topic
+
+
+def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    if call.version >= 8:
+        groups = [_group(broker, call, asked) for asked in request.groups]
+        return [Reply(call.ticket, OffsetFetchResponse(groups=groups))]
+    return [Reply(call.ticket, _one_group(broker, call))]
+
+
+def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> OffsetFetchResponse:
+    """v0-7: the group stands in the request itself, and topics have names."""
+    request = call.request
+    asked = request.topics
+    error = broker.coordinator_error(request.group_id, call.client.node)
+    if error and call.version >= 2:
+        return OffsetFetchResponse(error_code=error)
+    offsets = _offsets(broker, request.group_id)
+    if asked is None:
+        wanted = {topic: list(partitions) for topic, partitions in offsets.by_topic().items()}
+        return OffsetFetchResponse(topics=[_topic(offsets, *item) for item in wanted.items()])
+    topics = [_topic(offsets, topic.name, topic.partition_indexes, error) for topic in asked]
+    return OffsetFetchResponse(topics=topics)
+
+
+def _topic(offsets: Offsets, name: str, indexes: list[int], error: int = 0) -> Topic:
+    partitions = []
+    for index in indexes:
+        found = NOTHING if error else offsets.get(name, index) or NOTHING
+        partitions.append(
+            Topic.Partition(
+                partition_index=index,
+                committed_offset=found.offset,
+                committed_leader_epoch=found.leader_epoch,
+                metadata=found.metadata,
+                error_code=error,
+            )
+        )
+    return Topic(name=name, partitions=partitions)
+
+
+def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchRequest.Group) -> Group:
+    if error := broker.coordinator_error(asked.group_id, call.client.node):
+        return Group(group_id=asked.group_id, error_code=error)
+    offsets = _offsets(broker, asked.group_id)
+    if asked.topics is None:
+        topics = [_all_of(broker, call.version, offsets, topic) for topic in offsets.by_topic()]
+    else:
+        topics = [_asked_of(broker, call.version, offsets, topic) for topic in asked.topics]
+    return Group(group_id=asked.group_id, topics=topics)
+
+
+def _all_of(broker: Broker, version: int, offsets: Offsets, name: str) -> Group.Topic:
+    topic = broker.cluster.topics[name]
+    indexes = list(offsets.by_topic()[name])
+    return _group_topic(offsets, name, topic.topic_id if version >= 10 else None, indexes)
+
+
+def _asked_of(broker: Broker, version: int, offsets: Offsets, asked: OffsetFetchRequest.Group.Topic) -> Group.Topic:
+    if version < 10:
+        return _group_topic(offsets, asked.name, None, asked.partition_indexes)
+    topic = broker.cluster.by_id.get(asked.topic_id)
+    if topic is None:
+        return _group_topic(offsets, "", asked.topic_id, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+    return _group_topic(offsets, topic.name, asked.topic_id, asked.partition_indexes)
+
+
+def _group_topic(offsets: Offsets, name: str, topic_id: UUID | None, indexes: list[int], error: int = 0) -> Group.Topic:
+    """v8+: the same partitions in another struct; from v10 on the topic has its id instead of its name."""
+    partitions = [
+        Group.Topic.Partition(
+            partition_index=partition.partition_index,
+            committed_offset=partition.committed_offset,
+            committed_leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.metadata,
+            error_code=partition.error_code,
+        )
+        for partition in _topic(offsets, name, indexes, error).partitions
+    ]
+    if topic_id is None:
+        return Group.Topic(name=name, partitions=partitions)
+    return Group.Topic(topic_id=topic_id, partitions=partitions)
+
+
+def _offsets(broker: Broker, group_id: str) -> Offsets:
+    """What a group has committed; a group that does not exist has nothing, which is no error."""
+    group = broker.groups.get(group_id)
+    return group.offsets if group else NO_OFFSETS
+
+
+HANDLER = Handler(Versions.parse("1-10"), handle)

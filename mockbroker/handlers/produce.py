@@ -1,0 +1,112 @@
+"""Produce: v3-13. Not modelled: transactions, checks of producer sequences, quotas, message sets v0 and v1.
+
+v0-2 are advertised but refused, exactly as Kafka 4 does: librdkafka needs to see them to use compression. Batches are
+opaque but for their header and checksum; they are stored as they come.
+"""
+
+from __future__ import annotations
+
+from kwire import DecodeError, ErrorCode, Truncated
+from kwire.messages.produce import ProduceRequest, ProduceResponse
+from kwire.records.batch import HEADER, MAGIC_AT, Batch, read_batch
+from kwire.records.compression import ZSTD
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Close, Effects, NoReply, Reply
+from mockbroker.cluster.model import Partition, Topic
+from mockbroker.handlers import fetch
+from mockbroker.handlers.handler import Handler
+
+NONE = ErrorCode.NONE
+Answer = ProduceResponse.Topic.Partition
+ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
+
+
+def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    grown: list[Partition] = []
+    response = ProduceResponse()
+    for asked in request.topic_data:
+        topic = _topic(broker, call, asked)
+        response.responses.append(
+            ProduceResponse.Topic(
+                name=asked.name,
+                topic_id=asked.topic_id,
+                partition_responses=[_append(broker, call, topic, data, grown) for data in asked.partition_data],
+            )
+        )
+    effects = _answer(call, response)
+    for partition in grown:
+        effects += fetch.appended(broker, partition)
+    return effects
+
+
+def _answer(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
+    if call.request.acks != 0:
+        return [Reply(call.ticket, response)]
+    errors = {answer.error_code for topic in response.responses for answer in topic.partition_responses} - {NONE}
+    if errors:  # nobody reads an answer, so Kafka makes the client look: it closes
+        names = ", ".join(ErrorCode(error).name for error in sorted(errors))
+        return [Close(call.ticket, f"Produce with acks 0 failed: {names}")]
+    return [NoReply(call.ticket)]
+
+
+def _topic(broker: Broker, call: Call[ProduceRequest], asked: ProduceRequest.Topic) -> Topic | None:
+    cluster = broker.cluster
+    return cluster.by_id.get(asked.topic_id) if call.version >= 13 else cluster.topics.get(asked.name)
+
+
+def _append(
+    broker: Broker,
+    call: Call[ProduceRequest],
+    topic: Topic | None,
+    data: ProduceRequest.Topic.Partition,
+    grown: list[Partition],
+) -> Answer:
+    partition = topic.partition(data.index) if topic else None
+    error = broker.leader_error(partition, call.client.node)
+    if topic is None and call.version >= 13:
+        error = ErrorCode.UNKNOWN_TOPIC_ID
+    if call.request.acks not in ACKS:
+        error = ErrorCode.INVALID_REQUIRED_ACKS
+    if error or partition is None:
+        return Answer(index=data.index, error_code=error, base_offset=-1)
+    batch = check(data.records, call.version, broker.settings.message_max_bytes)
+    if isinstance(batch, ErrorCode):
+        return Answer(index=data.index, error_code=batch, base_offset=-1)
+    base_offset = partition.log.append(batch, partition.leader_epoch)
+    grown.append(partition)
+    return Answer(index=data.index, base_offset=base_offset, log_start_offset=partition.log.start)
+
+
+def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
+    """The one batch in ``records``, or why it is refused. What stands cut off behind it is dropped, as by Kafka."""
+    if not records:
+        return ErrorCode.INVALID_RECORD
+    if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):
+        return ErrorCode.INVALID_RECORD  # message sets are not taken from v3 on
+    try:
+        batch = read_batch(records)
+    except Truncated:
+        return ErrorCode.INVALID_RECORD if len(records) >= HEADER.size else ErrorCode.CORRUPT_MESSAGE
+    except DecodeError:
+        return ErrorCode.CORRUPT_MESSAGE
+    if not batch.crc_is_right():
+        return ErrorCode.CORRUPT_MESSAGE
+    if len(batch.data) > limit:
+        return ErrorCode.MESSAGE_TOO_LARGE
+    if batch.codec > ZSTD or (batch.codec == ZSTD and version < 7):
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if batch.transactional:
+        return ErrorCode.INVALID_TXN_STATE
+    return batch if _is_whole(batch, records) else ErrorCode.INVALID_RECORD
+
+
+def _is_whole(batch: Batch, records: bytes) -> bool:
+    """One batch of records that counts them right and begins at offset 0, not a control batch."""
+    alone = len(records) - len(batch.data) < HEADER.size
+    counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
+    return alone and counted and batch.base_offset == 0 and not batch.control
+
+
+HANDLER = Handler(Versions.parse("3-13"), handle, advertised=Versions.parse("0-13"))

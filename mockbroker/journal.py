@@ -1,0 +1,103 @@
+"""Everything that happened in the groups, in order, with the time given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire import WireError
+from kwire.blobs import decode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
+from mockbroker.calls import Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of the journal. ``time_ms``: milliseconds since the broker began.
+
+    ``event``: ``id_given`` (KIP-394), ``join``, ``rejoin``, ``rebalance`` (it begins), ``generation`` (the join phase
+    ended), ``sync``, ``assign`` (a member got its share), ``leave``, ``expire``, ``empty``, ``commit``.
+    ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
+    """
+
+    time_ms: int
+    event: str
+    group: str
+    client: str = ""
+    member_id: str = ""
+    generation: int = -1
+    reason: str = ""
+    leader: str = ""
+    protocol: str = ""
+    members: tuple[str, ...] = ()
+    assignment: Mapping[str, list[int]] | None = None
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As an object: who and what always, the rest where it says something."""
+        out: dict[str, Any] = {
+            "time_ms": self.time_ms,
+            "event": self.event,
+            "group": self.group,
+            "client": self.client,
+            "member_id": self.member_id,
+            "generation": self.generation,
+        }
+        for name in ("reason", "leader", "protocol", "members", "assignment", "offsets"):
+            value = getattr(self, name)
+            if value or (name == "assignment" and value is not None):
+                out[name] = value
+        return out
+
+
+class Journal:
+    """Append-only. ``begin``: the time, in seconds, from which events count."""
+
+    def __init__(self, begin: float) -> None:
+        self.events: list[Event] = []
+        self.listeners: list[Callable[[Event], None]] = []
+        self._begin = begin
+
+    def record(self, note: Note, now: float) -> None:
+        """Append what happened at ``now`` (seconds), and tell the listeners."""
+        event = Event(
+            time_ms=round((now - self._begin) * 1000),
+            event=note.event,
+            group=note.group,
+            client=note.client_id,
+            member_id=note.member_id,
+            generation=note.generation,
+            reason=note.reason,
+            leader=note.leader,
+            protocol=note.protocol,
+            members=note.members,
+            assignment=_readable(note),
+            offsets=_nested(note.offsets),
+        )
+        self.events.append(event)
+        for listener in self.listeners:
+            listener(event)
+
+
+def _readable(note: Note) -> Mapping[str, list[int]] | None:
+    """The assignment as topics and partitions. The bytes are the clients' own and may be anything."""
+    if note.assignment is None or note.protocol_type != "consumer":
+        return None
+    if not note.assignment:
+        return {}
+    try:
+        decoded, _ = decode_stored(ConsumerProtocolAssignment, note.assignment)
+    except WireError:
+        return None
+    found: dict[str, list[int]] = {}
+    for assigned in decoded.assigned_partitions:
+        found.setdefault(assigned.topic, []).extend(assigned.partitions)
+    return found
+
+
+def _nested(offsets: Mapping[tuple[str, int], int]) -> Mapping[str, Mapping[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        found.setdefault(topic, {})[partition] = offset
+    return found

@@ -1,0 +1,70 @@
+"""One step of the whole broker: a call or the passing of time goes in, effects come out. Deterministic, without IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mockbroker.broker import Broker, FetchDue, GroupDue
+from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
+from mockbroker.handlers import HANDLERS, api_versions, fetch
+from mockbroker.handlers.handler import Handler
+from mockbroker.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedVersion:
+    """Stands for the request of an ApiVersions call in a version that is not served; its ticket says version 0."""
+
+
+class Router:
+    """``handlers``: what is served; ApiVersions tells just that."""
+
+    def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
+        self.broker = broker
+        self.journal = journal
+        self.handlers = handlers
+        broker.served = {key: handler.advertised or handler.versions for key, handler in handlers.items()}
+
+    def serves(self, api_key: int, version: int) -> bool:
+        """True if a request of this API and version has a handler."""
+        return api_key in self.handlers and version in self.handlers[api_key].versions
+
+    def step(self, call: Call[Any], now: float) -> list[Reply | NoReply | Close]:
+        """Handle a request; the effects may answer others that were waiting."""
+        if isinstance(call.request, UnsupportedVersion):
+            return [Reply(call.ticket, api_versions.unsupported(self.broker))]
+        return self._finish(self.handlers[call.ticket.api_key].handle(self.broker, call, now), now)
+
+    def deadline(self) -> float:
+        """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
+        return self.broker.waits.next()
+
+    def tick(self, now: float) -> list[Reply | NoReply | Close]:
+        """One thing that is due, or nothing; call it until the deadline lies ahead."""
+        match self.broker.waits.pop_due(now):
+            case GroupDue(group_id):
+                return self._finish(self.broker.tick_group(group_id, now), now)
+            case FetchDue() as due:
+                return self._finish(fetch.waited(self.broker, due), now)
+            case None:
+                return []
+
+    def forget(self, ticket: Ticket) -> None:
+        """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
+        self.broker.fetches.take(ticket)
+        self.broker.waits.forget(FetchDue(ticket))
+
+    def _finish(self, effects: Effects, now: float) -> list[Reply | NoReply | Close]:
+        """Write down what happened, and give each answer the form that its version wants."""
+        found: list[Reply | NoReply | Close] = []
+        for effect in effects:
+            match effect:
+                case Note():
+                    self.journal.record(effect, now)
+                case Reply(ticket, response):
+                    found.append(Reply(ticket, self.handlers[ticket.api_key].present(response, ticket.version)))
+                case _:
+                    found.append(effect)
+        return found

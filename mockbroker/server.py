@@ -1,0 +1,271 @@
+"""The trio shell: listeners, a task a connection, one timer task. Everything else is below and knows no clock.
+
+A connection waits until it is readable, reads once, answers every complete frame, and sends once. There is no task
+and no time limit per request. What cannot be sent at once is drained by a task of its own, and the connection takes no
+further request until it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import count
+
+import trio
+from trio.lowlevel import notify_closing, wait_readable, wait_writable
+
+from kwire import WireError
+from mockbroker.calls import Call, Close, NoReply, Reply
+from mockbroker.router import Router
+from mockbroker.session import Session
+
+log = logging.getLogger("mockbroker")
+
+READ_SIZE = 65_536  # bytes asked for at once
+READ_AHEAD = 65_536  # bytes kept for a connection whose request is not answered; then it is not read
+WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
+SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
+BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
+BACKLOG = 1_024
+OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+Outcome = Reply | NoReply | Close
+
+
+class _Connection:
+    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it."""
+
+    __slots__ = ("calm", "closed", "draining", "out", "peer", "session", "sock")
+
+    def __init__(self, sock: socket.socket, session: Session, peer: str) -> None:
+        self.sock = sock
+        self.session = session
+        self.peer = peer
+        self.out = bytearray()
+        self.draining = False
+        self.closed = False
+        self.calm = trio.Event()  # set when there is room to read on
+
+    @property
+    def full(self) -> bool:
+        """True while more input would only pile up."""
+        return self.session.buffered > READ_AHEAD and (self.draining or self.session.ticket is not None)
+
+
+class Server:
+    """Listens for the brokers of one cluster: ``listeners`` by broker id, already bound."""
+
+    def __init__(self, router: Router, listeners: Sequence[tuple[int, socket.socket]]) -> None:
+        self.router = router
+        self.listeners = listeners
+        self.connections: dict[int, _Connection] = {}
+        self._ids = count(1)
+        self._wake = trio.Event()
+        self._wake_at = 0.0
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; then every socket is closed."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                for node, listener in self.listeners:
+                    self._nursery.start_soon(self._accept, node, listener)
+                self._nursery.start_soon(self._keep_time)
+                task_status.started()
+        finally:
+            for connection in list(self.connections.values()):
+                self._close(connection)
+            for _, listener in self.listeners:
+                listener.close()
+
+    # --- tasks ---
+
+    async def _accept(self, node: int, listener: socket.socket) -> None:
+        assert self._nursery is not None
+        while True:
+            await wait_readable(listener)
+            try:
+                sock, address = listener.accept()
+            except OSError as error:
+                if error.errno in OUT_OF_FILES:
+                    log.warning("cannot accept: %s", error)
+                    await trio.sleep(BACK_OFF)
+                continue  # the peer was faster in going away than we in accepting
+            self._nursery.start_soon(self._serve, node, sock, address)
+
+    async def _serve(self, node: int, sock: socket.socket, address: Sequence[object]) -> None:
+        """One connection: wait, one recv, answer every complete frame, one send."""
+        sock.setblocking(False)
+        number = next(self._ids)
+        connection = _Connection(
+            sock, Session(number, node, f"/{address[0]}", self.router), f"{address[0]}:{address[1]}"
+        )
+        self.connections[number] = connection
+        try:
+            with suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while not connection.closed:
+                await wait_readable(sock)
+                try:
+                    data = sock.recv(READ_SIZE)
+                except BlockingIOError:
+                    continue
+                if not data:
+                    break
+                connection.session.receive(data)
+                self._pump([connection])
+                while connection.full and not connection.closed:
+                    connection.calm = trio.Event()
+                    await connection.calm.wait()
+            while connection.draining and not connection.closed:  # it asked, closed its half, and still reads
+                connection.calm = trio.Event()
+                await connection.calm.wait()
+        except (OSError, trio.ClosedResourceError):
+            pass  # reset by the peer, or closed by us
+        finally:
+            self._close(connection)
+
+    async def _drain(self, connection: _Connection) -> None:
+        """Send what the peer was too slow to take; give it up if it takes nothing for a while."""
+        try:
+            while connection.out and not connection.closed:
+                with trio.fail_after(SEND_TIMEOUT):
+                    await wait_writable(connection.sock)
+                sent = connection.sock.send(connection.out)
+                del connection.out[:sent]
+        except (OSError, trio.ClosedResourceError):
+            self._close(connection)
+        except trio.TooSlowError:
+            log.warning("%s: closed, it did not read its answers for %g s", connection.peer, SEND_TIMEOUT)
+            self._close(connection)
+        connection.draining = False
+        connection.calm.set()
+        self._pump([connection])
+
+    async def _keep_time(self) -> None:
+        """The only timer: wakes at the router's deadline, or when that moves closer."""
+        while True:
+            self._wake_at = self.router.deadline()
+            self._wake = trio.Event()
+            with trio.move_on_at(self._wake_at):
+                await self._wake.wait()
+            now = trio.current_time()
+            while self.router.deadline() <= now:
+                try:
+                    self._pump(self._deliver(self.router.tick(now)))
+                except Exception:
+                    log.exception("a deadline failed; the broker goes on")
+            await trio.lowlevel.checkpoint()
+
+    # --- between sockets and router; nothing here waits ---
+
+    def _pump(self, connections: Iterable[_Connection]) -> None:
+        """Handle every complete request of these connections, and of those that are thereby free to go on."""
+        todo = list(connections)
+        touched: dict[int, _Connection] = {}
+        for connection in todo:  # grows while it is walked
+            touched[connection.session.connection] = connection
+            while call := self._next_call(connection):
+                others = self._deliver(self._step(connection, call))
+                todo += (other for other in others if other is not connection)
+        for connection in touched.values():
+            self._flush(connection)
+            if not connection.full:
+                connection.calm.set()
+        if self.router.deadline() < self._wake_at:
+            self._wake.set()
+
+    def _next_call(self, connection: _Connection) -> Call[object] | None:
+        if len(connection.out) > WRITE_AHEAD:
+            self._flush(connection)
+        if connection.closed or connection.draining:
+            return None
+        try:
+            return connection.session.next_call()
+        except WireError as error:
+            log.warning("%s: closed, %s", connection.peer, error)
+        except Exception:
+            log.exception("%s: closed, its request could not be read", connection.peer)
+        self._flush(connection)
+        self._close(connection)
+        return None
+
+    def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
+        """A handler that raises closes its own connection only."""
+        try:
+            return self.router.step(call, trio.current_time())
+        except Exception:
+            log.exception("%s: closed, its request failed", connection.peer)
+            self._close(connection)
+            return []
+
+    def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
+        """Put answers where they belong; the connections that got one."""
+        found: list[_Connection] = []
+        for outcome in outcomes:
+            connection = self.connections.get(outcome.ticket.connection)
+            if connection is None or connection.session.ticket != outcome.ticket:
+                continue  # whoever asked has gone
+            found.append(connection)
+            match outcome:
+                case Reply():
+                    self._answer(connection, outcome)
+                case NoReply():
+                    connection.session.skip_answer()
+                case Close(_, reason):
+                    log.warning("%s: closed, %s", connection.peer, reason)
+                    self._close(connection)
+        return found
+
+    def _answer(self, connection: _Connection, reply: Reply) -> None:
+        try:
+            connection.out += connection.session.answer(reply)
+        except Exception:
+            log.exception("%s: closed, its answer could not be written", connection.peer)
+            self._close(connection)
+
+    def _flush(self, connection: _Connection) -> None:
+        """Send what can be sent now; the rest is left to a task."""
+        if connection.closed or connection.draining or not connection.out:
+            return
+        try:
+            sent = connection.sock.send(connection.out)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._close(connection)
+            return
+        del connection.out[:sent]
+        if connection.out and self._nursery is not None:
+            connection.draining = True
+            self._nursery.start_soon(self._drain, connection)
+
+    def _close(self, connection: _Connection) -> None:
+        if connection.closed:
+            return
+        connection.closed = True
+        del self.connections[connection.session.connection]
+        if connection.session.ticket is not None:
+            self.router.forget(connection.session.ticket)
+        notify_closing(connection.sock)
+        connection.sock.close()
+        connection.calm.set()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks a free one. Raises: OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,91 @@
+"""Configuration by Kafka's own names. What can be set is honoured; every other name is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+
+class SettingsError(ValueError):
+    """A name that does not exist, or a value that it cannot have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The defaults are Kafka's. A field's Kafka name has dots for underscores; ``_ms`` is milliseconds."""
+
+    auto_create_topics_enable: bool = True
+    default_replication_factor: int = 1
+    fetch_max_bytes: int = 57_671_680
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_min_session_timeout_ms: int = 6_000
+    message_max_bytes: int = 1_048_588
+    num_partitions: int = 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_topic_num_partitions: int = 50
+    socket_request_max_bytes: int = 104_857_600
+
+    @classmethod
+    def parse(cls, given: Mapping[str, object]) -> Settings:
+        """From Kafka names to values, as text or as what they are. Raises: SettingsError."""
+        values: dict[str, Any] = {_attribute(name): _value(name, value) for name, value in given.items()}
+        return cls(**values)
+
+    def by_name(self) -> dict[str, bool | int]:
+        """Every setting by its Kafka name."""
+        return {_kafka_name(field.name): getattr(self, field.name) for field in fields(self)}
+
+
+_LEAST = {
+    "default.replication.factor": 1,
+    "fetch.max.bytes": 1_024,
+    "num.partitions": 1,
+    "offsets.topic.num.partitions": 1,
+    "socket.request.max.bytes": 1,
+}
+_KINDS: Mapping[str, type] = {field.name: type(field.default) for field in fields(Settings)}
+
+
+def read_properties(lines: Iterable[str]) -> dict[str, str]:
+    """``key=value`` lines, as in Kafka's server.properties; ``#`` and ``!`` begin comments. Raises: SettingsError."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SettingsError(f"line {number}: expected KEY=VALUE, got {text!r}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _kafka_name(attribute: str) -> str:
+    return attribute.replace("_", ".")
+
+
+def _attribute(name: str) -> str:
+    attribute = name.replace(".", "_")
+    if attribute in _KINDS and name == _kafka_name(attribute):
+        return attribute
+    near = get_close_matches(name, map(_kafka_name, _KINDS), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise SettingsError(f"unknown setting {name}{hint}")
+
+
+def _value(name: str, value: object) -> bool | int:
+    text = str(value).strip().lower()
+    if _KINDS[_attribute(name)] is bool:
+        if text not in ("true", "false"):
+            raise SettingsError(f"{name}: expected true or false, got {value!r}")
+        return text == "true"
+    try:
+        number = int(text)
+    except ValueError:
+        raise SettingsError(f"{name}: expected a whole number, got {value!r}") from None
+    if not _LEAST.get(name, 0) <= number <= 2**31 - 1:
+        raise SettingsError(f"{name}: {number} is not between {_LEAST.get(name, 0)} and {2**31 - 1}")
+    return number
