@@ -19,9 +19,19 @@ MODULES = {
     12: "heartbeat",
     13: "leave_group",
     14: "sync_group",
+    15: "describe_groups",
+    16: "list_groups",
+    17: "sasl_handshake",
     18: "api_versions",
     19: "create_topics",
+    20: "delete_topics",
     22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    32: "describe_configs",
+    37: "create_partitions",
+    42: "delete_groups",
+    47: "offset_delete",
+    60: "describe_cluster",
 }
 
 
