@@ -51,11 +51,12 @@ async def open_cluster(
     config: Mapping[str, object] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    first_node: int = 0,
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
-    port + n, and 0 picks free ones. Raises: SettingsError, PortInUseError.
+    port + n, and 0 picks free ones; ``first_node``: id of the first broker. Raises: SettingsError, PortInUseError.
     """
     settings = Settings.parse(config or {})
     if brokers < 1:
@@ -64,15 +65,15 @@ async def open_cluster(
         raise SettingsError(f"default.replication.factor: {settings.default_replication_factor} on {brokers} brokers")
     _check_topics(topics or {})
     listeners = _listeners(host, port, brokers)
-    nodes = tuple(
-        Node(number, ANYWHERE.get(host, host), listener.getsockname()[1]) for number, listener in enumerate(listeners)
-    )
+    numbered = list(enumerate(listeners, first_node))
+    told = ANYWHERE.get(host, host)
+    nodes = tuple(Node(number, told, listener.getsockname()[1]) for number, listener in numbered)
     broker = Broker(list(nodes), settings, uuid4)
     for name, partitions in (topics or {}).items():
         replicas = broker.cluster.place(partitions, settings.default_replication_factor)
         broker.cluster.create_topic(name, replicas)
     journal = Journal(trio.current_time())
-    server = Server(Router(broker, journal), list(enumerate(listeners)))
+    server = Server(Router(broker, journal), numbered)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         yield Cluster(nodes, journal)

@@ -7,6 +7,7 @@ import logging
 import click
 
 from kwire import __version__
+from mockbroker.cli.conform import conform
 from mockbroker.cli.demo import demo
 from mockbroker.cli.serve import serve
 
@@ -20,3 +21,4 @@ def main() -> None:
 
 main.add_command(serve)
 main.add_command(demo)
+main.add_command(conform)

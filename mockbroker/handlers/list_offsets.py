@@ -43,7 +43,8 @@ def _answer(
     if found is None:
         return Answer(partition_index=index)
     offset, timestamp = found
-    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=partition.leader_epoch)
+    epoch = partition.leader_epoch if call.version >= 4 else -1  # earlier versions cannot carry it
+    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=epoch)
 
 
 def _known_question(timestamp: int, version: int) -> bool:

@@ -1,0 +1,1 @@
+"""Recorded conversations with real brokers, played against any broker and compared answer by answer."""

@@ -1,0 +1,262 @@
+"""Plays a conversation against a broker and says where the broker answers differently.
+
+Waiting and timing follow fixtures/conversations/README.md: an answer that was held back must not come before the step
+that released it; one that a timer released must come at its time; silence must be silence.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import google_crc32c
+import trio
+
+from kwire import APIS, FrameBuffer, WireError, decode_response, encode_request
+from kwire.frames import pack
+from kwire.jsonform import from_json, to_json
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.records.batch import CRC_FROM, HEADER
+from mockbroker.conform.compare import Bindings, Comparison
+from mockbroker.conform.conversation import Conversation, Step
+
+CLIENT_ID = "probe"
+PARKS = frozenset({"JoinGroup", "SyncGroup"})
+WAITS = PARKS | {"Fetch"}
+SETTLE = 0.12  # seconds a JoinGroup or SyncGroup is given before another connection speaks
+PATIENCE = 4.0  # seconds within which an answer that is not held must come
+CLOSED_WITHIN = 2.0
+TIMER_SLACK = 0.35  # seconds either way
+PRODUCER_ID = struct.Struct(">q")
+PRODUCER_ID_AT = 43  # in the header of a record batch
+CRC_AT = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a broker left the recorded path."""
+
+    step: Step
+    what: str
+
+    def __str__(self) -> str:
+        api = f" {self.step.api} v{self.step.api_version}" if self.step.api else ""
+        return f"step {self.step.n}{api} on {self.step.conn or '-'}: {self.what}"
+
+
+@dataclass(slots=True)
+class _Connection:
+    """``answers``: frame and time by the step that asked; ``ids``: correlation id to step."""
+
+    stream: trio.SocketStream
+    frames: FrameBuffer = field(default_factory=FrameBuffer)
+    ids: dict[int, int] = field(default_factory=dict)
+    answers: dict[int, tuple[bytes, float]] = field(default_factory=dict)
+    unmatched: list[bytes] = field(default_factory=list)
+    closed: bool = False
+    changed: trio.Event = field(default_factory=trio.Event)
+
+    async def listen(self) -> None:
+        """Sort what comes by the request it answers."""
+        try:
+            async for data in self.stream:
+                self.frames.feed(bytes(data))
+                while (frame := self.frames.next_frame()) is not None:
+                    (number,) = struct.unpack_from(">i", frame)
+                    if number in self.ids:
+                        self.answers[self.ids.pop(number)] = frame, trio.current_time()
+                    else:
+                        self.unmatched.append(frame)
+                self._tell()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, WireError):
+            pass
+        self.closed = True
+        self._tell()
+
+    async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait until ``holds()``; False if it did not within that time."""
+        with trio.move_on_after(seconds):
+            while not holds():
+                await self.changed.wait()
+        return holds()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+class Player:
+    """One run of one conversation against the broker at ``host:port``."""
+
+    def __init__(self, conversation: Conversation, host: str, port: int) -> None:
+        self.conversation = conversation
+        self.address = host, port
+        self.bindings = Bindings(conversation.names)
+        self.connections: dict[str, _Connection] = {}
+        self.sent: dict[int, float] = {}
+        self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
+
+    async def play(self) -> Difference | None:
+        """The first difference, or None. Raises: OSError if the broker cannot be reached."""
+        async with trio.open_nursery() as nursery:
+            found = await self._play(nursery)
+            nursery.cancel_scope.cancel()
+        for connection in self.connections.values():
+            with trio.CancelScope(shield=True):
+                await trio.aclose_forcefully(connection.stream)
+        return found
+
+    async def _play(self, nursery: trio.Nursery) -> Difference | None:
+        await self._bind_topics()
+        for step in self.conversation.steps:
+            if step.conn and step.conn not in self.connections:
+                connection = _Connection(await trio.open_tcp_stream(*self.address))
+                self.connections[step.conn] = connection
+                nursery.start_soon(connection.listen)
+            what = await self._do(step)
+            self.sent.setdefault(step.n, trio.current_time())
+            if what:
+                return Difference(step, what)
+        return None
+
+    async def _bind_topics(self) -> None:
+        """Ids of topics that are there from the start."""
+        wanted = {
+            label.removeprefix("$topic:"): recorded
+            for recorded, label in self.conversation.names.items()
+            if label.removeprefix("$topic:") in self.conversation.topics
+        }
+        if not wanted:
+            return
+        connection = _Connection(await trio.open_tcp_stream(*self.address))
+        asked = MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in wanted])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.listen)
+            connection.ids[1] = 1
+            await connection.stream.send_all(pack(encode_request(asked, 12, correlation_id=1, client_id=CLIENT_ID)))
+            await connection.wait(lambda: bool(connection.answers) or connection.closed, PATIENCE)
+            nursery.cancel_scope.cancel()
+        await connection.stream.aclose()
+        body = decode_response(connection.answers[1][0], 3, 12).body
+        assert isinstance(body, MetadataResponse)
+        for topic in to_json(body, 12)["topics"]:
+            self.bindings.bind(wanted[topic["name"]], topic["topic_id"])
+
+    async def _do(self, step: Step) -> str | None:
+        connection = self.connections.get(step.conn)
+        if connection is None:
+            await trio.sleep(step.ms / 1000 if step.event == "wait" else 0)
+            return None
+        match step.event:
+            case "request":
+                return await self._send(step, connection)
+            case "raw bytes":
+                return await self._send_bytes(connection, step.data)
+            case "response":
+                return await self._expect(step, connection)
+            case "unmatched response":
+                return await self._expect_unmatched(step, connection)
+            case "no answer yet" | "no answer":
+                await trio.sleep_until(self.sent[step.to] + step.ms / 1000)
+                return f"an answer to step {step.to} came" if step.to in connection.answers else None
+            case "broker closed the connection":
+                closed = await connection.wait(lambda: connection.closed, CLOSED_WITHIN)
+                return None if closed else "the broker keeps the connection open"
+            case "connection still open":
+                await trio.sleep(min(step.ms / 1000, 0.5))
+                return "the broker closed the connection" if connection.closed else None
+            case "client closes the connection":
+                await trio.aclose_forcefully(connection.stream)
+                return None
+            case _:
+                return None
+
+    async def _send(self, step: Step, connection: _Connection) -> str | None:
+        fields = self.bindings.ours(step.fields)
+        body = from_json(APIS[step.api_key].request, fields, step.api_version)
+        _patch_producer(body, self.bindings)
+        frame = encode_request(body, step.api_version, correlation_id=step.correlation_id, client_id=CLIENT_ID)
+        connection.ids[step.correlation_id] = step.n
+        self.sent[step.n] = trio.current_time()
+        if failure := await self._send_bytes(connection, pack(frame)):
+            return failure
+        if step.api in PARKS:
+            await connection.wait(lambda: step.n in connection.answers or connection.closed, SETTLE)
+        return None
+
+    async def _send_bytes(self, connection: _Connection, data: bytes) -> str | None:
+        try:
+            await connection.stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return None if connection.closed else "the connection broke"
+        return None
+
+    async def _expect(self, step: Step, connection: _Connection) -> str | None:
+        patience = PATIENCE + (step.after_ms / 1000 if step.held else 0)
+        await connection.wait(lambda: step.to in connection.answers or connection.closed, patience)
+        if step.to not in connection.answers:
+            return "the broker closed the connection" if connection.closed else f"no answer to step {step.to}"
+        frame, came = connection.answers[step.to]
+        return self._late_or_early(step, came) or self._compare(step, frame)
+
+    def _late_or_early(self, step: Step, came: float) -> str | None:
+        if not step.held or step.api not in WAITS:
+            return None
+        if step.released_by is not None:
+            early = came < self.sent.get(step.released_by, came)
+            return f"answered before step {step.released_by}" if early else None
+        took = came - self.sent[step.to]
+        if abs(took - step.after_ms / 1000) > TIMER_SLACK:
+            return f"answered after {took * 1000:.0f} ms, recorded {step.after_ms:.0f} ms"
+        return None
+
+    async def _expect_unmatched(self, step: Step, connection: _Connection) -> str | None:
+        if not await connection.wait(lambda: bool(connection.unmatched), PATIENCE):
+            return "no answer"
+        frame = connection.unmatched.pop(0)
+        return None if frame == step.data else f"recorded {step.data.hex()}, got {frame.hex()}"
+
+    def _compare(self, step: Step, frame: bytes) -> str | None:
+        asked = self.requests[step.to]
+        try:
+            answer = decode_response(frame, asked.api_key, asked.api_version)
+        except WireError as error:
+            return str(error)
+        if answer.version != step.api_version:
+            return f"recorded version {step.api_version}, got {answer.version}"
+        recorded = to_json(from_json(type(answer.body), step.fields, answer.version), answer.version)
+        ours = to_json(answer.body, answer.version)
+        only: dict[str, Callable[[Any], bool]] = {}
+        if asked.api == "Metadata" and _asks_for_all(asked):
+            only["topics"] = lambda topic: topic["name"] in self.conversation.topics
+        return Comparison(self.bindings, step.api, only).difference(recorded, ours)
+
+
+def _asks_for_all(asked: Step) -> bool:
+    """A Metadata request for every topic: null, or in v0 none."""
+    topics = asked.fields["topics"]
+    return topics is None or (asked.api_version == 0 and not topics)
+
+
+def _patch_producer(body: Any, bindings: Bindings) -> None:
+    """Producer ids inside the record batches of a Produce request, and their checksums."""
+    for topic in getattr(body, "topic_data", ()):
+        for partition in topic.partition_data:
+            records = partition.records
+            if records is None or len(records) < HEADER.size:
+                continue
+            (recorded,) = PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)
+            ours = bindings.number("producer_id", recorded)
+            if ours != recorded:
+                patched = bytearray(records)
+                PRODUCER_ID.pack_into(patched, PRODUCER_ID_AT, ours)
+                struct.pack_into(">I", patched, CRC_AT, google_crc32c.value(bytes(patched[CRC_FROM:])))
+                partition.records = bytes(patched)
+
+
+def needs(conversation: Conversation, served: Mapping[int, Any]) -> list[str]:
+    """APIs that the conversation uses and that are not served; empty if it can be played."""
+    used = {step.api: step.api_key for step in conversation.steps if step.event == "request"}
+    return sorted(api for api, key in used.items() if key not in served)
