@@ -13,11 +13,12 @@ from uuid import UUID
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import Versions
-from mockbroker.calls import Call, Effects, Ticket
-from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition
+from mockbroker.calls import Call, Effects, Note, Ticket
+from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
 from mockbroker.group import classic
 from mockbroker.group.events import Commit, Event, Join
+from mockbroker.group.expiry import expire, is_over
 from mockbroker.group.state import Group
 from mockbroker.java import partition_for
 from mockbroker.settings import Settings
@@ -37,7 +38,13 @@ class FetchDue:
     ticket: Ticket
 
 
-Due = GroupDue | FetchDue
+@dataclass(frozen=True, slots=True)
+class SweepDue:
+    """It is time to look for expired offsets."""
+
+
+Due = GroupDue | FetchDue | SweepDue
+SWEEP = SweepDue()
 
 
 @dataclass(slots=True)
@@ -125,9 +132,41 @@ class Broker:
 
     def make_group(self, group_id: str) -> Group:
         """A new Empty group."""
-        group = Group(group_id=group_id, initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000)
+        group = Group(
+            group_id=group_id,
+            initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000,
+            max_size=self.settings.group_max_size,
+        )
         self.groups[group_id] = group
         return group
+
+    def drop_group(self, group_id: str) -> None:
+        """A group is gone, with its offsets; it must have no members."""
+        del self.groups[group_id]
+        self.waits.forget(GroupDue(group_id))
+
+    def drop_topic(self, topic: Topic) -> None:
+        """A topic is gone, with its records and all offsets committed for it."""
+        self.cluster.delete_topic(topic)
+        for group in self.groups.values():
+            group.offsets.forget_topic(topic.name)
+
+    def sweep(self, now: float) -> Effects:
+        """Drop offsets that have expired, and groups of which nothing is left; the next sweep is set."""
+        effects: Effects = []
+        retention = self.settings.offsets_retention_minutes * 60.0
+        for group in list(self.groups.values()):
+            for topic, partition in expire(group, now, retention):
+                reason = f"offset of {topic} {partition} expired"
+                effects.append(Note(event="offset_expire", group=group.group_id, reason=reason))
+            if is_over(group):
+                self.drop_group(group.group_id)
+                effects.append(Note(event="delete", group=group.group_id, reason="empty and without offsets"))
+        self.schedule_sweep(now)
+        return effects
+
+    def schedule_sweep(self, now: float) -> None:
+        self.waits.set(SWEEP, now + self.settings.offsets_retention_check_interval_ms / 1000)
 
     def may_commit(self, group: Group, event: Commit, now: float) -> ErrorCode:
         """Whether the group takes a commit from this client."""

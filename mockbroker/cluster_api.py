@@ -73,6 +73,7 @@ async def open_cluster(
         replicas = broker.cluster.place(partitions, settings.default_replication_factor)
         broker.cluster.create_topic(name, replicas)
     journal = Journal(trio.current_time())
+    broker.schedule_sweep(trio.current_time())
     server = Server(Router(broker, journal), numbered)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mockbroker.broker import Broker, FetchDue, GroupDue
+from mockbroker.broker import Broker, FetchDue, GroupDue, SweepDue
 from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
@@ -48,6 +48,8 @@ class Router:
                 return self._finish(self.broker.tick_group(group_id, now), now)
             case FetchDue() as due:
                 return self._finish(fetch.waited(self.broker, due), now)
+            case SweepDue():
+                return self._finish(self.broker.sweep(now), now)
             case None:
                 return []
 

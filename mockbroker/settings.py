@@ -14,39 +14,49 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The defaults are Kafka's. A field's Kafka name has dots for underscores; ``_ms`` is milliseconds."""
+    """The defaults are Kafka's. A field's Kafka name has dots for underscores; ``_ms`` is milliseconds.
+
+    ``given``: the Kafka names that were set.
+    """
 
     auto_create_topics_enable: bool = True
     default_replication_factor: int = 1
     fetch_max_bytes: int = 57_671_680
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2**31 - 1
     group_min_session_timeout_ms: int = 6_000
     message_max_bytes: int = 1_048_588
     num_partitions: int = 1
     offset_metadata_max_bytes: int = 4_096
     offsets_topic_num_partitions: int = 50
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_retention_minutes: int = 10_080
     socket_request_max_bytes: int = 104_857_600
+    given: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, given: Mapping[str, object]) -> Settings:
         """From Kafka names to values, as text or as what they are. Raises: SettingsError."""
         values: dict[str, Any] = {_attribute(name): _value(name, value) for name, value in given.items()}
-        return cls(**values)
+        return cls(**values, given=frozenset(given))
 
     def by_name(self) -> dict[str, bool | int]:
         """Every setting by its Kafka name."""
-        return {_kafka_name(field.name): getattr(self, field.name) for field in fields(self)}
+        return {_kafka_name(name): getattr(self, name) for name in _KINDS}
 
 
 _LEAST = {
     "default.replication.factor": 1,
     "fetch.max.bytes": 1_024,
+    "group.max.size": 1,
     "num.partitions": 1,
+    "offsets.retention.check.interval.ms": 1,
+    "offsets.retention.minutes": 1,
     "offsets.topic.num.partitions": 1,
     "socket.request.max.bytes": 1,
 }
-_KINDS: Mapping[str, type] = {field.name: type(field.default) for field in fields(Settings)}
+_KINDS: Mapping[str, type] = {field.name: type(field.default) for field in fields(Settings) if field.name != "given"}
 
 
 def read_properties(lines: Iterable[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 
 OFFSETS_TOPIC = "__consumer_offsets"
+MAX_PARTITIONS = 100_000  # of one topic; a typo should not take all memory
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -50,6 +51,11 @@ class Topic:
     def internal(self) -> bool:
         return self.name == OFFSETS_TOPIC
 
+    def grow(self, replicas: Sequence[Sequence[int]]) -> None:
+        """More partitions, with these replicas."""
+        for nodes in replicas:
+            self.partitions.append(Partition(self.name, len(self.partitions), list(nodes)))
+
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
@@ -81,11 +87,20 @@ class Cluster:
         configs: Mapping[str, str | None] | None = None,
     ) -> Topic:
         """A new topic with these replicas by partition. The name must be legal and free."""
-        partitions = [Partition(name, index, list(nodes)) for index, nodes in enumerate(replicas)]
-        topic = Topic(name, self._new_uuid(), partitions, dict(configs or {}))
+        topic = Topic(name, self._new_uuid(), [], dict(configs or {}))
+        topic.grow(replicas)
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
         return topic
+
+    def delete_topic(self, topic: Topic) -> None:
+        """The topic and its records are gone."""
+        del self.topics[topic.name]
+        del self.by_id[topic.topic_id]
+
+    def can_hold(self, replicas: Sequence[int]) -> bool:
+        """True if a partition can have these replicas: at least one, brokers that are there, each once."""
+        return bool(replicas) and set(replicas) <= set(self.nodes) and len(set(replicas)) == len(replicas)
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
         """Where the partitions of the next topic go."""

@@ -140,7 +140,7 @@ class Comparison:
         if name == "client_host" and recorded:
             return CLIENT_HOST.fullmatch(str(ours)) is not None
         if name.endswith("authorized_operations") and recorded != ASKED_OPERATIONS:
-            return ours != ASKED_OPERATIONS
+            return bool(ours != ASKED_OPERATIONS)
         if name in NUMBERED and isinstance(recorded, int):
             return self.bindings.number_fits(name, recorded, ours)
         if self.bindings.is_id(recorded):

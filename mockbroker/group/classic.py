@@ -38,20 +38,20 @@ def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:
 
 def join(group: Group, event: Join, now: float) -> Effects:
     """Become a member, or come back for the next generation."""
+    if not rules.has_room(group, event):
+        return _turn_away(group, event, now)
     if not rules.protocols_fit(group, event):
         return [join_error(event.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.member_id)]
     if not event.member_id:
-        if event.id_required:
-            return _give_id(group, event, now)
-        return _add_member(group, event, event.fresh_id, now)
+        return _join_without_id(group, event, now)
     if event.member_id in group.pending:
-        del group.pending[event.member_id]
-        group.waits.forget(pending_of(event.member_id))
+        if event.instance_id is not None:  # the id was given to a dynamic member
+            return [join_error(event.ticket, ErrorCode.UNKNOWN_SERVER_ERROR, "")]
+        _forget_pending(group, event.member_id)
         return _add_member(group, event, event.member_id, now)
-    member = group.members.get(event.member_id)
-    if member is None:
-        return [join_error(event.ticket, UNKNOWN_MEMBER_ID, event.member_id)]
-    return _rejoin(group, member, event, now)
+    if error := rules.identity_error(group, event):
+        return [join_error(event.ticket, error, event.member_id)]
+    return _rejoin(group, group.members[event.member_id], event, now)
 
 
 def sync(group: Group, event: Sync, now: float) -> Effects:
@@ -86,9 +86,8 @@ def leave(group: Group, event: Leave, now: float) -> Effects:
     left: list[Member] = []
     answers: list[LeaveGroupResponse.Member] = []
     for leaving in event.members:
-        member = group.members.get(leaving.member_id)
-        error = _leave_error(group, leaving)
-        if error is NONE and member is not None:
+        error, member = _who_leaves(group, leaving)
+        if member is not None:
             effects += _remove(group, member, "leave", leaving.reason or "left")
             left.append(member)
         answers.append(leave_answer(leaving, error))
@@ -176,9 +175,75 @@ def _give_id(group: Group, event: Join, now: float) -> Effects:
     return [note, join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, event.fresh_id)]
 
 
+def _join_without_id(group: Group, event: Join, now: float) -> Effects:
+    """A static member is never sent away for an id: it has a name already."""
+    if event.instance_id is None:
+        return _give_id(group, event, now) if event.id_required else _add_member(group, event, event.fresh_id, now)
+    if event.instance_id in group.static:
+        return _replace(group, group.members[group.static[event.instance_id]], event, now)
+    return _add_member(group, event, event.fresh_id, now)
+
+
+def _turn_away(group: Group, event: Join, now: float) -> Effects:
+    """The group is full; a member that came back too late for a place is out."""
+    effects: Effects = [join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+    member = group.members.get(event.member_id)
+    if member is not None:
+        effects += _remove(group, member, "expire", "the group is full")
+    if event.member_id in group.pending:
+        _forget_pending(group, event.member_id)
+    return effects + _complete_if_all_joined(group, now)
+
+
+def _forget_pending(group: Group, member_id: str) -> None:
+    del group.pending[member_id]
+    group.waits.forget(pending_of(member_id))
+
+
+def _replace(group: Group, member: Member, event: Join, now: float) -> Effects:
+    """A static member is back without its id, as after a restart: the old id is fenced, the new one takes its place."""
+    was_leader, old_id = group.leader, member.member_id
+    effects: Effects = []
+    if ticket := group.take_join(member):
+        effects.append(join_error(ticket, ErrorCode.FENCED_INSTANCE_ID, old_id))
+    if member.sync is not None:
+        effects.append(sync_error(member.sync, ErrorCode.FENCED_INSTANCE_ID))
+        member.sync = None
+    group.waits.forget(session_of(old_id))
+    group.rename(member, event.fresh_id)
+    _renew(group, member, now)
+    _update(group, member, event)
+    effects.append(_note(group, "rejoin", member, f"static member {event.instance_id} is back, {old_id} is fenced"))
+    if group.state is State.STABLE and rules.choose_protocol(group) == group.protocol:
+        return [*effects, _back_in_place(group, member, event, was_leader)]
+    if group.state is not State.PREPARING:
+        effects += _prepare(group, f"static member {event.instance_id} is back", now)
+    group.park_join(member, event.ticket)
+    return effects + _complete_if_all_joined(group, now)
+
+
+def _back_in_place(group: Group, member: Member, event: Join, was_leader: str) -> Reply:
+    """No rebalance. Who understands it is told that it leads and need not assign; who does not believes to follow."""
+    answer = _joined(group, event.ticket, member)
+    response = answer.response
+    assert isinstance(response, JoinGroupResponse)
+    if event.can_skip:
+        response.skip_assignment = member.member_id == group.leader
+    else:
+        response.leader, response.members = was_leader, []
+    return answer
+
+
+def _update(group: Group, member: Member, event: Join) -> None:
+    group.offer(member, event.protocols)
+    member.session_timeout = event.session_timeout
+    member.rebalance_timeout = event.rebalance_timeout
+
+
 def _add_member(group: Group, event: Join, member_id: str, now: float) -> Effects:
     member = Member(
         member_id=member_id,
+        instance_id=event.instance_id,
         client_id=event.client_id,
         client_host=event.client_host,
         session_timeout=event.session_timeout,
@@ -202,9 +267,7 @@ def _rejoin(group: Group, member: Member, event: Join, now: float) -> Effects:
     leads = member.member_id == group.leader
     if (group.state is State.COMPLETING and same) or (group.state is State.STABLE and same and not leads):
         return [_joined(group, event.ticket, member)]
-    group.offer(member, event.protocols)
-    member.session_timeout = event.session_timeout
-    member.rebalance_timeout = event.rebalance_timeout
+    _update(group, member, event)
     effects: Effects = [_note(group, "rejoin", member, event.reason)]
     why = "rejoined as leader" if leads and same else "rejoined with other metadata"
     if group.state is not State.PREPARING:
@@ -227,7 +290,7 @@ def _prepare(group: Group, reason: str, now: float) -> Effects:
     group.waits.forget(SYNC)
     group.unsynced.clear()
     first = group.state is State.EMPTY
-    group.move_to(State.PREPARING)
+    group.move_to(State.PREPARING, now)
     if first:
         group.delay = group.initial_delay
         group.delay_left = max(group.rebalance_timeout() - group.delay, 0.0)
@@ -262,16 +325,20 @@ def _complete_join(group: Group, now: float) -> Effects:
     effects: Effects = []
     group.waits.forget(JOIN)
     group.waits.forget(DELAY)
-    for member in [member for member in group.in_map_order() if member.join is None]:
+    for member in [m for m in group.in_map_order() if m.join is None and m.instance_id is None]:
         effects += _remove(group, member, "expire", "no JoinGroup within the rebalance timeout")
+    if group.members and not group.parked_joins:  # static members, all of them away: wait once more
+        group.waits.set(JOIN, now + group.rebalance_timeout())
+        return effects
+    _elect(group)
     group.generation += 1
     if not group.members:
-        group.move_to(State.EMPTY)
+        group.move_to(State.EMPTY, now)
         group.protocol = None
         effects.append(Note(event="empty", group=group.group_id, generation=group.generation))
         return effects
     group.protocol = rules.choose_protocol(group)
-    group.move_to(State.COMPLETING)
+    group.move_to(State.COMPLETING, now)
     effects.append(
         Note(
             event="generation",
@@ -284,14 +351,19 @@ def _complete_join(group: Group, now: float) -> Effects:
         )
     )
     for member in group.members.values():
-        ticket = group.take_join(member)
-        assert ticket is not None
-        effects.append(_joined(group, ticket, member))
+        if ticket := group.take_join(member):
+            effects.append(_joined(group, ticket, member))
         member.new = False
         _renew(group, member, now)
     group.unsynced = set(group.members)
     group.waits.set(SYNC, now + group.rebalance_timeout())
     return effects
+
+
+def _elect(group: Group) -> None:
+    """A leader that did not come back is replaced by the first who did."""
+    if group.members and group.members[group.leader].join is None:
+        group.leader = next(member.member_id for member in group.in_map_order() if member.join is not None)
 
 
 def _joined(group: Group, ticket: Ticket, member: Member) -> Reply:
@@ -300,7 +372,11 @@ def _joined(group: Group, ticket: Ticket, member: Member) -> Reply:
     members: list[JoinGroupResponse.Member] = []
     if member.member_id == group.leader:
         members = [
-            JoinGroupResponse.Member(member_id=other.member_id, metadata=other.metadata(group.protocol))
+            JoinGroupResponse.Member(
+                member_id=other.member_id,
+                group_instance_id=other.instance_id,
+                metadata=other.metadata(group.protocol),
+            )
             for other in group.in_map_order()
         ]
     return Reply(
@@ -322,7 +398,7 @@ def _joined(group: Group, ticket: Ticket, member: Member) -> Reply:
 def _assign(group: Group, event: Sync, now: float) -> Effects:
     """The leader has spoken: everyone parked gets its share; who comes later takes it from the Stable group."""
     plan = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
-    group.move_to(State.STABLE)
+    group.move_to(State.STABLE, now)
     effects: Effects = []
     for member in group.members.values():
         member.assignment = plan[member.member_id]
@@ -357,14 +433,16 @@ def _synced(group: Group, ticket: Ticket, member: Member) -> Reply:
 # --- members that go --------------------------------------------------------------------------------------------
 
 
-def _leave_error(group: Group, leaving: Leaving) -> ErrorCode:
-    if leaving.instance_id is not None:
-        return UNKNOWN_MEMBER_ID  # there are no static members
+def _who_leaves(group: Group, leaving: Leaving) -> tuple[ErrorCode, Member | None]:
+    """The member to take out, if any. An administrator names a static member by its instance alone."""
+    if not leaving.member_id:
+        member_id = group.holder(leaving.instance_id)
+        return (UNKNOWN_MEMBER_ID, None) if member_id is None else (NONE, group.members[member_id])
     if leaving.member_id in group.pending:
-        del group.pending[leaving.member_id]
-        group.waits.forget(pending_of(leaving.member_id))
-        return NONE
-    return NONE if leaving.member_id in group.members else UNKNOWN_MEMBER_ID
+        _forget_pending(group, leaving.member_id)
+        return NONE, None
+    error = rules.identity_error(group, leaving)
+    return error, None if error else group.members[leaving.member_id]
 
 
 def _remove(group: Group, member: Member, event: str, reason: str) -> Effects:

@@ -11,12 +11,15 @@ from mockbroker.calls import Ticket
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """``fresh_id``: the id to give if ``member_id`` is empty; ``id_required``: give it and let the client come again
-    (KIP-394). ``protocols``: name and metadata, most wanted first."""
+    (KIP-394); ``can_skip``: the client understands a leader that need not assign (KIP-814).
+    ``protocols``: name and metadata, most wanted first."""
 
     ticket: Ticket
     member_id: str
+    instance_id: str | None = None
     fresh_id: str
     id_required: bool
+    can_skip: bool = False
     client_id: str
     client_host: str
     session_timeout: float

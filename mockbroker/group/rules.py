@@ -9,26 +9,28 @@ from collections import Counter
 from collections.abc import Callable
 
 from kwire import ErrorCode
-from mockbroker.group.events import Commit, Heartbeat, Join, Sync
+from mockbroker.group.events import Commit, Heartbeat, Join, Leaving, Sync
 from mockbroker.group.state import Group, State
 from mockbroker.java import map_order
 
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
+FENCED_INSTANCE_ID = ErrorCode.FENCED_INSTANCE_ID
 REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
 INCONSISTENT_GROUP_PROTOCOL = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 NEW_MEMBER_TIMEOUT = 300.0  # seconds a first join may stay parked; Kafka's classicGroupNewMemberJoinTimeoutMs
 
 Identified = Sync | Heartbeat | Commit
-Check = tuple[ErrorCode, Callable[[Group, Identified], bool]]
+Identity = Identified | Join | Leaving
+Check = tuple[ErrorCode, Callable[[Group, Identity], bool]]
 
 # Who asks: the first that holds is the answer.
-MEMBER_CHECKS: tuple[Check, ...] = (
-    (UNKNOWN_MEMBER_ID, lambda _, event: event.instance_id is not None),  # there are no static members
+IDENTITY_CHECKS: tuple[Check, ...] = (
+    (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id is not None and event.instance_id not in group.static),
+    (FENCED_INSTANCE_ID, lambda group, event: group.holder(event.instance_id) not in (None, event.member_id)),
     (UNKNOWN_MEMBER_ID, lambda group, event: event.member_id not in group.members),
-    (ILLEGAL_GENERATION, lambda group, event: event.generation != group.generation),
 )
 
 # What a member in good standing is told. In CompletingRebalance a heartbeat is answered normally.
@@ -47,9 +49,16 @@ COMMIT = {
 }
 
 
+def identity_error(group: Group, event: Identity) -> ErrorCode:
+    """What is wrong with who says that it is a member, or NONE."""
+    return next((error for error, holds in IDENTITY_CHECKS if holds(group, event)), NONE)
+
+
 def member_error(group: Group, event: Identified) -> ErrorCode:
-    """What is wrong with who asks, or NONE."""
-    return next((error for error, holds in MEMBER_CHECKS if holds(group, event)), NONE)
+    """What is wrong with who asks for a generation, or NONE."""
+    if error := identity_error(group, event):
+        return error
+    return ILLEGAL_GENERATION if event.generation != group.generation else NONE
 
 
 def sync_error(group: Group, event: Sync) -> ErrorCode:
@@ -68,6 +77,18 @@ def commit_error(group: Group, event: Commit) -> ErrorCode:
     if event.generation >= 0 or event.member_id or event.instance_id is not None:
         return member_error(group, event) or COMMIT[group.state]
     return UNKNOWN_MEMBER_ID
+
+
+def has_room(group: Group, event: Join) -> bool:
+    """True if the group takes one more, by group.max.size. Ids that were only given out do not count."""
+    member = group.members.get(event.member_id)
+    match group.state:
+        case State.EMPTY:
+            return True
+        case State.PREPARING:
+            return (member is not None and member.join is not None) or group.parked_joins < group.max_size
+        case State.COMPLETING | State.STABLE:
+            return member is not None or len(group.members) < group.max_size
 
 
 def protocols_fit(group: Group, event: Join) -> bool:

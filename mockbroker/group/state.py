@@ -50,6 +50,7 @@ class Member:
     """``join`` and ``sync``: tickets of parked requests. ``new``: its first join is not answered yet."""
 
     member_id: str
+    instance_id: str | None = None
     client_id: str
     client_host: str
     session_timeout: float
@@ -67,7 +68,8 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """``pending``: member ids given out by MEMBER_ID_REQUIRED. ``unsynced``: members whose SyncGroup is due.
+    """``static``: instance id to member id. ``since``: when the state was entered.
+    ``pending``: member ids given out by MEMBER_ID_REQUIRED. ``unsynced``: members whose SyncGroup is due.
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
@@ -76,13 +78,16 @@ class Group:
 
     group_id: str
     initial_delay: float
+    max_size: int = 2**31 - 1
     state: State = State.EMPTY
     came_from: State | None = None
+    since: float = 0.0
     generation: int = 0
     protocol_type: str = ""
     protocol: str | None = None
     leader: str = ""
     members: dict[str, Member] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
     most_members: int = 0
     offered: Counter[str] = field(default_factory=Counter)
     parked_joins: int = 0
@@ -94,10 +99,10 @@ class Group:
     waits: Deadlines[Wait] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
-    def move_to(self, state: State) -> None:
+    def move_to(self, state: State, now: float) -> None:
         """Change state; an illegal move is a bug of ours."""
         assert self.state in COMES_FROM[state], f"{self.group_id}: {self.state} -> {state}"
-        self.came_from, self.state = self.state, state
+        self.came_from, self.state, self.since = self.state, state, now
 
     def rebalance_timeout(self) -> float:
         """The longest that any member asked for."""
@@ -105,6 +110,8 @@ class Group:
 
     def add(self, member: Member) -> None:
         self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
         self.most_members = max(self.most_members, len(self.members))
         self.offered.update({name for name, _ in member.protocols})
 
@@ -112,7 +119,26 @@ class Group:
         """Take out a member that has no parked join."""
         assert member.join is None
         del self.members[member.member_id]
+        if member.instance_id is not None:
+            del self.static[member.instance_id]
         self._withdraw(member)
+
+    def holder(self, instance_id: str | None) -> str | None:
+        """The member id that a static member has now."""
+        return None if instance_id is None else self.static.get(instance_id)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """A static member is back under another id; what it had stays its own."""
+        assert member.instance_id is not None
+        if self.leader == member.member_id:
+            self.leader = member_id
+        if member.member_id in self.unsynced:
+            self.unsynced.remove(member.member_id)
+            self.unsynced.add(member_id)
+        del self.members[member.member_id]
+        member.member_id = member_id
+        self.members[member_id] = member
+        self.static[member.instance_id] = member_id
 
     def offer(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
         """A member's protocols from now on."""

@@ -11,7 +11,7 @@ from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsRespon
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import legal_topic_name
+from mockbroker.cluster.model import MAX_PARTITIONS, legal_topic_name
 from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
 
@@ -19,7 +19,6 @@ RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
 DYNAMIC_TOPIC_CONFIG = 1
 DEFAULT = -1
-MAX_PARTITIONS = 100_000  # a typo should not take all memory; Kafka's controller has a limit as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +92,7 @@ def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Re
     if sorted(given) != list(range(len(topic.assignments))):
         return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be counted up from 0.")
     replicas = [given[index] for index in range(len(given))]
-    known = all(ids and set(ids) <= set(broker.cluster.nodes) and len(set(ids)) == len(ids) for ids in replicas)
-    if not known or len({len(ids) for ids in replicas}) != 1:
+    if not all(map(broker.cluster.can_hold, replicas)) or len({len(ids) for ids in replicas}) != 1:
         return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Each partition needs as many brokers, all known.")
     return replicas
 

@@ -1,4 +1,4 @@
-"""Heartbeat: v0-4. Not modelled: static members (unknown to every group)."""
+"""Heartbeat: v0-4. Not modelled: throttling."""
 
 from __future__ import annotations
 

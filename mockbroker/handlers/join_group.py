@@ -1,4 +1,4 @@
-"""JoinGroup: v0-9. Not modelled: static members (UNSUPPORTED_VERSION), group.max.size.
+"""JoinGroup: v0-9. Not modelled: throttling.
 
 See kwire/messages/join_group.py for version notes.
 """
@@ -27,8 +27,10 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
     event = Join(
         ticket=call.ticket,
         member_id=request.member_id,
-        fresh_id="" if request.member_id else broker.new_member_id(call.client.client_id),
+        instance_id=request.group_instance_id,
+        fresh_id="" if request.member_id else broker.new_member_id(_name(call)),
         id_required=call.version >= 4,
+        can_skip=call.version >= 9,
         client_id=call.client.client_id,
         client_host=call.client.host,
         session_timeout=request.session_timeout_ms / 1000,
@@ -55,9 +57,13 @@ def _invalid(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
     least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
     if not least <= request.session_timeout_ms <= most:
         return ErrorCode.INVALID_SESSION_TIMEOUT
-    if error := broker.coordinator_error(request.group_id, call.client.node):
-        return error
-    return ErrorCode.NONE if request.group_instance_id is None else ErrorCode.UNSUPPORTED_VERSION
+    return broker.coordinator_error(request.group_id, call.client.node)
+
+
+def _name(call: Call[JoinGroupRequest]) -> str:
+    """What a new member id begins with; clients of franz-go look for the instance id there."""
+    instance_id = call.request.group_instance_id
+    return call.client.client_id if instance_id is None else instance_id
 
 
 HANDLER = Handler(Versions.parse("0-9"), handle, present)

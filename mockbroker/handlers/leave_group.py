@@ -1,4 +1,4 @@
-"""LeaveGroup: v0-5. Not modelled: static members (unknown to every group)."""
+"""LeaveGroup: v0-5. Not modelled: throttling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit: v2-10. Not modelled: retention time (offsets do not expire), static members, member epochs (v9)."""
+"""OffsetCommit: v2-10. Not modelled: member epochs (v9)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
             outcome = error or _too_long(broker, partition)
             answer.add(asked, partition, outcome)
             if group is not None and outcome is NONE:
-                _store(group, topic.name, partition)
+                _store(call, group, topic.name, partition, now)
                 stored[topic.name, partition.partition_index] = partition.committed_offset
         if stored:
             effects.append(_note(call, stored))
@@ -91,11 +91,14 @@ def _too_long(broker: Broker, partition: RequestPartition) -> ErrorCode:
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > limit else NONE
 
 
-def _store(group: Group, topic: str, partition: RequestPartition) -> None:
+def _store(call: Call[OffsetCommitRequest], group: Group, topic: str, partition: RequestPartition, now: float) -> None:
+    retention_ms = call.request.retention_time_ms  # v2-4; -1 leaves it to the broker
     committed = Committed(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
+        at=now,
+        expires=None if retention_ms == -1 else now + retention_ms / 1000,
     )
     group.offsets.store(topic, partition.partition_index, committed)
 

@@ -1,4 +1,4 @@
-"""SyncGroup: v0-5. Not modelled: static members (unknown to every group)."""
+"""SyncGroup: v0-5. Not modelled: throttling."""
 
 from __future__ import annotations
 

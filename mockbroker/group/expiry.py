@@ -1,0 +1,48 @@
+"""Which committed offsets have outlived their use.
+
+Source: Kafka's OffsetMetadataManager.cleanupExpiredOffsets and ClassicGroup.offsetExpirationCondition.
+"""
+
+from __future__ import annotations
+
+from mockbroker.group.offsets import Committed
+from mockbroker.group.state import Group, State
+from mockbroker.group.subscription import CONSUMER, subscribed_topics
+
+
+def expire(group: Group, now: float, retention: float) -> list[tuple[str, int]]:
+    """Drop what has expired at ``now``; topics and partitions of it. ``retention``: seconds."""
+    subscribed = subscribed_topics(group) if group.state is State.STABLE else None
+    gone = [
+        (topic, partition)
+        for (topic, partition), committed in group.offsets.committed.items()
+        if _expired(group, topic, committed, subscribed, now, retention)
+    ]
+    for topic, partition in gone:
+        group.offsets.forget(topic, partition)
+    return gone
+
+
+def _expired(
+    group: Group, topic: str, committed: Committed, subscribed: set[str] | None, now: float, retention: float
+) -> bool:
+    since = _counts_from(group, topic, committed, subscribed)
+    if since is None:
+        return False
+    return now >= committed.expires if committed.expires is not None else now - since >= retention
+
+
+def _counts_from(group: Group, topic: str, committed: Committed, subscribed: set[str] | None) -> float | None:
+    """From when on the retention runs; None while the group still needs the offset."""
+    if not group.protocol_type:
+        return committed.at  # nobody ever joined: offsets of a simple consumer
+    if group.state is State.EMPTY:
+        return max(group.since, committed.at)
+    if group.state is State.STABLE and group.protocol_type == CONSUMER and subscribed is not None:
+        return None if topic in subscribed else committed.at
+    return None
+
+
+def is_over(group: Group) -> bool:
+    """True if nothing is left of the group: no members, no offsets."""
+    return group.state is State.EMPTY and not group.offsets.committed and not group.pending

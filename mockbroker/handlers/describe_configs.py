@@ -1,0 +1,95 @@
+"""DescribeConfigs: v1-4. Topics with all of Kafka's configurations, brokers with the settings that there are.
+
+Not modelled: documentation texts, loggers, client metrics, groups as resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire import ErrorCode
+from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import legal_topic_name
+from mockbroker.cluster.topic_configs import BOOLEAN, LONG, TOPIC_CONFIGS
+from mockbroker.handlers.handler import Handler
+
+Resource = DescribeConfigsRequest.Resource
+Result = DescribeConfigsResponse.Result
+Config = Result.Config
+TOPIC, BROKER = 2, 4  # resource types
+OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
+
+
+def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
+    results = [_describe(broker, call, resource) for resource in call.request.resources]
+    return [Reply(call.ticket, DescribeConfigsResponse(results=results))]
+
+
+def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resource) -> Result:
+    result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None)
+    match asked.resource_type:
+        case 2:
+            configs, error = _topic(broker, asked.resource_name)
+        case 4:
+            configs, error = _broker(broker, asked.resource_name)
+        case _:
+            configs, error = {}, ErrorCode.INVALID_REQUEST
+    result.error_code = error
+    if error:
+        result.error_message = f"{error.name}: {asked.resource_name}"
+    wanted = asked.configuration_keys
+    for name, config in configs.items():
+        if wanted is None or name in wanted:
+            result.configs.append(_shaped(config, call))
+    return result
+
+
+def _shaped(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
+    """v1 adds synonyms, if asked for; v3 the type."""
+    if call.request.include_synonyms and config.config_source != DEFAULT:
+        source = config.config_source
+        config.synonyms = [Config.Synonym(name=config.name, value=config.value, source=source)]
+    if call.version < 3:
+        config.config_type = 0
+    config.documentation = None
+    return config
+
+
+def _topic(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
+    if not legal_topic_name(name):
+        return {}, ErrorCode.INVALID_TOPIC_EXCEPTION
+    topic = broker.cluster.topics.get(name)
+    if topic is None:
+        return {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    found = {}
+    for key, config in TOPIC_CONFIGS.items():
+        own = key in topic.configs
+        found[key] = Config(
+            name=key,
+            value=topic.configs[key] if own else config.default,
+            config_source=OF_TOPIC if own else DEFAULT,
+            config_type=config.type,
+        )
+    return found, ErrorCode.NONE
+
+
+def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
+    if not name.isdecimal() or int(name) not in broker.cluster.nodes:
+        return {}, ErrorCode.INVALID_REQUEST
+    found = {}
+    for key, value in broker.settings.by_name().items():
+        given = key in broker.settings.given
+        found[key] = Config(
+            name=key,
+            value=str(value).lower(),
+            read_only=True,
+            config_source=STATIC_BROKER if given else DEFAULT,
+            config_type=BOOLEAN if isinstance(value, bool) else LONG,
+        )
+    return found, ErrorCode.NONE
+
+
+HANDLER = Handler(Versions.parse("1-4"), handle)

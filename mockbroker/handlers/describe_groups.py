@@ -1,0 +1,63 @@
+"""DescribeGroups: v0-6. Not modelled: authorization (everything is allowed), KIP-848 groups."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.state import Group, Member, State
+from mockbroker.handlers.handler import Handler
+
+Described = DescribeGroupsResponse.Group
+DEAD = "Dead"  # what a group is called that is not there
+ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
+
+
+def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
+    groups = [_describe(broker, call, group_id) for group_id in call.request.groups]
+    return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
+
+
+def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) -> Described:
+    if error := broker.coordinator_error(group_id, call.client.node):
+        return Described(group_id=group_id, error_code=error)
+    group = broker.groups.get(group_id)
+    if group is None:
+        return _absent(call, group_id)
+    stable = group.state is State.STABLE
+    found = Described(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[_member(group, member) for member in group.in_map_order()],
+    )
+    if call.request.include_authorized_operations:
+        found.authorized_operations = ALL_OPERATIONS
+    return found
+
+
+def _absent(call: Call[DescribeGroupsRequest], group_id: str) -> Described:
+    """From v6 on a group that is not there is an error; before it is Dead, which is none."""
+    found = Described(group_id=group_id, group_state=DEAD)
+    if call.version >= 6:
+        found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        found.error_message = f"Group {group_id} not found."
+    return found
+
+
+def _member(group: Group, member: Member) -> Described.Member:
+    stable = group.state is State.STABLE and group.protocol is not None
+    return Described.Member(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol or "") if stable else b"",
+        member_assignment=member.assignment,
+    )
+
+
+HANDLER = Handler(Versions.parse("0-6"), handle)

@@ -1,0 +1,51 @@
+"""OffsetDelete: v0. Offsets of topics that the group does not read go; those of the others are kept."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.state import Group, State
+from mockbroker.group.subscription import CONSUMER, subscribed_topics
+from mockbroker.handlers.handler import Handler
+
+Answer = OffsetDeleteResponse.Topic
+
+
+def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    group = broker.groups.get(request.group_id)
+    error = broker.group_error(request.group_id, call.client.node) or _group_error(group)
+    if error or group is None:
+        return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
+    topics = [_delete(broker, group, topic) for topic in request.topics]
+    return [Reply(call.ticket, OffsetDeleteResponse(topics=topics))]
+
+
+def _group_error(group: Group | None) -> ErrorCode:
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    readable = group.state is State.EMPTY or group.protocol_type == CONSUMER
+    return ErrorCode.NONE if readable else ErrorCode.NON_EMPTY_GROUP
+
+
+def _delete(broker: Broker, group: Group, asked: OffsetDeleteRequest.Topic) -> Answer:
+    """A group whose subscription cannot be read counts as subscribed to everything."""
+    topics = subscribed_topics(group)
+    subscribed = bool(group.members) and (topics is None or asked.name in topics)
+    answer = Answer(name=asked.name)
+    for partition in asked.partitions:
+        error = ErrorCode.NONE
+        if broker.cluster.partition(asked.name, partition.partition_index) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif subscribed:
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        else:
+            group.offsets.forget(asked.name, partition.partition_index)
+        answer.partitions.append(Answer.Partition(partition_index=partition.partition_index, error_code=error))
+    return answer
+
+
+HANDLER = Handler(Versions.parse("0-0"), handle)

@@ -1,0 +1,38 @@
+"""OffsetForLeaderEpoch: v2-4. Leaders never change, so every log has one epoch, and nothing is ever cut."""
+
+from __future__ import annotations
+
+from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers.handler import Handler
+
+Topic = OffsetForLeaderEpochResponse.Topic
+Answer = Topic.Partition
+
+
+def handle(broker: Broker, call: Call[OffsetForLeaderEpochRequest], now: float) -> Effects:  # noqa: ARG001
+    topics = [
+        Topic(topic=topic.topic, partitions=[_answer(broker, call, topic.topic, asked) for asked in topic.partitions])
+        for topic in call.request.topics
+    ]
+    return [Reply(call.ticket, OffsetForLeaderEpochResponse(topics=topics))]
+
+
+def _answer(
+    broker: Broker,
+    call: Call[OffsetForLeaderEpochRequest],
+    topic: str,
+    asked: OffsetForLeaderEpochRequest.Topic.Partition,
+) -> Answer:
+    partition = broker.cluster.partition(topic, asked.partition)
+    error = broker.leader_error(partition, call.client.node, asked.current_leader_epoch)
+    if error or partition is None:
+        return Answer(partition=asked.partition, error_code=error)
+    if asked.leader_epoch != partition.leader_epoch:
+        return Answer(partition=asked.partition)  # an epoch that this log does not know
+    return Answer(partition=asked.partition, leader_epoch=partition.leader_epoch, end_offset=partition.log.end)
+
+
+HANDLER = Handler(Versions.parse("2-4"), handle)

@@ -1,0 +1,17 @@
+"""SaslHandshake: v0-1. There is no SASL here: answered as a plaintext listener of Kafka does."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers.handler import Handler
+
+
+def handle(broker: Broker, call: Call[SaslHandshakeRequest], now: float) -> Effects:  # noqa: ARG001
+    return [Reply(call.ticket, SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))]
+
+
+HANDLER = Handler(Versions.parse("0-1"), handle)
