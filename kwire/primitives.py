@@ -87,7 +87,8 @@ class Fixed(Construct):
         try:
             stream.write(self.packer.pack(obj))
         except (struct.error, OverflowError):
-            raise EncodeError(f"{obj} does not fit into {self.packer.size} bytes", path=where(path)) from None
+            shown = f"{obj}" if abs(obj) < 2**64 else f"an integer of {obj.bit_length()} bits"
+            raise EncodeError(f"{shown} does not fit into {self.packer.size} bytes", path=where(path)) from None
         return obj
 
     def _sizeof(self, context: Any, path: str) -> Any:
