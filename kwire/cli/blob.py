@@ -12,14 +12,14 @@ from kwire.blobs import BLOBS, readable_version, stored_version
 from kwire.cli import lines
 
 
-@click.command("blob")
-@click.argument("blob_type", metavar="TYPE", type=click.Choice(sorted(BLOBS), case_sensitive=False))
+@click.command("blob", epilog=f"TYPE is Kafka's name: {', '.join(sorted(BLOBS))}.")
+@click.argument("blob_type", metavar="TYPE", type=click.Choice(sorted(BLOBS)))
 @click.argument("source", metavar="[FILE|-]", default="-")
 def command(blob_type: str, source: str) -> None:
     """Messages that travel inside others, to JSON and back, a line each.
 
     \b
-    TYPE is Kafka's name: ConsumerProtocolAssignment or ConsumerProtocolSubscription. A line is one of
+    A line is one of
       {"hex_as_stored": ...}             decoded; the first two bytes are the version
       {"hex_body": ..., "version": n}    decoded
       {"fields": {...}, "version": n}    encoded, to hex_body and hex_as_stored
