@@ -63,23 +63,25 @@ def in_range(version: int, text: str) -> bool:
 @cache
 def of_jar(release: str) -> Mapping[str, Definition]:
     """Definitions of a Kafka release, by message name; Maven fetches the jar once."""
-    jar = JARS / f"kafka-clients-{release}.jar"
-    if not jar.exists():
-        fetch(release)
+    jar = fetched(f"org.apache.kafka:kafka-clients:{release}")
     with zipfile.ZipFile(jar) as archive:
         names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
         texts = [archive.read(name).decode() for name in names]
     return by_name(texts)
 
 
-def fetch(release: str) -> None:
-    """Put kafka-clients of this release into .cache/jars."""
-    mvn = need("mvn", "it fetches kafka-clients, whose definitions are compared with ours")
-    artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{release}"
-    command = [mvn, "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={JARS}"]
+def fetched(artifact: str) -> Path:
+    """The jar of ``group:name:version``; Maven puts it into .cache/jars once."""
+    _, name, version = artifact.split(":")
+    jar = JARS / f"{name}-{version}.jar"
+    if jar.exists():
+        return jar
+    mvn = need("mvn", f"it fetches {name}, to compare what is in it with ours")
+    command = [mvn, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={JARS}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     if done.returncode:
-        lacking(f"mvn could not fetch kafka-clients {release}: {(done.stdout + done.stderr)[-300:]}")
+        lacking(f"mvn could not fetch {artifact}: {(done.stdout + done.stderr)[-300:]}")
+    return jar
 
 
 @cache
