@@ -15,7 +15,7 @@ from kwire.errors import CrcError, DecodeError, LimitError, Truncated, WireError
 from kwire.records.batch import HEADER, Batch, Record, batches, build_batch, read_batch, rebase
 from kwire.records.compression import GZIP, NONE
 
-INT64 = st.integers(-(2**62), 2**62)
+INT64 = st.integers(-(2**63), 2**63 - 1)
 BYTES = st.none() | st.binary(max_size=10)
 RECORDS = st.lists(
     st.builds(
@@ -175,6 +175,19 @@ def test_many_batches_and_one_cut_short() -> None:
 def test_no_batch_of_nothing() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         build_batch([])
+
+
+def test_timestamps_wrap_as_in_java() -> None:
+    stamps = [-(2**63), 2**63 - 1]
+    batch = read_batch(build_batch([Record(timestamp=stamp) for stamp in stamps]))
+    assert [record.timestamp for record in batch.records()] == stamps
+
+
+def test_hostile_deltas_stay_in_64_bits() -> None:
+    record = bytes.fromhex("1e" + "00" + "feffffffffffffffff01" + "02" + "0101" + "00")
+    batch = replace(read_batch(with_body(ONE, record)), base_timestamp=2**63 - 1, base_offset=2**63 - 1)
+    (found,) = batch.records()
+    assert (found.timestamp, found.offset) == (-2, -(2**63))
 
 
 def test_header_that_is_not_utf8_survives() -> None:
