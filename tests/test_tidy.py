@@ -58,6 +58,8 @@ ORDER: Mapping[str, list[str]] = {
         "group/offsets",
         "group/state",
         "group/rules",
+        "group/subscription",
+        "group/expiry",
         "group/classic",
         "group/__init__",
         "journal",
@@ -71,6 +73,11 @@ ORDER: Mapping[str, list[str]] = {
         "server",
         "cluster_api",
         "__init__",
+        "conform/conversation",
+        "conform/compare",
+        "conform/player",
+        "conform/runner",
+        "conform/__init__",
         "demo/__init__",
         "demo/checks",
         "demo/timeline",
@@ -83,7 +90,14 @@ ORDER: Mapping[str, list[str]] = {
 }
 
 # Files that talk to the world outside: sockets, clocks, chance.
-SHELLS = ["kwire/cli/*", "mockbroker/server", "mockbroker/cluster_api", "mockbroker/demo/*", "mockbroker/cli/*"]
+SHELLS = [
+    "kwire/cli/*",
+    "mockbroker/server",
+    "mockbroker/cluster_api",
+    "mockbroker/demo/*",
+    "mockbroker/conform/*",
+    "mockbroker/cli/*",
+]
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 
