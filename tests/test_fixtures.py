@@ -20,3 +20,17 @@ def test_the_slice_can_be_made_again(tmp_path: Path) -> None:
     kept = {p.relative_to(ROOT / "fixtures"): gzip.decompress(p.read_bytes()) for p in ROOT.glob("fixtures/[fb]*/*.gz")}
     assert made.keys() == kept.keys()
     assert [path for path in made if made[path] != kept[path]] == []
+
+
+TRANSCRIPTS = SHARED.parent / "semantics"
+
+
+@pytest.mark.skipif(not TRANSCRIPTS.exists(), reason=f"{TRANSCRIPTS} is not here: nothing to take conversations from")
+def test_the_conversations_can_be_taken_again(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; import take; take.main(list(Path(sys.argv[1]).glob('*__kafka-*.json')), Path(sys.argv[2]))"
+    command = [sys.executable, "-c", code, str(TRANSCRIPTS), str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT / "fixtures" / "conversations")
+    made = {path.relative_to(tmp_path): gzip.decompress(path.read_bytes()) for path in tmp_path.rglob("*.gz")}
+    assert len(made) == 94
+    kept = {name: gzip.decompress((ROOT / "fixtures" / "conversations" / name).read_bytes()) for name in made}
+    assert [name for name in made if made[name] != kept[name]] == []

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+GZIP = b"\x1f\x8b"
 EVENTS = frozenset(
     {
         "request",
@@ -69,10 +72,11 @@ class Conversation:
 
 
 def load(path: Path) -> Conversation:
-    """A conversation from its file. Raises: ConversationError, OSError."""
+    """A conversation from its file, JSON or gzip'd JSON. Raises: ConversationError, OSError."""
+    data = path.read_bytes()
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found = json.loads(gzip.decompress(data) if data.startswith(GZIP) else data)
+    except (ValueError, EOFError, zlib.error) as error:
         raise ConversationError(f"not JSON: {error}") from error
     if not isinstance(found, dict):
         raise ConversationError("not an object")
