@@ -21,6 +21,7 @@ from mockbroker.group.events import Commit, Event, Join
 from mockbroker.group.expiry import expire, is_over
 from mockbroker.group.state import Group
 from mockbroker.java import partition_for
+from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.settings import Settings
 
 
@@ -79,8 +80,11 @@ class ParkedFetches:
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router."""
 
-    def __init__(self, nodes: list[Node], settings: Settings, new_uuid: Callable[[], UUID]) -> None:
+    def __init__(
+        self, nodes: list[Node], settings: Settings, new_uuid: Callable[[], UUID], release: Release = KAFKA_4_2
+    ) -> None:
         self.settings = settings
+        self.release = release
         self.cluster = Cluster(nodes, new_uuid)
         self.groups: dict[str, Group] = {}
         self.waits: Deadlines[Due] = Deadlines()
@@ -136,6 +140,7 @@ class Broker:
             group_id=group_id,
             initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000,
             max_size=self.settings.group_max_size,
+            java_coordinator=self.release.java_coordinator,
         )
         self.groups[group_id] = group
         return group

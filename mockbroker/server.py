@@ -28,6 +28,8 @@ READ_SIZE = 65_536  # bytes asked for at once
 READ_AHEAD = 65_536  # bytes kept for a connection whose request is not answered; then it is not read
 WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
+FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
+LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -35,18 +37,33 @@ Outcome = Reply | NoReply | Close
 
 
 class _Connection:
-    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it."""
+    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
-    __slots__ = ("calm", "closed", "draining", "out", "peer", "session", "sock")
+    ``active``: when something last came in; ``begun``: when a request began that is not here whole. Seconds.
+    """
 
-    def __init__(self, sock: socket.socket, session: Session, peer: str) -> None:
+    __slots__ = ("active", "begun", "calm", "closed", "draining", "out", "peer", "session", "sock", "taken")
+
+    def __init__(self, sock: socket.socket, session: Session, peer: str, now: float) -> None:
         self.sock = sock
         self.session = session
         self.peer = peer
         self.out = bytearray()
         self.draining = False
         self.closed = False
+        self.active = now
+        self.begun: float | None = None
+        self.taken = 0  # requests taken when last something came in
         self.calm = trio.Event()  # set when there is room to read on
+
+    def note(self, now: float) -> None:
+        """Something came in: it is not idle, and a request may have begun."""
+        self.active = now
+        if not self.session.partial:
+            self.begun = None
+        elif self.begun is None or self.session.taken != self.taken:
+            self.begun = now
+        self.taken = self.session.taken
 
     @property
     def full(self) -> bool:
@@ -73,6 +90,7 @@ class Server:
                 for node, listener in self.listeners:
                     self._nursery.start_soon(self._accept, node, listener)
                 self._nursery.start_soon(self._keep_time)
+                self._nursery.start_soon(self._look_around)
                 task_status.started()
         finally:
             for connection in list(self.connections.values()):
@@ -100,7 +118,10 @@ class Server:
         sock.setblocking(False)
         number = next(self._ids)
         connection = _Connection(
-            sock, Session(number, node, f"/{address[0]}", self.router), f"{address[0]}:{address[1]}"
+            sock,
+            Session(number, node, f"/{address[0]}", self.router),
+            f"{address[0]}:{address[1]}",
+            trio.current_time(),
         )
         self.connections[number] = connection
         try:
@@ -116,6 +137,7 @@ class Server:
                     break
                 connection.session.receive(data)
                 self._pump([connection])
+                connection.note(trio.current_time())
                 while connection.full and not connection.closed:
                     connection.calm = trio.Event()
                     await connection.calm.wait()
@@ -126,6 +148,19 @@ class Server:
             pass  # reset by the peer, or closed by us
         finally:
             self._close(connection)
+
+    async def _look_around(self) -> None:
+        """Close connections that say nothing for long, or never finish what they began to say."""
+        idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
+        while True:
+            await trio.sleep(min(LOOK_AROUND, idle_limit))
+            now = trio.current_time()
+            for connection in list(self.connections.values()):
+                if connection.begun is not None and now - connection.begun > FRAME_TIMEOUT:
+                    log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
+                    self._close(connection)
+                elif connection.session.ticket is None and now - connection.active > idle_limit:
+                    self._close(connection)
 
     async def _drain(self, connection: _Connection) -> None:
         """Send what the peer was too slow to take; give it up if it takes nothing for a while."""
