@@ -78,6 +78,7 @@ ORDER: Mapping[str, list[str]] = {
         "conform/conversation",
         "conform/compare",
         "conform/player",
+        "conform/waiting",
         "conform/runner",
         "conform/__init__",
         "demo/__init__",

@@ -21,7 +21,7 @@ def conform(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
     """Play recorded conversations and print the first difference of each.
 
     Each is played against a fresh broker with the configuration and topics that the conversation names. A conversation
-    that needs what is not served yet is listed as waiting. Exit 1 if any answer differs.
+    that our broker cannot hold yet is listed as waiting, by name. Exit 1 if any answer differs.
     """
     from mockbroker.conform.runner import Outcome, run
 

@@ -67,6 +67,11 @@ class Conversation:
     steps: Sequence[Step]
 
     @property
+    def version(self) -> str:
+        """``Apache Kafka 3.9.1`` -> ``3.9.1``."""
+        return self.release.rpartition(" ")[2]
+
+    @property
     def name(self) -> str:
         return f"{self.scenario} ({self.release})"
 

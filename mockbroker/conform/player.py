@@ -7,7 +7,7 @@ that released it; one that a timer released must come at its time; silence must 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ TIMER_SLACK = 0.35  # seconds either way
 PRODUCER_ID = struct.Struct(">q")
 PRODUCER_ID_AT = 43  # in the header of a record batch
 CRC_AT = 17
+UNKNOWN_API = "kwire does not know this API"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class Difference:
 
     step: Step
     what: str
+
+    @property
+    def ours(self) -> bool:
+        """True if it is not the broker's: we could not ask."""
+        return self.what == UNKNOWN_API
 
     def __str__(self) -> str:
         api = f" {self.step.api} v{self.step.api_version}" if self.step.api else ""
@@ -174,6 +180,8 @@ class Player:
                 return None
 
     async def _send(self, step: Step, connection: _Connection) -> str | None:
+        if step.api_key not in APIS:
+            return UNKNOWN_API
         fields = self.bindings.ours(step.fields)
         body = from_json(APIS[step.api_key].request, fields, step.api_version)
         _patch_producer(body, self.bindings)
@@ -254,9 +262,3 @@ def _patch_producer(body: Any, bindings: Bindings) -> None:
                 PRODUCER_ID.pack_into(patched, PRODUCER_ID_AT, ours)
                 struct.pack_into(">I", patched, CRC_AT, google_crc32c.value(bytes(patched[CRC_FROM:])))
                 partition.records = bytes(patched)
-
-
-def needs(conversation: Conversation, served: Mapping[int, Any]) -> list[str]:
-    """APIs that the conversation uses and that are not served; empty if it can be played."""
-    used = {step.api: step.api_key for step in conversation.steps if step.event == "request"}
-    return sorted(api for api, key in used.items() if key not in served)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ import trio
 
 from mockbroker.cluster_api import open_cluster
 from mockbroker.conform.conversation import Conversation, ConversationError, load
-from mockbroker.conform.player import Difference, Player, needs
-from mockbroker.handlers import HANDLERS
+from mockbroker.conform.player import Difference, Player
+from mockbroker.conform.waiting import waits
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError
 
@@ -21,7 +20,7 @@ RECORDED_NODE = 1  # the broker id of every recording
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``verdict``: ok, differs, waiting (for an API that is not served) or failed (could not be played)."""
+    """``verdict``: ok, differs, waiting (for what is not there yet) or failed (could not be played)."""
 
     name: str
     verdict: str
@@ -58,19 +57,31 @@ async def play_file(file: Path, address: tuple[str, int] | None = None) -> Outco
         conversation = load(file)
     except (ConversationError, OSError) as error:
         return Outcome(str(file), "failed", str(error))
-    if missing := needs(conversation, HANDLERS):
-        return Outcome(conversation.name, "waiting", f"for {', '.join(missing)}")
     try:
         found = await _play(conversation, address)
     except (OSError, SettingsError) as error:
         return Outcome(conversation.name, "failed", str(error))
-    return Outcome(conversation.name, "differs", str(found)) if found else Outcome(conversation.name, "ok")
+    return judge(conversation, found, ours=address is None)
+
+
+def judge(conversation: Conversation, found: Difference | None, *, ours: bool) -> Outcome:
+    """What a difference, or none, says. ``ours``: our own broker answered, which may lack what is listed as waiting."""
+    waiting = waits(conversation.scenario, conversation.version) if ours else None
+    if found is None and waiting is not None:
+        return Outcome(conversation.name, "differs", f"listed as waiting for {waiting.what}, but nothing differs")
+    if found is None:
+        return Outcome(conversation.name, "ok")
+    if waiting is not None and found.step.n >= waiting.since:
+        return Outcome(conversation.name, "waiting", f"for {waiting.what}")
+    if found.ours:
+        return Outcome(conversation.name, "waiting", f"for {found.step.api} in kwire")
+    return Outcome(conversation.name, "differs", str(found))
 
 
 def _release(conversation: Conversation) -> str:
-    """The release to be like: ``Apache Kafka 3.9.1`` -> ``3.9``; the newest if it is none that we know."""
-    found = re.search(r"\d+\.\d+", conversation.release)
-    return found[0] if found and found[0] in RELEASES else KAFKA_4_2.name
+    """The release to be like: version 3.9.1 -> ``3.9``; the newest if it is none that we know."""
+    release = ".".join(conversation.version.split(".")[:2])
+    return release if release in RELEASES else KAFKA_4_2.name
 
 
 async def _play(conversation: Conversation, address: tuple[str, int] | None) -> Difference | None:

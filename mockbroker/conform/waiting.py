@@ -1,0 +1,35 @@
+"""Conversations that our own broker cannot hold yet, by name, and what each waits for.
+
+What comes before the waiting part must be answered as recorded. One that passes is reported, so that it is taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """``since``: the first step of the waiting part."""
+
+    what: str
+    since: int
+
+
+# By scenario, or by version and scenario.
+WAITING: Mapping[str, Waiting] = {
+    "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
+    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3", 2),
+    "fetch_holds": Waiting("fetch sessions", 30),
+    "find_coordinator_versions": Waiting("transactions: a transactional key", 16),
+    "kip848_errors": Waiting("KIP-848", 1),
+    "kip848_join_and_leave": Waiting("KIP-848", 1),
+    "sasl_plain": Waiting("SASL", 4),
+    "transactional_offsets": Waiting("transactions", 2),
+}
+
+
+def waits(scenario: str, version: str) -> Waiting | None:
+    """What the scenario, as recorded with this version of Kafka, waits for."""
+    return WAITING.get(f"{version}/{scenario}") or WAITING.get(scenario)
