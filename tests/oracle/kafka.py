@@ -1,0 +1,203 @@
+"""A real Apache Kafka on loopback, to ask when a fact is in doubt. Needs Java 17 and Maven.
+
+    kafka.py fetch [--release 4.2.0]                                 the jars, once, from Maven Central into .oracle/
+    kafka.py start [--release 4.2.0] [--port 19092] [KEY=VALUE ...]  one node, broker and controller, id 1, empty
+    kafka.py stop  [--port 19092]
+
+KEY=VALUE are broker settings, over those of SETTINGS. ``start`` prints the address once groups are served. A broker
+takes about 500 MB of memory; a release about 60 MB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from kwire import decode_response, encode_request
+from kwire.frames import pack
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+FOLDER = Path(os.environ.get("ORACLE_DIR", Path(__file__).parent.parent.parent / ".oracle"))
+NEWEST = "4.2.0"
+JARS = ["kafka_2.13", "kafka-tools", "kafka-clients"]
+READY_WITHIN = 60.0  # seconds
+SETTINGS = {  # what the kept conversations were recorded with
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "group.max.session.timeout.ms": "1800000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "log.message.timestamp.type": "CreateTime",
+    "offset.metadata.max.bytes": "4096",
+    "num.partitions": "3",
+}
+
+
+def fetch(release: str) -> Path:
+    """The folder with the jars of a release."""
+    jars = FOLDER / f"jars-{release}"
+    if jars.exists():
+        return jars
+    project = FOLDER / f"maven-{release}"
+    project.mkdir(parents=True, exist_ok=True)
+    wanted = "".join(
+        f"<dependency><groupId>org.apache.kafka</groupId><artifactId>{jar}</artifactId>"
+        f"<version>{release}</version></dependency>"
+        for jar in JARS
+    )
+    (project / "pom.xml").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>local</groupId>'
+        f"<artifactId>oracle</artifactId><version>1</version><dependencies>{wanted}</dependencies></project>"
+    )
+    unfinished = project / "jars"
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
+    subprocess.run(command, cwd=project, check=True, stdout=sys.stderr)
+    unfinished.rename(jars)
+    return jars
+
+
+def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> str:
+    """Start a broker and wait until it serves groups; its address. Raises: RuntimeError if it does not come up."""
+    jars = fetch(release)
+    run = FOLDER / f"run-{port}"
+    if _runs(run):
+        raise RuntimeError(f"there is a broker on port {port}: kafka.py stop --port {port}")
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(parents=True)
+    properties = run / "server.properties"
+    lines = {**_properties(port, run), **SETTINGS, **(settings or {})}
+    properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    java = ["java", "-Xmx640m", "-cp", f"{jars}/*"]
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    tool = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+    with (run / "log").open("wb") as log:
+        subprocess.run(tool, check=True, stdout=log, stderr=log)
+        broker = subprocess.Popen(
+            [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
+        )
+    (run / "pid").write_text(str(broker.pid))
+    until = time.monotonic() + READY_WITHIN
+    while not _serves_groups(port):
+        if broker.poll() is not None or time.monotonic() > until:
+            stop(port)
+            raise RuntimeError(f"no broker on port {port}: see {run / 'log'}")
+        time.sleep(0.2)
+    return f"127.0.0.1:{port}"
+
+
+def stop(port: int = 19092) -> None:
+    """End the broker on this port, if we started one, and wait until it is gone."""
+    run = FOLDER / f"run-{port}"
+    if _runs(run):
+        os.kill(_pid(run), signal.SIGKILL)  # nothing of it is kept
+    while _runs(run):
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A broker that lives as long as the block; its address."""
+    try:
+        yield start(release, port, settings)
+    finally:
+        stop(port)
+
+
+def _pid(run: Path) -> int:
+    return int((run / "pid").read_text())
+
+
+def _runs(run: Path) -> bool:
+    """True if the process of the pid file is there and is the broker of this folder."""
+    try:
+        return str(run).encode() in Path(f"/proc/{_pid(run)}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def _properties(port: int, run: Path) -> dict[str, str]:
+    controller = f"127.0.0.1:{port + 1}"
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(run / "data"),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+    }
+
+
+def _serves_groups(port: int) -> bool:
+    """True once the offsets topic is there and every part of it is loaded: groups of all parts can be asked about."""
+    groups = [OffsetFetchRequest.Group(group_id=f"ready-{n}", topics=[]) for n in range(300)]
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            found = _ask(connection, FindCoordinatorRequest(key="ready"), 3)
+            assert isinstance(found, FindCoordinatorResponse)
+            if found.error_code:
+                return False
+            loaded = _ask(connection, OffsetFetchRequest(groups=groups), 8)
+            assert isinstance(loaded, OffsetFetchResponse)
+            return not any(group.error_code for group in loaded.groups)
+    except OSError:
+        return False
+
+
+def _ask(connection: socket.socket, request: object, version: int) -> object:
+    frame = encode_request(request, version, correlation_id=1, client_id="oracle")
+    connection.sendall(pack(frame))
+    (size,) = struct.unpack(">i", _read(connection, 4))
+    return decode_response(_read(connection, size), int.from_bytes(frame[:2], "big"), version).body
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionError("the broker closed the connection")
+        data += more
+    return data
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["fetch", "start", "stop"])
+    parser.add_argument("--release", default=NEWEST)
+    parser.add_argument("--port", type=int, default=19092)
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+    asked = parser.parse_args()
+    match asked.verb:
+        case "fetch":
+            print(fetch(asked.release))
+        case "start":
+            print(start(asked.release, asked.port, dict(line.split("=", 1) for line in asked.settings)))
+        case _:
+            stop(asked.port)
+
+
+if __name__ == "__main__":
+    main()
