@@ -16,15 +16,17 @@ import trio
 
 from kwire import APIS, FrameBuffer, WireError, decode_response, encode_request
 from kwire.frames import pack
-from kwire.jsonform import from_json, to_json
+from kwire.jsonform import from_json, to_json, uuid_text
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.records.batch import CRC_FROM, HEADER
+from mockbroker.conform.asker import open_asker
 from mockbroker.conform.compare import Bindings, Comparison
 from mockbroker.conform.conversation import Conversation, Step
 
 CLIENT_ID = "probe"
 PARKS = frozenset({"JoinGroup", "SyncGroup"})
 WAITS = PARKS | {"Fetch"}
+LOOKS = frozenset({"DescribeGroups", "ListGroups"})
 SETTLE = 0.12  # seconds a JoinGroup or SyncGroup is given before another connection speaks
 PATIENCE = 4.0  # seconds within which an answer that is not held must come
 CLOSED_WITHIN = 2.0
@@ -32,7 +34,6 @@ TIMER_SLACK = 0.35  # seconds either way
 PRODUCER_ID = struct.Struct(">q")
 PRODUCER_ID_AT = 43  # in the header of a record batch
 CRC_AT = 17
-UNKNOWN_API = "kwire does not know this API"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,6 @@ class Difference:
 
     step: Step
     what: str
-
-    @property
-    def ours(self) -> bool:
-        """True if it is not the broker's: we could not ask."""
-        return self.what == UNKNOWN_API
 
     def __str__(self) -> str:
         api = f" {self.step.api} v{self.step.api_version}" if self.step.api else ""
@@ -94,9 +90,13 @@ class _Connection:
 
 
 class Player:
-    """One run of one conversation against the broker at ``host:port``."""
+    """One run of one conversation against the broker at ``host:port``.
 
-    def __init__(self, conversation: Conversation, host: str, port: int) -> None:
+    ``looks_after``: seconds to wait before groups are described or listed.
+    """
+
+    def __init__(self, conversation: Conversation, host: str, port: int, *, looks_after: float = 0.0) -> None:
+        self.looks_after = looks_after
         self.conversation = conversation
         self.address = host, port
         self.bindings = Bindings(conversation.names)
@@ -136,19 +136,11 @@ class Player:
         }
         if not wanted:
             return
-        connection = _Connection(await trio.open_tcp_stream(*self.address))
         asked = MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in wanted])
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(connection.listen)
-            connection.ids[1] = 1
-            await connection.stream.send_all(pack(encode_request(asked, 12, correlation_id=1, client_id=CLIENT_ID)))
-            await connection.wait(lambda: bool(connection.answers) or connection.closed, PATIENCE)
-            nursery.cancel_scope.cancel()
-        await connection.stream.aclose()
-        body = decode_response(connection.answers[1][0], 3, 12).body
-        assert isinstance(body, MetadataResponse)
-        for topic in to_json(body, 12)["topics"]:
-            self.bindings.bind(wanted[topic["name"]], topic["topic_id"])
+        async with open_asker(*self.address) as asker:
+            body = await asker.ask(asked, 12, MetadataResponse)
+        for topic in body.topics:
+            self.bindings.bind(wanted[topic.name or ""], uuid_text(topic.topic_id))
 
     async def _do(self, step: Step) -> str | None:
         connection = self.connections.get(step.conn)
@@ -181,7 +173,9 @@ class Player:
 
     async def _send(self, step: Step, connection: _Connection) -> str | None:
         if step.api_key not in APIS:
-            return UNKNOWN_API
+            return "kwire does not know this API"
+        if step.api in LOOKS:
+            await trio.sleep(self.looks_after)
         fields = self.bindings.ours(step.fields)
         body = from_json(APIS[step.api_key].request, fields, step.api_version)
         _patch_producer(body, self.bindings)

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import trio
 
+from kwire import APIS, WireError
 from mockbroker.cluster_api import open_cluster
+from mockbroker.conform.asker import open_asker
 from mockbroker.conform.conversation import Conversation, ConversationError, load
+from mockbroker.conform.foreign import clear, other_settings, prepare
 from mockbroker.conform.player import Difference, Player
 from mockbroker.conform.waiting import waits
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError
 
 RECORDED_NODE = 1  # the broker id of every recording
+LOOKS_AFTER = 0.1  # seconds; Kafka 4 shows a group as it was last written to disk, which may be a moment ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +62,24 @@ async def play_file(file: Path, address: tuple[str, int] | None = None) -> Outco
     except (ConversationError, OSError) as error:
         return Outcome(str(file), "failed", str(error))
     try:
-        found = await _play(conversation, address)
-    except (OSError, SettingsError) as error:
+        if address is None:
+            return judge(conversation, await _play_ours(conversation), ours=True)
+        return await _play_against(conversation, address)
+    except (OSError, WireError, SettingsError) as error:
         return Outcome(conversation.name, "failed", str(error))
-    return judge(conversation, found, ours=address is None)
 
 
 def judge(conversation: Conversation, found: Difference | None, *, ours: bool) -> Outcome:
     """What a difference, or none, says. ``ours``: our own broker answered, which may lack what is listed as waiting."""
-    waiting = waits(conversation.scenario, conversation.version) if ours else None
+    waiting = waits(conversation.scenario, conversation.version)
+    if waiting is not None and not ours and not waiting.anywhere:
+        waiting = None
     if found is None and waiting is not None:
         return Outcome(conversation.name, "differs", f"listed as waiting for {waiting.what}, but nothing differs")
     if found is None:
         return Outcome(conversation.name, "ok")
     if waiting is not None and found.step.n >= waiting.since:
         return Outcome(conversation.name, "waiting", f"for {waiting.what}")
-    if found.ours:
-        return Outcome(conversation.name, "waiting", f"for {found.step.api} in kwire")
     return Outcome(conversation.name, "differs", str(found))
 
 
@@ -84,9 +89,21 @@ def _release(conversation: Conversation) -> str:
     return release if release in RELEASES else KAFKA_4_2.name
 
 
-async def _play(conversation: Conversation, address: tuple[str, int] | None) -> Difference | None:
-    if address is not None:
-        return await Player(conversation, *address).play()
+async def _play_against(conversation: Conversation, address: tuple[str, int]) -> Outcome:
+    requests = [step for step in conversation.steps if step.event == "request"]
+    if unknown := sorted({step.api for step in requests if step.api_key not in APIS}):
+        return Outcome(conversation.name, "waiting", f"for {', '.join(unknown)} in kwire")
+    async with open_asker(*address) as asker:
+        if other := await other_settings(asker, conversation):
+            return Outcome(conversation.name, "waiting", f"for a broker with {other}")
+        await prepare(asker, conversation)
+    found = await Player(conversation, *address, looks_after=LOOKS_AFTER).play()
+    async with open_asker(*address) as asker:
+        await clear(asker, conversation)
+    return judge(conversation, found, ours=False)
+
+
+async def _play_ours(conversation: Conversation) -> Difference | None:
     known, release = Settings().by_name(), _release(conversation)
     config = {"num.partitions": 3} | {name: value for name, value in conversation.config.items() if name in known}
     async with open_cluster(

@@ -11,21 +11,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """``since``: the first step of the waiting part."""
+    """``since``: the first step of the waiting part. ``anywhere``: not to be had from other brokers either."""
 
     what: str
     since: int
+    anywhere: bool = False
 
 
 # By scenario, or by version and scenario.
 WAITING: Mapping[str, Waiting] = {
     "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
-    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3", 2),
+    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3", 2, anywhere=True),
     "fetch_holds": Waiting("fetch sessions", 30),
     "find_coordinator_versions": Waiting("transactions: a transactional key", 16),
     "kip848_errors": Waiting("KIP-848", 1),
     "kip848_join_and_leave": Waiting("KIP-848", 1),
-    "sasl_plain": Waiting("SASL", 4),
+    "sasl_plain": Waiting("SASL, on a listener of its own", 4, anywhere=True),
     "transactional_offsets": Waiting("transactions", 2),
 }
 

@@ -1,0 +1,48 @@
+"""Our conversations, played against the real broker that they were recorded with: ``check.py [--release] [FILE...]``.
+
+A broker is started for each set of settings. Every conversation should pass; exit 1 if one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import kafka
+import trio
+
+from mockbroker.conform.conversation import load
+from mockbroker.conform.runner import Outcome, run
+
+CONVERSATIONS = Path(__file__).parent.parent.parent / "fixtures" / "conversations"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--release", default=kafka.NEWEST)
+    parser.add_argument("--port", type=int, default=19092)
+    parser.add_argument("files", nargs="*", type=Path)
+    asked = parser.parse_args()
+    by_settings: dict[tuple[tuple[str, str], ...], list[Path]] = {}
+    for file in asked.files or sorted((CONVERSATIONS / asked.release).glob("*.json.gz")):
+        settings = {name: str(value).lower() for name, value in load(file).config.items()}
+        by_settings.setdefault(tuple(sorted(settings.items())), []).append(file)
+    counted: Counter[str] = Counter()
+
+    def tell(outcome: Outcome) -> None:
+        counted[outcome.verdict] += 1
+        print(f"{outcome.verdict:<8} {outcome.name} {outcome.detail}", flush=True)
+
+    for settings, files in by_settings.items():
+        with kafka.running(asked.release, asked.port, dict(settings)) as address:
+            host, _, port = address.rpartition(":")
+            trio.run(partial(run, files, (host, int(port)), tell, at_once=1))
+    print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counted.items())), file=sys.stderr)
+    sys.exit(1 if counted["differs"] or counted["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
