@@ -77,6 +77,7 @@ ORDER: Mapping[str, list[str]] = {
         "__init__",
         "conform/conversation",
         "conform/compare",
+        "conform/connection",
         "conform/asker",
         "conform/player",
         "conform/foreign",

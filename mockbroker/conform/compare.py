@@ -67,8 +67,8 @@ class Bindings:
         self.bind(recorded, ours)
         return True
 
-    def is_id(self, value: object) -> bool:
-        return isinstance(value, str) and value in self._labels
+    def is_id(self, value: str) -> bool:
+        return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
         """The same for a number that the broker gives out; -1 and 0 of a session are no ids."""
@@ -143,7 +143,7 @@ class Comparison:
             return bool(ours != ASKED_OPERATIONS)
         if name in NUMBERED and isinstance(recorded, int):
             return self.bindings.number_fits(name, recorded, ours)
-        if self.bindings.is_id(recorded):
+        if isinstance(recorded, str) and self.bindings.is_id(recorded):
             return self.bindings.fits(recorded, ours)
         return type(recorded) is type(ours) and bool(recorded == ours)
 

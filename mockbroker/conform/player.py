@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
 import trio
 
-from kwire import APIS, FrameBuffer, WireError, decode_response, encode_request
+from kwire import APIS, WireError, decode_response, encode_request
 from kwire.frames import pack
 from kwire.jsonform import from_json, to_json, uuid_text
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.records.batch import CRC_FROM, HEADER
 from mockbroker.conform.asker import open_asker
 from mockbroker.conform.compare import Bindings, Comparison
+from mockbroker.conform.connection import PARKS, SETTLE, Connection
 from mockbroker.conform.conversation import Conversation, Step
 
 CLIENT_ID = "probe"
-PARKS = frozenset({"JoinGroup", "SyncGroup"})
 WAITS = PARKS | {"Fetch"}
 LOOKS = frozenset({"DescribeGroups", "ListGroups"})
-SETTLE = 0.12  # seconds a JoinGroup or SyncGroup is given before another connection speaks
 PATIENCE = 4.0  # seconds within which an answer that is not held must come
 CLOSED_WITHIN = 2.0
 TIMER_SLACK = 0.35  # seconds either way
@@ -48,47 +47,6 @@ class Difference:
         return f"step {self.step.n}{api} on {self.step.conn or '-'}: {self.what}"
 
 
-@dataclass(slots=True)
-class _Connection:
-    """``answers``: frame and time by the step that asked; ``ids``: correlation id to step."""
-
-    stream: trio.SocketStream
-    frames: FrameBuffer = field(default_factory=FrameBuffer)
-    ids: dict[int, int] = field(default_factory=dict)
-    answers: dict[int, tuple[bytes, float]] = field(default_factory=dict)
-    unmatched: list[bytes] = field(default_factory=list)
-    closed: bool = False
-    changed: trio.Event = field(default_factory=trio.Event)
-
-    async def listen(self) -> None:
-        """Sort what comes by the request it answers."""
-        try:
-            async for data in self.stream:
-                self.frames.feed(bytes(data))
-                while (frame := self.frames.next_frame()) is not None:
-                    (number,) = struct.unpack_from(">i", frame)
-                    if number in self.ids:
-                        self.answers[self.ids.pop(number)] = frame, trio.current_time()
-                    else:
-                        self.unmatched.append(frame)
-                self._tell()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, WireError):
-            pass
-        self.closed = True
-        self._tell()
-
-    async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()``; False if it did not within that time."""
-        with trio.move_on_after(seconds):
-            while not holds():
-                await self.changed.wait()
-        return holds()
-
-    def _tell(self) -> None:
-        self.changed.set()
-        self.changed = trio.Event()
-
-
 class Player:
     """One run of one conversation against the broker at ``host:port``.
 
@@ -100,7 +58,7 @@ class Player:
         self.conversation = conversation
         self.address = host, port
         self.bindings = Bindings(conversation.names)
-        self.connections: dict[str, _Connection] = {}
+        self.connections: dict[str, Connection] = {}
         self.sent: dict[int, float] = {}
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
@@ -118,7 +76,7 @@ class Player:
         await self._bind_topics()
         for step in self.conversation.steps:
             if step.conn and step.conn not in self.connections:
-                connection = _Connection(await trio.open_tcp_stream(*self.address))
+                connection = Connection(await trio.open_tcp_stream(*self.address))
                 self.connections[step.conn] = connection
                 nursery.start_soon(connection.listen)
             what = await self._do(step)
@@ -171,7 +129,7 @@ class Player:
             case _:
                 return None
 
-    async def _send(self, step: Step, connection: _Connection) -> str | None:
+    async def _send(self, step: Step, connection: Connection) -> str | None:
         if step.api_key not in APIS:
             return "kwire does not know this API"
         if step.api in LOOKS:
@@ -188,14 +146,10 @@ class Player:
             await connection.wait(lambda: step.n in connection.answers or connection.closed, SETTLE)
         return None
 
-    async def _send_bytes(self, connection: _Connection, data: bytes) -> str | None:
-        try:
-            await connection.stream.send_all(data)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return None if connection.closed else "the connection broke"
-        return None
+    async def _send_bytes(self, connection: Connection, data: bytes) -> str | None:
+        return None if await connection.send(data) or connection.closed else "the connection broke"
 
-    async def _expect(self, step: Step, connection: _Connection) -> str | None:
+    async def _expect(self, step: Step, connection: Connection) -> str | None:
         patience = PATIENCE + (step.after_ms / 1000 if step.held else 0)
         await connection.wait(lambda: step.to in connection.answers or connection.closed, patience)
         if step.to not in connection.answers:
@@ -214,7 +168,7 @@ class Player:
             return f"answered after {took * 1000:.0f} ms, recorded {step.after_ms:.0f} ms"
         return None
 
-    async def _expect_unmatched(self, step: Step, connection: _Connection) -> str | None:
+    async def _expect_unmatched(self, step: Step, connection: Connection) -> str | None:
         if not await connection.wait(lambda: bool(connection.unmatched), PATIENCE):
             return "no answer"
         frame = connection.unmatched.pop(0)

@@ -1,0 +1,63 @@
+"""One client connection of a conversation: answers sorted by the step that asked, and when each came."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from kwire import FrameBuffer, WireError
+
+PARKS = frozenset({"JoinGroup", "SyncGroup"})  # may be held back until another connection speaks
+SETTLE = 0.12  # seconds that these are given before that
+
+
+@dataclass(slots=True)
+class Connection:
+    """``answers``: frame and time by the step that asked; ``ids``: correlation id to step."""
+
+    stream: trio.SocketStream
+    frames: FrameBuffer = field(default_factory=FrameBuffer)
+    ids: dict[int, int] = field(default_factory=dict)
+    answers: dict[int, tuple[bytes, float]] = field(default_factory=dict)
+    unmatched: list[bytes] = field(default_factory=list)
+    closed: bool = False
+    changed: trio.Event = field(default_factory=trio.Event)
+
+    async def listen(self) -> None:
+        """Sort what comes by the request it answers."""
+        try:
+            async for data in self.stream:
+                self.frames.feed(bytes(data))
+                while (frame := self.frames.next_frame()) is not None:
+                    (number,) = struct.unpack_from(">i", frame)
+                    if number in self.ids:
+                        self.answers[self.ids.pop(number)] = frame, trio.current_time()
+                    else:
+                        self.unmatched.append(frame)
+                self._tell()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, WireError):
+            pass
+        self.closed = True
+        self._tell()
+
+    async def send(self, data: bytes) -> bool:
+        """False if the connection is gone."""
+        try:
+            await self.stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return False
+        return True
+
+    async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait until ``holds()``; False if it did not within that time."""
+        with trio.move_on_after(seconds):
+            while not holds():
+                await self.changed.wait()
+        return holds()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
