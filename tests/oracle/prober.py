@@ -1,0 +1,306 @@
+"""Talks to a broker and writes down what happens, in the form of fixtures/conversations.
+
+``Prober`` is the notebook, with one method an event. ``Client`` is a member of a group on a connection of its own, so
+that a script reads like the story it tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from kwire import ErrorCode, decode_response, encode_request
+from kwire.envelope import decode_request_header
+from kwire.frames import pack
+from kwire.jsonform import to_json, uuid_text
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from mockbroker.conform.asker import open_asker
+from mockbroker.conform.connection import PARKS, SETTLE, Connection
+
+CLIENT_ID = "probe"
+PATIENCE = 15.0  # seconds
+SOON = 0.1  # an answer that comes within this time of another connection's step was released by it
+HOLDS = PARKS | {"Fetch"}
+RANGE = ("range", b"\0\1\0\0\0\1\0\5probe\xff\xff\xff\xff\0\0\0\0")
+MORE = ("range", b"\0\1\0\0\0\2\0\5probe\0\6probe2\xff\xff\xff\xff\0\0\0\0")
+ROUND_ROBIN = ("roundrobin", RANGE[1])
+SHARE = b"\0\1\0\0\0\1\0\5probe\0\0\0\1\0\0\0\0\xff\xff\xff\xff"  # partition 0 of topic probe
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request that was sent."""
+
+    n: int
+    conn: str
+    api: str
+    key: int
+    version: int
+    correlation_id: int
+    at: float
+
+
+@dataclass(slots=True)
+class Prober:
+    """Steps are written down in the order in which the script does or sees them."""
+
+    host: str
+    port: int
+    nursery: trio.Nursery
+    scenario: str
+    release: str
+    begun: float = field(default_factory=trio.current_time)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    moves: list[tuple[float, int, str]] = field(default_factory=list)
+    connections: dict[str, Connection] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        return f"g-{self.scenario}"
+
+    async def name_topics(self, topics: Sequence[str]) -> None:
+        """Ids of topics that are there from the start."""
+        asked = MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in topics])
+        async with open_asker(self.host, self.port) as asker:
+            answer = await asker.ask(asked, 12, MetadataResponse)
+        self.names |= {uuid_text(topic.topic_id): f"$topic:{topic.name}" for topic in answer.topics}
+
+    async def send(self, conn: str, request: object, version: int) -> Asked:
+        """Send without waiting for the answer, but give what may be held its time to arrive."""
+        connection = await self._connection(conn)
+        number = 1 + sum(step["event"] == "request" for step in self.steps)
+        frame = encode_request(request, version, correlation_id=number, client_id=CLIENT_ID)
+        api, _, _ = decode_request_header(frame)
+        asked = Asked(0, conn, api.name, api.key, version, number, trio.current_time())
+        asked.n = self._write(
+            conn=conn,
+            event="request",
+            api=api.name,
+            api_key=api.key,
+            api_version=version,
+            correlation_id=number,
+            fields=camel(to_json(request, version)),
+            hex=frame.hex(),
+        )
+        connection.ids[number] = asked.n
+        self.moves.append((asked.at, asked.n, conn))
+        await connection.send(pack(frame))
+        if api.name in PARKS:
+            await connection.wait(lambda: asked.n in connection.answers, SETTLE)
+        return asked
+
+    async def answer(self, asked: Asked) -> Any:
+        """Wait for an answer and write it down."""
+        connection = self.connections[asked.conn]
+        if not await connection.wait(lambda: asked.n in connection.answers, PATIENCE):
+            raise RuntimeError(f"{self.scenario}: no answer to step {asked.n}, {asked.api}")
+        frame, came = connection.answers[asked.n]
+        response = decode_response(frame, asked.key, asked.version)
+        fields = to_json(response.body, response.version)
+        self._label(asked, fields)
+        held = asked.api in HOLDS and came - asked.at > SETTLE
+        step: dict[str, Any] = {
+            "conn": asked.conn,
+            "event": "response",
+            "to": asked.n,
+            "api": asked.api,
+            "api_version": response.version,
+            "correlation_id": asked.correlation_id,
+            "after_ms": round((came - asked.at) * 1000, 1),
+            "held": held,
+        }
+        if held:
+            earlier = [(at, n) for at, n, conn in self.moves if asked.at < at <= came and conn != asked.conn]
+            at, n = max(earlier, default=(0.0, 0))
+            step["released_by_step"] = n if came - at <= SOON else None
+        step["fields"] = camel(fields)
+        if "error_code" in fields:
+            step |= {"error_code": fields["error_code"], "error": ErrorCode(fields["error_code"]).name}
+        self._write(**step, hex=frame.hex())
+        return response.body
+
+    async def ask(self, conn: str, request: object, version: int) -> Any:
+        return await self.answer(await self.send(conn, request, version))
+
+    async def silent(self, asked: Asked, since_ms: int = 300) -> None:
+        """There is no answer yet, so long after the request."""
+        await trio.sleep_until(asked.at + since_ms / 1000)
+        assert asked.n not in self.connections[asked.conn].answers, f"step {asked.n} was answered"
+        self._write(conn=asked.conn, event="no answer yet", to=asked.n, since_ms=since_ms)
+
+    async def never(self, asked: Asked, waited_ms: int) -> None:
+        """No answer came, and none is waited for any more."""
+        await trio.sleep_until(asked.at + waited_ms / 1000)
+        assert asked.n not in self.connections[asked.conn].answers, f"step {asked.n} was answered"
+        self._write(conn=asked.conn, event="no answer", to=asked.n, waited_ms=waited_ms)
+
+    async def wait(self, ms: int, why: str = "") -> None:
+        self._write(event="wait", ms=ms, why=why)
+        await trio.sleep(ms / 1000)
+
+    async def close(self, conn: str) -> None:
+        n = self._write(conn=conn, event="client closes the connection")
+        self.moves.append((trio.current_time(), n, conn))
+        await trio.aclose_forcefully(self.connections[conn].stream)
+
+    def note(self, text: str) -> None:
+        self._write(event="note", text=text)
+
+    async def _connection(self, conn: str) -> Connection:
+        if conn not in self.connections:
+            connection = Connection(await trio.open_tcp_stream(self.host, self.port))
+            self.nursery.start_soon(connection.listen)
+            self.connections[conn] = connection
+        return self.connections[conn]
+
+    def _label(self, asked: Asked, fields: Mapping[str, Any]) -> None:
+        """Ids that the broker made up: of members, and of topics that were made."""
+        member_id = fields.get("member_id") if asked.api == "JoinGroup" else None
+        if member_id and UUID.search(member_id) and member_id not in self.names:
+            taken = sum(label.rstrip("0123456789") == f"${asked.conn}" for label in self.names.values())
+            self.names[member_id] = f"${asked.conn}{taken + 1 if taken else ''}"
+        for topic in fields.get("topics") or ():
+            if asked.api == "CreateTopics" and topic.get("topic_id", "A" * 22) != "A" * 22:
+                self.names[topic["topic_id"]] = f"$topic:{topic['name']}"
+
+    def _write(self, **step: Any) -> int:
+        n = len(self.steps) + 1
+        self.steps.append({"n": n, "t_ms": round((trio.current_time() - self.begun) * 1000, 1), **step})
+        return n
+
+
+def camel(value: Any) -> Any:
+    """Keys as Kafka writes them: ``group_id`` -> ``groupId``."""
+    if isinstance(value, Mapping):
+        return {re.sub(r"_([a-z0-9])", lambda m: m[1].upper(), key): camel(item) for key, item in value.items()}
+    return [camel(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(slots=True, kw_only=True)
+class Client:
+    """A member, or one that wants to be: what it says by default. Versions: of JoinGroup, SyncGroup and so on."""
+
+    p: Prober
+    conn: str
+    group: str = ""
+    member_id: str = ""
+    generation: int = -1
+    instance: str | None = None
+    session: int = 10_000
+    rebalance: int = 5_000
+    protocols: Sequence[tuple[str, bytes]] = (RANGE,)
+    kind: str = "consumer"
+    join_version: int = 9
+    sync_version: int = 5
+
+    def __post_init__(self) -> None:
+        self.group = self.group or self.p.group
+
+    async def get_id(self) -> str:
+        """The first JoinGroup of a dynamic member, which is sent back for an id."""
+        answer = await self.p.ask(self.conn, self._join(), self.join_version)
+        assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        self.member_id = answer.member_id
+        return self.member_id
+
+    async def join(self, **changes: Any) -> Asked:
+        """Send a JoinGroup, with an id first if one is needed."""
+        if not self.member_id and self.instance is None and self.join_version >= 4:
+            await self.get_id()
+        return await self.p.send(self.conn, self._join(**changes), self.join_version)
+
+    async def joined(self, asked: Asked) -> Any:
+        answer = await self.p.answer(asked)
+        if not answer.error_code:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    async def enter(self, **changes: Any) -> Any:
+        """Join and be answered."""
+        return await self.joined(await self.join(**changes))
+
+    async def sync(self, shares: Mapping[str, bytes] | None = None, **changes: Any) -> Asked:
+        given = [SyncGroupRequest.Assignment(member_id=m, assignment=share) for m, share in (shares or {}).items()]
+        request = SyncGroupRequest(
+            **{
+                "group_id": self.group,
+                "generation_id": self.generation,
+                "member_id": self.member_id,
+                "group_instance_id": self.instance if self.sync_version >= 3 else None,
+                "assignments": given,
+                **(
+                    {"protocol_type": self.kind, "protocol_name": self.protocols[0][0]}
+                    if self.sync_version >= 5
+                    else {}
+                ),
+                **changes,
+            }
+        )
+        return await self.p.send(self.conn, request, self.sync_version)
+
+    async def synced(self, shares: Mapping[str, bytes] | None = None, **changes: Any) -> Any:
+        return await self.p.answer(await self.sync(shares, **changes))
+
+    async def stable(self, **changes: Any) -> None:
+        """Join alone and take everything."""
+        await self.enter(**changes)
+        await self.synced({self.member_id: SHARE})
+
+    async def beat(self, *, conn: str = "", **changes: Any) -> Any:
+        request = HeartbeatRequest(
+            **{
+                "group_id": self.group,
+                "generation_id": self.generation,
+                "member_id": self.member_id,
+                "group_instance_id": self.instance,
+                **changes,
+            }
+        )
+        return await self.p.ask(conn or self.conn, request, 4)
+
+    async def commit(self, offset: int = 7, *, version: int = 8, conn: str = "", **changes: Any) -> Any:
+        place = OffsetCommitRequest.Topic.Partition(
+            partition_index=0, committed_offset=offset, committed_metadata=changes.pop("metadata", "")
+        )
+        request = OffsetCommitRequest(
+            **{
+                "group_id": self.group,
+                "generation_id_or_member_epoch": self.generation,
+                "member_id": self.member_id,
+                "group_instance_id": self.instance,
+                "topics": [OffsetCommitRequest.Topic(name=changes.pop("topic", "probe"), partitions=[place])],
+                **changes,
+            }
+        )
+        return await self.p.ask(conn or self.conn, request, version)
+
+    async def leave(self, *who: tuple[str, str | None], conn: str = "", version: int = 5) -> Any:
+        members = [
+            LeaveGroupRequest.Member(member_id=member_id, group_instance_id=instance)
+            for member_id, instance in who or [(self.member_id, self.instance)]
+        ]
+        return await self.p.ask(conn or self.conn, LeaveGroupRequest(group_id=self.group, members=members), version)
+
+    def _join(self, **changes: Any) -> JoinGroupRequest:
+        protocols = changes.pop("protocols", self.protocols)
+        fields = {
+            "group_id": self.group,
+            "session_timeout_ms": self.session,
+            "rebalance_timeout_ms": self.rebalance if self.join_version else -1,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance,
+            "protocol_type": self.kind,
+            "protocols": [JoinGroupRequest.Protocol(name=name, metadata=data) for name, data in protocols],
+        }
+        return JoinGroupRequest(**(fields | changes))

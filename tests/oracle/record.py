@@ -1,0 +1,92 @@
+"""Records the conversations of scripts.py on a real broker: ``record.py [--release] [--port] [NAME...]``.
+
+Each is written to fixtures/conversations/<release>/ and played at once against the same broker, where it has to pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+import kafka
+import scripts
+import trio
+from prober import Prober
+
+from mockbroker.conform.asker import open_asker
+from mockbroker.conform.conversation import Conversation, load
+from mockbroker.conform.foreign import clear, prepare
+from mockbroker.conform.runner import play_file
+
+ROOT = Path(__file__).parent.parent.parent
+CONVERSATIONS = ROOT / "fixtures" / "conversations"
+sys.path.insert(0, str(CONVERSATIONS))
+import take  # noqa: E402
+
+TOPICS = {"probe": 3, "probe2": 3}
+CONFIG = {name: int(value) for name, value in kafka.SETTINGS.items() if value.isdecimal() and name in scripts.RECORDED}
+
+
+async def record(script: scripts.Script, release: str, host: str, port: int) -> Path:
+    config: dict[str, object] = {**CONFIG, **script.config}
+    blank = Conversation(
+        scenario=script.name, release=release, doc="", config=config, topics=TOPICS, names={}, steps=[]
+    )
+    async with open_asker(host, port) as asker:
+        await prepare(asker, blank)
+    async with trio.open_nursery() as nursery:
+        prober = Prober(host, port, nursery, script.name, release)
+        await prober.name_topics(list(TOPICS))
+        prober.begun = trio.current_time()
+        await script.play(prober)
+        nursery.cancel_scope.cancel()
+    used = {name: label for name, label in prober.names.items() if name in repr(prober.steps)}
+    path = CONVERSATIONS / release / f"{script.name}.json.gz"
+    take.keep(
+        {
+            "scenario": script.name,
+            "doc": script.doc,
+            "broker": f"Apache Kafka {release}",
+            "broker_config": {**config, "topics": TOPICS},
+            "names": used,
+            "steps": prober.steps,
+        },
+        path,
+    )
+    async with open_asker(host, port) as asker:
+        await clear(asker, load(path))
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--release", default=kafka.NEWEST)
+    parser.add_argument("--port", type=int, default=19092)
+    parser.add_argument("names", nargs="*")
+    asked = parser.parse_args()
+    wanted = [s for s in scripts.SCRIPTS if asked.release in s.releases and (not asked.names or s.name in asked.names)]
+    by_config: dict[tuple[tuple[str, int], ...], list[scripts.Script]] = {}
+    for script in wanted:
+        by_config.setdefault(tuple(script.config.items()), []).append(script)
+    bad = 0
+    for config, group in by_config.items():
+        settings = {name: str(value) for name, value in config}
+        with kafka.running(asked.release, asked.port, settings) as address:
+            host, _, port = address.rpartition(":")
+            for script in group:
+                try:
+                    path = trio.run(partial(record, script, asked.release, host, int(port)))
+                    outcome = trio.run(partial(play_file, path, (host, int(port))))
+                except* (AssertionError, RuntimeError) as error:
+                    bad += 1
+                    print(f"failed   {script.name} {error.exceptions[0]!r}", flush=True)
+                else:
+                    bad += outcome.verdict != "ok"
+                    print(f"{outcome.verdict:<8} {script.name} {outcome.detail}", flush=True)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
