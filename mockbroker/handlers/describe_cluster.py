@@ -9,17 +9,14 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
 
-BROKERS = 1  # endpoint type
-ALL_OPERATIONS = 3576  # what Kafka 4.2 tells without ACLs, as bits
+BROKERS, CONTROLLERS = 1, 2  # endpoint types
+ALL_OPERATIONS = 8096  # what Kafka 4.2 tells without ACLs, as bits
 
 
 def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if request.endpoint_type != BROKERS:
-        refused = DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="Brokers answer here, not controllers."
-        )
-        return [Reply(call.ticket, refused)]
+        return [Reply(call.ticket, _refused(request.endpoint_type))]
     cluster = broker.cluster
     response = DescribeClusterResponse(
         cluster_id=cluster.cluster_text,
@@ -32,6 +29,14 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ALL_OPERATIONS
     return [Reply(call.ticket, response)]
+
+
+def _refused(endpoint_type: int) -> DescribeClusterResponse:
+    if endpoint_type == CONTROLLERS:
+        error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "Brokers answer here, not controllers."
+    else:
+        error, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"There is no endpoint type {endpoint_type}."
+    return DescribeClusterResponse(error_code=error, error_message=text)
 
 
 HANDLER = Handler(Versions.parse("0-2"), handle)
