@@ -13,13 +13,15 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import legal_topic_name
-from mockbroker.cluster.topic_configs import BOOLEAN, LONG, TOPIC_CONFIGS
+from mockbroker.cluster.topic_configs import BOOLEAN, INT, LONG, TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
+LONGS = {"connections.max.idle.ms", "offsets.retention.check.interval.ms"}  # settings that have 64 bits in Kafka
+SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
 
@@ -29,7 +31,7 @@ def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Ef
 
 
 def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resource) -> Result:
-    result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None)
+    result = Result(resource_type=asked.resource_type, resource_name=asked.resource_name, error_message="")
     match asked.resource_type:
         case 2:
             configs, error = _topic(broker, asked.resource_name)
@@ -38,11 +40,11 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
         case _:
             configs, error = {}, ErrorCode.INVALID_REQUEST
     result.error_code = error
-    if error:
+    if error not in SILENT:
         result.error_message = f"{error.name}: {asked.resource_name}"
     wanted = asked.configuration_keys
     for name, config in configs.items():
-        if wanted is None or name in wanted:
+        if not wanted or name in wanted:  # none named is all of them
             result.configs.append(_shaped(config, call))
     return result
 
@@ -87,7 +89,7 @@ def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]
             value=str(value).lower(),
             read_only=True,
             config_source=STATIC_BROKER if given else DEFAULT,
-            config_type=BOOLEAN if isinstance(value, bool) else LONG,
+            config_type=BOOLEAN if isinstance(value, bool) else LONG if key in LONGS else INT,
         )
     return found, ErrorCode.NONE
 
