@@ -22,6 +22,8 @@ class Release:
     - a member's last assignment is described in every state (Java), or only in Stable,
     - of protocols with as many votes the first in HashMap order wins (Java), or the last,
     - OffsetCommit v9 for a group that is not there is GROUP_ID_NOT_FOUND (Java), or ILLEGAL_GENERATION as before,
+    - a join phase may end when a JoinGroup is refused for the size of the group (Scala), or does not (Java),
+    - an empty group goes with the last offset that OffsetDelete takes (Scala), or stays (Java),
     - OffsetFetch v8+ that names no group is answered (Java), or never.
     """
 

@@ -187,14 +187,14 @@ def _join_without_id(group: Group, event: Join, now: float) -> Effects:
 
 
 def _turn_away(group: Group, event: Join, now: float) -> Effects:
-    """The group is full; a member that came back too late for a place is out."""
+    """The group is full; a member that came too late for a place is out. Kafka 4 does not look who is missing now."""
     effects: Effects = [join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
     member = group.members.get(event.member_id)
     if member is not None:
         effects += _remove(group, member, "expire", "the group is full")
     if event.member_id in group.pending:
         _forget_pending(group, event.member_id)
-    return effects + _complete_if_all_joined(group, now)
+    return effects if group.java_coordinator else effects + _complete_if_all_joined(group, now)
 
 
 def _forget_pending(group: Group, member_id: str) -> None:

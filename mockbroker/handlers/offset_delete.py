@@ -7,6 +7,7 @@ from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRespon
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.expiry import is_over
 from mockbroker.group.state import Group, State
 from mockbroker.group.subscription import CONSUMER, subscribed_topics
 from mockbroker.handlers.handler import Handler
@@ -21,6 +22,8 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     if error or group is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
     topics = [_delete(broker, group, topic) for topic in request.topics]
+    if is_over(group) and not group.java_coordinator:
+        broker.drop_group(request.group_id)
     return [Reply(call.ticket, OffsetDeleteResponse(topics=topics))]
 
 
@@ -32,20 +35,20 @@ def _group_error(group: Group | None) -> ErrorCode:
 
 
 def _delete(broker: Broker, group: Group, asked: OffsetDeleteRequest.Topic) -> Answer:
-    """A group whose subscription cannot be read counts as subscribed to everything."""
+    """Partitions that are not there come first. A subscription that cannot be read counts as one to everything."""
     topics = subscribed_topics(group)
     subscribed = bool(group.members) and (topics is None or asked.name in topics)
-    answer = Answer(name=asked.name)
-    for partition in asked.partitions:
-        error = ErrorCode.NONE
-        if broker.cluster.partition(asked.name, partition.partition_index) is None:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    known: list[Answer.Partition] = []
+    unknown: list[Answer.Partition] = []
+    for index in (partition.partition_index for partition in asked.partitions):
+        if broker.cluster.partition(asked.name, index) is None:
+            unknown.append(Answer.Partition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif subscribed:
-            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            known.append(Answer.Partition(partition_index=index, error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
         else:
-            group.offsets.forget(asked.name, partition.partition_index)
-        answer.partitions.append(Answer.Partition(partition_index=partition.partition_index, error_code=error))
-    return answer
+            group.offsets.forget(asked.name, index)
+            known.append(Answer.Partition(partition_index=index))
+    return Answer(name=asked.name, partitions=unknown + known)
 
 
 HANDLER = Handler(Versions.parse("0-0"), handle)
