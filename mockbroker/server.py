@@ -18,7 +18,8 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from kwire import WireError
-from mockbroker.calls import Call, Close, NoReply, Reply
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.router import Router
 from mockbroker.session import Session
 
@@ -30,6 +31,7 @@ WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
+CLOSED = -1  # the file number of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 Outcome = Reply | NoReply | Close
 
@@ -75,34 +77,57 @@ class Server:
                 self._nursery.start_soon(self._keep_time)
                 task_status.started()
         finally:
-            for connection in list(self.connections.values()):
-                self._close(connection)
-            for _, listener in self.listeners:
-                listener.close()
+            self._hang_up()
+            self._close_listeners()
+
+    def restart(self, broker: Broker, listeners: Sequence[tuple[int, socket.socket]] | None = None) -> None:
+        """Go on with another broker, and everything else empty. Every connection is closed, parked requests with it.
+
+        ``listeners``: serve at these instead; whoever comes back to the old ones is refused.
+        """
+        assert self._nursery is not None
+        self._hang_up()
+        self.router.restart(broker, trio.current_time())
+        if listeners is not None:
+            self._close_listeners()
+            self.listeners = listeners
+            for node, listener in listeners:
+                self._nursery.start_soon(self._accept, node, listener)
+        self._wake.set()
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out what a change from inside brings, as answers to fetches that wait for records."""
+        self._pump(self._deliver(self.router.finish(effects, trio.current_time())))
 
     # --- tasks ---
 
     async def _accept(self, node: int, listener: socket.socket) -> None:
         assert self._nursery is not None
-        while True:
-            await wait_readable(listener)
+        while listener.fileno() != CLOSED:
             try:
+                await wait_readable(listener)
                 sock, address = listener.accept()
+            except trio.ClosedResourceError:
+                return  # by a restart
             except OSError as error:
                 if error.errno in OUT_OF_FILES:
                     log.warning("cannot accept: %s", error)
                     await trio.sleep(BACK_OFF)
                 continue  # the peer was faster in going away than we in accepting
-            self._nursery.start_soon(self._serve, node, sock, address)
+            self._nursery.start_soon(self._serve, self._open(node, sock, address))
 
-    async def _serve(self, node: int, sock: socket.socket, address: Sequence[object]) -> None:
-        """One connection: wait, one recv, answer every complete frame, one send."""
+    def _open(self, node: int, sock: socket.socket, address: Sequence[object]) -> _Connection:
         sock.setblocking(False)
         number = next(self._ids)
         connection = _Connection(
             sock, Session(number, node, f"/{address[0]}", self.router), f"{address[0]}:{address[1]}"
         )
         self.connections[number] = connection
+        return connection
+
+    async def _serve(self, connection: _Connection) -> None:
+        """One connection: wait, one recv, answer every complete frame, one send."""
+        sock = connection.sock
         try:
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -241,6 +266,15 @@ class Server:
         if connection.out and self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
+
+    def _hang_up(self) -> None:
+        for connection in list(self.connections.values()):
+            self._close(connection)
+
+    def _close_listeners(self) -> None:
+        for _, listener in self.listeners:
+            notify_closing(listener)
+            listener.close()
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:
