@@ -45,9 +45,9 @@ class BrokerThread:
             assert self.failure is not None
             raise self.failure
 
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive()
+    def check(self) -> None:
+        """Raises: ClusterClosedError if it does not run any more."""
+        self.call(lambda _: None)
 
     def close(self) -> None:
         """End it and wait until its sockets are closed. Raises: what the thread died of, if it did."""
@@ -277,6 +277,7 @@ def _result(future: Future[T]) -> T:
 async def _done(future: Future[Any]) -> None:
     """Wait, in trio or asyncio, until a future of another thread is done."""
     event: trio.Event | asyncio.Event
+    soon: Callable[[Callable[[], None]], object]
     if trio.lowlevel.in_trio_task():
         event, soon = trio.Event(), trio.lowlevel.current_trio_token().run_sync_soon
     else:

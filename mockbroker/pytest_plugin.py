@@ -91,14 +91,22 @@ class _Threads:
     def get(self, brokers: int) -> BrokerThread:
         from mockbroker.cluster_thread import BrokerThread
 
-        if brokers not in self._threads:
+        if brokers in self._threads:
+            self.check(brokers)
+        else:
             self._threads[brokers] = BrokerThread(brokers=brokers)
         return self._threads[brokers]
 
     def check(self, brokers: int) -> None:
         """Raises: what the thread died of, if it did; the next test gets another."""
-        if not self._threads[brokers].alive:
-            self._threads.pop(brokers).close()
+        from mockbroker.cluster_api import ClusterClosedError
+
+        thread = self._threads[brokers]
+        try:
+            thread.check()
+        except ClusterClosedError:
+            del self._threads[brokers]
+            thread.close()
 
     def close(self) -> None:
         while self._threads:
