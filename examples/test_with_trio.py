@@ -15,7 +15,7 @@ async def ask(stream: trio.SocketStream, side: ClientSide, body: object, version
     """One request and its answer."""
     await stream.send_all(side.send(body, version))
     async for data in stream:
-        side.receive(data)
+        side.receive(bytes(data))
         if response := side.next_response():
             return response.body
     raise ConnectionError("the broker hung up")

@@ -74,9 +74,7 @@ class PlainClient:
                 group_id=group,
                 generation_id=self.generation,
                 member_id=self.member_id,
-                assignments=[
-                    SyncGroupRequest.Assignment(member_id=self.member_id, assignment=encode_stored(share, 0))
-                ],
+                assignments=[SyncGroupRequest.Assignment(member_id=self.member_id, assignment=encode_stored(share, 0))],
             ),
             2,
         )

@@ -43,7 +43,9 @@ def client(cluster: ThreadCluster) -> Iterator[PlainClient]:
 def fetch(offset: int = 0) -> FetchRequest:
     """Waits up to 10 s for a record of partition 0."""
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    return FetchRequest(max_wait_ms=10_000, min_bytes=1, topics=[FetchRequest.Topic(topic="orders", partitions=[wanted])])
+    return FetchRequest(
+        max_wait_ms=10_000, min_bytes=1, topics=[FetchRequest.Topic(topic="orders", partitions=[wanted])]
+    )
 
 
 def test_records_go_where_they_should_and_come_back(cluster: ThreadCluster) -> None:
