@@ -47,7 +47,7 @@ class BrokerThread:
 
     def check(self) -> None:
         """Raises: ClusterClosedError if it does not run any more."""
-        self.call(lambda _: None)
+        self.start(lambda _: trio.lowlevel.checkpoint()).result()  # which does not pass where everything is cancelled
 
     def close(self) -> None:
         """End it and wait until its sockets are closed. Raises: what the thread died of, if it did."""
@@ -104,7 +104,8 @@ class BrokerThread:
 
     def _start_soon(self, wait: Callable[[Cluster], Any], future: Future[Any]) -> None:
         assert self._nursery is not None
-        self._nursery.start_soon(self._wait, wait, future)
+        with suppress(RuntimeError):  # it is closing; the end of the thread tells the future
+            self._nursery.start_soon(self._wait, wait, future)
 
     async def _wait(self, wait: Callable[[Cluster], Any], future: Future[Any]) -> None:
         with trio.CancelScope() as scope:

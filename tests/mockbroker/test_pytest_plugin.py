@@ -184,10 +184,11 @@ def test_a_failure_tells_what_happened_in_the_groups(pytester: pytest.Pytester) 
 
 DYING = """
     def test_dies(kafka_cluster):
-        def die():
+        async def die():
             raise OSError("out of order")
 
-        kafka_cluster._thread._token.run_sync_soon(die)
+        thread = kafka_cluster._thread
+        thread._token.run_sync_soon(thread._nursery.start_soon, die)
 
     def test_next(kafka_cluster):
         assert kafka_cluster.groups() == {}
