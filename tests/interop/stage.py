@@ -180,7 +180,9 @@ class Stage:
 
     # --- players ---
 
-    def member(self, family: str, name: str = "", *, assignor: str = "range", bootstrap: str = "") -> Member:
+    def member(
+        self, family: str, name: str = "", *, assignor: str = "range", reset: str = "earliest", bootstrap: str = ""
+    ) -> Member:
         """A client of this family joins the group; returns at once. ``name``: its client id."""
         need_client(family)
         name = name or f"{family}-{len(self.members)}"
@@ -191,7 +193,7 @@ class Stage:
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
                 "partition.assignment.strategy": assignor,
-                "auto.offset.reset": "earliest",
+                "auto.offset.reset": reset,
                 "topic.metadata.refresh.interval.ms": 1000,
             }
             options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
@@ -206,6 +208,7 @@ class Stage:
                 "session_ms": SESSION_MS,
                 "heartbeat_ms": HEARTBEAT_MS,
                 "assignor": assignor,
+                "reset": reset,
             }
             script = MEMBERS / f"with_{family.replace('-', '_')}.py"
             member = Member(self, name, [sys.executable, str(script), json.dumps(asked)])
@@ -270,6 +273,11 @@ class Stage:
             if self.changed.wait_for(holds, seconds):
                 return holds()
         raise AssertionError(self.report(f"waited {seconds:g} s in vain for {what}"))
+
+    def wait_a_moment(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds, but not for long."""
+        with self.changed:
+            self.changed.wait_for(holds, HEARTBEAT_MS / 1000)
 
     def wait_stable(self, clients: set[str]) -> None:
         """Wait until the group is of these clients, and each partition has its owner."""

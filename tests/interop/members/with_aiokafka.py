@@ -31,7 +31,7 @@ async def main():
         session_timeout_ms=OPTIONS["session_ms"],
         heartbeat_interval_ms=OPTIONS["heartbeat_ms"],
         partition_assignment_strategy=[ASSIGNORS[OPTIONS["assignor"]]],
-        auto_offset_reset="earliest",
+        auto_offset_reset=OPTIONS["reset"],
         enable_auto_commit=False,
         metadata_max_age_ms=1000,
     )

@@ -11,7 +11,7 @@ consumer = Consumer(
         "session.timeout.ms": OPTIONS["session_ms"],
         "heartbeat.interval.ms": OPTIONS["heartbeat_ms"],
         "partition.assignment.strategy": OPTIONS["assignor"],
-        "auto.offset.reset": "earliest",
+        "auto.offset.reset": OPTIONS["reset"],
         "enable.auto.commit": False,
         "topic.metadata.refresh.interval.ms": 1000,
     }
