@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Any
 
@@ -19,15 +20,27 @@ _commands: SimpleQueue[str] = SimpleQueue()
 def _listen() -> None:
     for line in sys.stdin:
         _commands.put(line.strip())
+        os.kill(os.getpid(), signal.SIGUSR1)
     os._exit(3)  # the test is gone, so nobody needs this member
 
 
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 threading.Thread(target=_listen, daemon=True).start()
+
+
+def interrupt_on_command(handler: Callable[..., object]) -> None:
+    """Call this in the main thread, in the middle of whatever it does, when there is a command."""
+    signal.signal(signal.SIGUSR1, handler)
 
 
 def command() -> str:
     """The next command, "" if there is none."""
     return "" if _commands.empty() else _commands.get()
+
+
+def waiting() -> int:
+    """How many commands there are."""
+    return _commands.qsize()
 
 
 def tell(event: str, **what: Any) -> None:
