@@ -109,7 +109,7 @@ def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
     victim.kill()
     stage.wait_stable({member.name for member in survivors})
     (expired,) = stage.events("expire")
-    assert expired.client == victim.name
+    assert (expired.client, expired.reason) == (victim.name, f"no heartbeat for {SESSION_MS / 1000:g} s")
     assert not stage.events("leave")
     stage.check_generations()
     last_words = "after the death"
