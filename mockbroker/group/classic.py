@@ -26,7 +26,7 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
 def join_error(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
     """A JoinGroup that is refused; most refusals echo the id that was given."""
-    return Reply(ticket, JoinGroupResponse(error_code=error, member_id=member_id))
+    return Reply(ticket, JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id))
 
 
 def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from math import inf
 
 from kwire import ErrorCode
 from mockbroker.calls import Note, Reply, Ticket
@@ -187,12 +186,6 @@ class Play:
         assert self.state is state
 
     # --- the machinery ---
-
-    @property
-    def next(self) -> float:
-        """How long until something is due; inf for never."""
-        due = self.group.waits.next()
-        return due - self.now if due < inf else inf
 
     def _ask(self) -> Ask:
         ask = Ask(Ticket(connection=next(self._numbers), correlation_id=0, api_key=0, version=0))
