@@ -3,7 +3,6 @@ observed on real brokers."""
 
 from __future__ import annotations
 
-
 import pytest
 from tools.play import RANGE, Play
 
