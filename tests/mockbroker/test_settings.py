@@ -71,5 +71,5 @@ def test_properties():
 
 
 def test_a_line_that_is_none_is_named():
-    with pytest.raises(SettingsError, match="line 2: expected KEY=VALUE, got 'num.partitions'"):
+    with pytest.raises(SettingsError, match=r"line 2: expected KEY=VALUE, got 'num.partitions'"):
         read_properties(["a=1", "num.partitions"])
