@@ -158,4 +158,4 @@ def test_as_a_plain_dictionary_would(slack, script):
                     assert all(when > now for when in plain.values())
                     assert kept.next() > now
             assert kept.next() <= min(plain.values(), default=inf)
-            assert len(deadlines) == len(plain)
+            assert len(kept) == len(plain)

@@ -141,9 +141,9 @@ class GroupMachine(RuleBasedStateMachine):
             assert kind in ("join", "sync"), f"{kind} is never parked"
             self.owed[ask] = (kind, member_id)
             self._drop(known for known in older if known in self.owed)
+            for new in set(self.group.members) - fresh:
+                self.ends[new] = self.play.now + rules.NEW_MEMBER_TIMEOUT
         self._drop(k for k, owed in list(self.owed.items()) if owed[0] == "sync" and owed[1] in leaving)
-        for member_id in set(self.group.members) - fresh:
-            self.ends[member_id] = self.play.now + rules.NEW_MEMBER_TIMEOUT
 
     def _drop(self, asks):
         for ask in list(asks):
