@@ -173,10 +173,8 @@ def compare(where: str, theirs, ours, differences: list[str]) -> None:
                 if key in IGNORED:
                     continue
                 if key not in theirs or key not in ours:
-                    if key in ours or theirs[key] != "":
-                        differences.append(
-                            f"{where}.{key}: {theirs.get(key, 'absent')!r}, ours {ours.get(key, 'absent')!r}"
-                        )
+                    one, other = theirs.get(key, "absent"), ours.get(key, "absent")
+                    differences.append(f"{where}.{key}: {one!r}, ours {other!r}")
                 elif key == "error_message":
                     kinds = [text if text in (None, "", "NONE") else "text" for text in (theirs[key], ours[key])]
                     if kinds[0] != kinds[1]:

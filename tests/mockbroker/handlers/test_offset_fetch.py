@@ -31,9 +31,7 @@ def fetch(desk: Desk, version: int, wanted: dict[str, list[int]] | None, group_i
         if wanted is not None:
             known = desk.broker.cluster.topics
             topics = [
-                Group.Topic(
-                    name=name, topic_id=known[name].topic_id if name in known else NOWHERE, partition_indexes=ids
-                )
+                Group.Topic(name=name, topic_id=getattr(known.get(name), "topic_id", NOWHERE), partition_indexes=ids)
                 for name, ids in wanted.items()
             ]
         request = OffsetFetchRequest(groups=[Group(group_id=group_id, topics=topics)])
