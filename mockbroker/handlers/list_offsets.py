@@ -43,7 +43,8 @@ def _answer(
     if found is None:
         return Answer(partition_index=index)
     offset, timestamp = found
-    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=partition.leader_epoch)
+    leader_epoch = partition.leader_epoch if call.version >= 4 else -1  # before v4 there is no place for it
+    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=leader_epoch)
 
 
 def _known_question(timestamp: int, version: int) -> bool:
