@@ -47,6 +47,7 @@ def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> Resp
     configs = {config.name: config.value for config in topic.configs}
     answer = ResponseTopic(
         name=topic.name,
+        error_message=None,
         num_partitions=len(replicas),
         replication_factor=len(replicas[0]),
         configs=[
