@@ -67,7 +67,7 @@ def _append(
     error = broker.leader_error(partition, call.client.node)
     if topic is None and call.version >= 13:
         error = ErrorCode.UNKNOWN_TOPIC_ID
-    if call.request.acks not in ACKS:
+    if partition is not None and call.request.acks not in ACKS:  # Kafka's order: unknown, acks, leader
         error = ErrorCode.INVALID_REQUIRED_ACKS
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
