@@ -10,14 +10,18 @@ from mockbroker.settings import Settings, SettingsError, read_properties
 def test_defaults_are_kafkas():
     assert Settings().by_name() == {
         "auto.create.topics.enable": True,
+        "connections.max.idle.ms": 600_000,
         "default.replication.factor": 1,
         "fetch.max.bytes": 57_671_680,
         "group.initial.rebalance.delay.ms": 3_000,
         "group.max.session.timeout.ms": 1_800_000,
+        "group.max.size": 2_147_483_647,
         "group.min.session.timeout.ms": 6_000,
         "message.max.bytes": 1_048_588,
         "num.partitions": 1,
         "offset.metadata.max.bytes": 4_096,
+        "offsets.retention.check.interval.ms": 600_000,
+        "offsets.retention.minutes": 10_080,
         "offsets.topic.num.partitions": 50,
         "socket.request.max.bytes": 104_857_600,
     }

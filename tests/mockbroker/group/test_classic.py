@@ -806,10 +806,10 @@ def test_4_3_an_instance_is_unknown_even_with_a_known_member(play):
     assert "a" in play.group.members
 
 
-def test_4_3_an_instance_does_not_drop_a_pending_id(play):
+def test_4_3_a_pending_id_is_dropped_before_the_instance_is_looked_at(play):
     play.ask_id("p")
-    assert play.leave("p", instance_id="i") == [E.UNKNOWN_MEMBER_ID]
-    assert "p" in play.group.pending
+    assert play.leave("p", instance_id="i") == [E.NONE]
+    assert "p" not in play.group.pending
 
 
 def test_4_3_a_leave_does_not_cut_the_initial_delay():

@@ -43,11 +43,11 @@ def group():
 def test_moves(source, target):
     group = Group(group_id="g", initial_delay=0.0, state=source)
     if (source.name, target.name) in LEGAL:
-        group.move_to(target)
-        assert (group.came_from, group.state) == (source, target)
+        group.move_to(target, 7.0)
+        assert (group.came_from, group.state, group.since) == (source, target, 7.0)
     else:
         with pytest.raises(AssertionError, match="g: "):
-            group.move_to(target)
+            group.move_to(target, 7.0)
         assert group.state is source
 
 

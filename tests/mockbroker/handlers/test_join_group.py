@@ -108,10 +108,11 @@ def test_3_2_v0_waits_for_its_session_timeout(desk):
 
 
 @pytest.mark.parametrize("version", [5, 9])
-def test_static_members_are_the_next_issue(desk, version):
-    answer = desk.ask(join(group_instance_id="i"), version)
-    assert answer.error_code == E.UNSUPPORTED_VERSION
-    assert desk.broker.groups == {}
+def test_static_members_get_an_id_that_begins_with_their_instance(desk, version):
+    answer = desk.ask(join(group_instance_id="shelf-7"), version)
+    assert answer.error_code == E.NONE
+    assert answer.member_id.startswith("shelf-7-")
+    assert [member.group_instance_id for member in answer.members] == ["shelf-7"]
 
 
 @pytest.mark.parametrize("group_id", ["x" * 32_767, "a\0b", "a\nb", "../../etc/passwd", "\U0001f600"])

@@ -143,7 +143,7 @@ def test_10_11_a_member_commits_and_is_written_down(desk):
     refused = commit(desk, 7, here, member_id=who, generation_id_or_member_epoch=1)
     assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # nobody has synced
     assert [event for event in desk.journal.events if event.event == "commit"] == []
-    desk.broker.groups["g"].move_to(type(desk.broker.groups["g"].state).STABLE)
+    desk.broker.groups["g"].move_to(type(desk.broker.groups["g"].state).STABLE, 0.0)
     commit(desk, 7, here, member_id=who, generation_id_or_member_epoch=1)
     (event,) = [event for event in desk.journal.events if event.event == "commit"]
     assert (event.member_id, event.generation, event.offsets) == (who, 1, {"t": {0: 9}})
