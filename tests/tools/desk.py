@@ -10,6 +10,10 @@ from itertools import count
 from uuid import UUID
 
 import kwire
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import schema_of
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Client, Close, NoReply, Reply, Ticket
@@ -52,6 +56,24 @@ class Desk:
         self.now = 0.0
         self.sent: dict[Ticket, Sent] = {}
         self._numbers = count(1)
+
+    @staticmethod
+    def join(
+        group: str,
+        member_id: str = "",
+        metadata: bytes = b"",
+        protocol_type: str = "consumer",
+        instance_id: str | None = None,
+    ) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=metadata)],
+        )
 
     def topic_id(self, name: str) -> UUID:
         return self.broker.cluster.topics[name].topic_id
@@ -97,3 +119,38 @@ class Desk:
                     sent.closed = reason
                 case NoReply():
                     pass
+
+
+def member(
+    desk: Desk,
+    group: str,
+    *,
+    metadata: bytes = b"",
+    assignment: bytes = b"",
+    protocol_type: str = "consumer",
+    instance_id: str | None = None,
+) -> str:
+    """The only member of a Stable group; its id."""
+    node = desk.broker.coordinator(group)
+    version = 3 if instance_id is None else 5
+    joined = desk.ask(Desk.join(group, "", metadata, protocol_type, instance_id), version, node=node)
+    plan = [SyncGroupRequest.Assignment(member_id=joined.member_id, assignment=assignment)]
+    sync = SyncGroupRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=joined.member_id, assignments=plan
+    )
+    assert desk.ask(sync, 2, node=node).error_code == kwire.ErrorCode.NONE
+    return joined.member_id
+
+
+def commit_simple(desk: Desk, group: str, *, topic: str = "t", offset: int = 5, node: int | None = None) -> None:
+    """A commit of nobody in particular, to partition 0."""
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequest.Topic(name=topic, partitions=[partition])]
+    answer = desk.ask(OffsetCommitRequest(group_id=group, topics=topics), 5, node=node)
+    assert [p.error_code for t in answer.topics for p in t.partitions] == [kwire.ErrorCode.NONE]
+
+
+def committed(desk: Desk, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed, as a client reads it."""
+    answer = desk.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
+    return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

@@ -41,11 +41,14 @@ class Ask:
 
 
 class Play:
-    """``delay``: the initial rebalance delay in seconds; the clock begins at 0 and only ``wait`` moves it."""
+    """``delay``: the initial rebalance delay in seconds; the clock begins at 0 and only ``wait`` moves it.
 
-    def __init__(self, delay: float = 0.0) -> None:
+    ``how``: what else a group can be, such as ``max_size``.
+    """
+
+    def __init__(self, delay: float = 0.0, **how) -> None:
         self.now = 0.0
-        self.group = Group(group_id="g", initial_delay=delay)
+        self.group = Group(group_id="g", initial_delay=delay, **how)
         self.asks: dict[Ticket, Ask] = {}
         self.notes: list[Note] = []
         self._numbers = count(1)
@@ -86,6 +89,8 @@ class Play:
         rebalance: float = 60.0,
         protocol_type: str = "consumer",
         id_required: bool = False,
+        instance_id: str | None = None,
+        can_skip: bool = False,
     ) -> Ask:
         ask = self._ask()
         event = Join(
@@ -93,6 +98,8 @@ class Play:
             member_id=member_id,
             fresh_id=fresh_id,
             id_required=id_required,
+            instance_id=instance_id,
+            can_skip=can_skip,
             client_id="client",
             client_host="/127.0.0.1",
             session_timeout=session,
@@ -101,6 +108,10 @@ class Play:
             protocols=tuple(protocols),
         )
         return self._tell(ask, event)
+
+    def join_static(self, instance_id: str, fresh_id: str, protocols=RANGE, **how) -> Ask:
+        """JoinGroup without a member id of a static member, whose id will be ``fresh_id``."""
+        return self.join_as("", fresh_id, protocols, instance_id=instance_id, id_required=True, **how)
 
     def sync(self, member_id: str, assignments=None, *, generation: int | None = None, **given) -> Ask:
         ask = self._ask()
