@@ -188,8 +188,7 @@ class Server:
             log.warning("%s: closed, %s", connection.peer, error)
         except Exception:
             log.exception("%s: closed, its request could not be read", connection.peer)
-        self._flush(connection)
-        self._close(connection)
+        self._give_up(connection)
         return None
 
     def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
@@ -198,7 +197,7 @@ class Server:
             return self.router.step(call, trio.current_time())
         except Exception:
             log.exception("%s: closed, its request failed", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
             return []
 
     def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
@@ -216,7 +215,7 @@ class Server:
                     connection.session.skip_answer()
                 case Close(_, reason):
                     log.warning("%s: closed, %s", connection.peer, reason)
-                    self._close(connection)
+                    self._give_up(connection)
         return found
 
     def _answer(self, connection: _Connection, reply: Reply) -> None:
@@ -224,7 +223,7 @@ class Server:
             connection.out += connection.session.answer(reply)
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
@@ -241,6 +240,11 @@ class Server:
         if connection.out and self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
+
+    def _give_up(self, connection: _Connection) -> None:
+        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        self._flush(connection)
+        self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:
