@@ -73,10 +73,16 @@ async def open_cluster(
         broker.cluster.create_topic(name, replicas)
     journal = Journal(trio.current_time())
     server = Server(Router(broker, journal), list(enumerate(listeners)))
+    failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
-        yield Cluster(nodes, journal)
+        try:
+            yield Cluster(nodes, journal)
+        except BaseException as error:  # kept, or the nursery would wrap it in a group
+            failure = error
         nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
