@@ -21,6 +21,8 @@ from mockbroker.settings import Settings, SettingsError
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
 
+LAST_PORT = 65_535
+
 
 class PortInUseError(OSError):
     """A listener could not be opened; says which port, and how to choose another."""
@@ -62,6 +64,8 @@ async def open_cluster(
         raise SettingsError(f"brokers: {brokers} is less than 1")
     if settings.default_replication_factor > brokers:
         raise SettingsError(f"default.replication.factor: {settings.default_replication_factor} on {brokers} brokers")
+    if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
+        raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     _check_topics(topics or {})
     listeners = _listeners(host, port, brokers)
     nodes = tuple(
