@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from socket import socket
@@ -123,7 +123,8 @@ def run_cluster(
     try:
         yield cluster
     finally:
-        token.run_sync_soon(scope.cancel)
+        with suppress(trio.RunFinishedError):  # it has failed, which is told below
+            token.run_sync_soon(scope.cancel)
         thread.join()
         if not ready.empty():
             failure = ready.get()
