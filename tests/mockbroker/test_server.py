@@ -320,6 +320,34 @@ async def test_12_a_peer_that_reads_late_gets_everything(clock):
                     assert len((await peer.receive()).responses[0].partitions[0].records) > 300_000
 
 
+class Hesitant:
+    """A socket whose send has no room after all, once, though it was said to be writable."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.refused = False
+
+    def send(self, data) -> int:
+        if not self.refused:
+            self.refused = True
+            raise BlockingIOError(errno.EAGAIN, "planted")
+        return self.sock.send(data)
+
+    def __getattr__(self, name):
+        return getattr(self.sock, name)
+
+
+async def test_a_send_that_has_no_room_after_all_is_tried_again():
+    async with serving() as place:
+        fill(place, 20_000_000)
+        peer = await place.connect()
+        await peer.send(fetch(limit=10**9))
+        await place.until(lambda: connection(place).draining)
+        slow = connection(place).sock = Hesitant(connection(place).sock)
+        assert len((await peer.receive()).responses[0].partitions[0].records) > 20_000_000
+        assert slow.refused
+
+
 async def test_9_a_half_close_after_a_request_is_answered():
     async with serving() as place:
         fill(place, 2_000_000)
@@ -383,6 +411,22 @@ async def test_parked_fetches_of_clients_that_went_leave_nothing_behind(clock):
             assert not place.broker.fetches.calls
         parked = place.broker.fetches
         assert (parked.by_partition, parked.wanted, len(place.broker.waits)) == ({}, {}, 0)
+
+
+async def test_a_fetch_that_names_a_partition_twice_harms_nobody(clock):
+    async with serving() as place:
+        twice = fetch(wait=86_400_000)
+        twice[0].topics[0].partitions *= 2
+        reader, gone, writer = [await place.connect() for _ in range(3)]
+        await reader.send(twice)
+        await gone.send(twice)
+        await place.until(lambda: len(place.broker.fetches.calls) == 2)
+        await gone.stream.aclose()
+        await place.until(lambda: len(place.broker.fetches.calls) == 1)
+        data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
+        await writer.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
+        assert len((await reader.receive()).responses[0].partitions) == 2
 
 
 async def test_a_stream_of_bytes_behind_a_parked_join_is_not_read_without_end(clock):
