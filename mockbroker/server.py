@@ -133,8 +133,9 @@ class Server:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                sent = connection.sock.send(connection.out)
-                del connection.out[:sent]
+                with suppress(BlockingIOError):  # writable, and then not
+                    sent = connection.sock.send(connection.out)
+                    del connection.out[:sent]
         except (OSError, trio.ClosedResourceError):
             self._close(connection)
         except trio.TooSlowError:
