@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -16,8 +17,8 @@ from kwire.frames import pack
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
-from mockbroker import Cluster, PortInUseError, SettingsError, open_cluster, run_cluster
-from mockbroker.server import Server
+from mockbroker import Cluster, PortInUseError, SettingsError, cluster_api, open_cluster, run_cluster
+from mockbroker.server import Server, listen
 
 JOIN = JoinGroupRequest(
     group_id="g",
@@ -185,11 +186,21 @@ async def test_a_port_in_use(taken):
     assert files() == before
 
 
-async def test_a_port_in_use_of_the_second_broker_closes_the_first(taken):
+async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
+    opened: list[int] = []
+
+    def second_is_taken(host: str, port: int) -> socket.socket:
+        opened.append(port)
+        if len(opened) == 2:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        return listen(host, 0)
+
+    monkeypatch.setattr(cluster_api, "listen", second_is_taken)
     before = files()
-    with pytest.raises(PortInUseError, match=f":{taken}: "):
-        async with open_cluster(port=taken - 1, brokers=2):
+    with pytest.raises(PortInUseError, match="127.0.0.1:5001: Address already in use"):
+        async with open_cluster(port=5_000, brokers=3):
             pass
+    assert opened == [5_000, 5_001]
     assert files() == before
 
 
