@@ -197,7 +197,7 @@ async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
 
     monkeypatch.setattr(cluster_api, "listen", second_is_taken)
     before = files()
-    with pytest.raises(PortInUseError, match="127.0.0.1:5001: Address already in use"):
+    with pytest.raises(PortInUseError, match=r"127\.0\.0\.1:5001: Address already in use"):
         async with open_cluster(port=5_000, brokers=3):
             pass
     assert opened == [5_000, 5_001]
