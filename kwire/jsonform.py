@@ -8,9 +8,10 @@ that the version does not carry is absent, a tagged field at its default as well
 from __future__ import annotations
 
 import base64
-import binascii
 import math
+import re
 from collections.abc import Mapping
+from reprlib import repr as shorten
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -20,6 +21,8 @@ from kwire.schema import schema_of, unknown_tags
 
 M = TypeVar("M")
 UNKNOWN_TAGS = "_unknown_tags"
+_TAG = re.compile("0|[1-9][0-9]{0,9}")
+_UUID = re.compile("[A-Za-z0-9_-]{22}")
 _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -88,17 +91,17 @@ def _load(form: Any, node: Node, path: str) -> Any:
         case Fixed(wire):
             expected = {"bool": (bool,), "float64": (int, float)}.get(wire, (int,))
             if not isinstance(form, expected) or (isinstance(form, bool) and wire != "bool"):
-                raise EncodeError(f"expected {wire}, got {form!r}", path=path)
+                raise EncodeError(f"expected {wire}, got {shorten(form)}", path=path)
             return form
         case Text():
             if not isinstance(form, str):
-                raise EncodeError(f"expected a string, got {form!r}", path=path)
+                raise EncodeError(f"expected a string, got {shorten(form)}", path=path)
             return form
         case Blob():
             return _base64(form, path)
         case List(element):
             if not isinstance(form, list):
-                raise EncodeError(f"expected an array, got {form!r}", path=path)
+                raise EncodeError(f"expected an array, got {shorten(form)}", path=path)
             return [_load(item, element, f"{path}[{index}]") for index, item in enumerate(form)]
         case Maybe(record):
             return _load(form, record, path)
@@ -108,7 +111,7 @@ def _load(form: Any, node: Node, path: str) -> Any:
 
 def _load_record(form: Any, record: Record, path: str) -> Any:
     if not isinstance(form, Mapping):
-        raise EncodeError(f"expected an object, got {form!r}", path=path)
+        raise EncodeError(f"expected an object, got {shorten(form)}", path=path)
     nodes = {slot.name: slot.node for slot in (*record.slots, *record.tagged)}
     values: dict[str, Any] = {}
     for key, item in form.items():
@@ -123,7 +126,7 @@ def _load_record(form: Any, record: Record, path: str) -> Any:
 
 
 def _load_tags(form: Any, path: str) -> dict[int, bytes]:
-    if not isinstance(form, Mapping) or not all(isinstance(tag, str) and tag.isdecimal() for tag in form):
+    if not isinstance(form, Mapping) or not all(isinstance(tag, str) and _TAG.fullmatch(tag) for tag in form):
         raise EncodeError("expected an object with tag numbers as keys", path=path)
     return {int(tag): _base64(item, f"{path}.{tag}") for tag, item in form.items()}
 
@@ -131,12 +134,11 @@ def _load_tags(form: Any, path: str) -> dict[int, bytes]:
 def _base64(form: Any, path: str) -> bytes:
     try:
         return base64.b64decode(form, validate=True)
-    except (TypeError, ValueError, binascii.Error):
-        raise EncodeError(f"expected base64, got {form!r}", path=path) from None
+    except (TypeError, ValueError):
+        raise EncodeError(f"expected base64, got {shorten(form)}", path=path) from None
 
 
 def _uuid(form: Any, path: str) -> UUID:
-    try:
-        return UUID(bytes=base64.urlsafe_b64decode(form + "=="))
-    except (TypeError, ValueError, binascii.Error):
-        raise EncodeError(f"expected a uuid of 22 characters, got {form!r}", path=path) from None
+    if not isinstance(form, str) or not _UUID.fullmatch(form):
+        raise EncodeError(f"expected a uuid of 22 characters, got {shorten(form)}", path=path)
+    return UUID(bytes=base64.urlsafe_b64decode(form + "=="))

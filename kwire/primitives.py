@@ -87,11 +87,15 @@ class Fixed(Construct):
         try:
             stream.write(self.packer.pack(obj))
         except (struct.error, OverflowError):
-            raise EncodeError(f"{obj} does not fit into {self.packer.size} bytes", path=where(path)) from None
+            raise EncodeError(f"{_shown(obj)} does not fit into {self.packer.size} bytes", path=where(path)) from None
         return obj
 
     def _sizeof(self, context: Any, path: str) -> Any:
         return self.packer.size
+
+
+def _shown(number: Any) -> str:
+    return f"{number}" if number.bit_length() <= 64 else f"an integer of {number.bit_length()} bits"
 
 
 class Uuid(Construct):

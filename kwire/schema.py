@@ -300,6 +300,8 @@ def _check(where: str, field: Field, annotation: object, versions: Versions | No
     if field.tag is not None and flexible is not None and not flexible.covers(field.versions):
         raise SchemaError(f"{where}: tagged in {field.versions}, but flexible in {flexible}")
     expected = _python_type(field)
+    if isinstance(annotation, str):
+        raise SchemaError(f"{where}: annotated with text; declarations cannot stand below `import annotations`")
     if annotation != expected:
         raise SchemaError(f"{where}: annotated {annotation}, but its kind needs {expected}")
 

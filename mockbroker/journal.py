@@ -57,12 +57,12 @@ class Journal:
     def __init__(self, begin: float) -> None:
         self.events: list[Event] = []
         self.listeners: list[Callable[[Event], None]] = []
-        self._begin = begin
+        self.begin = begin
 
     def record(self, note: Note, now: float) -> None:
         """Append what happened at ``now`` (seconds), and tell the listeners."""
         event = Event(
-            time_ms=round((now - self._begin) * 1000),
+            time_ms=round((now - self.begin) * 1000),
             event=note.event,
             group=note.group,
             client=note.client_id,

@@ -179,17 +179,23 @@ def _read_record(body: bytes, at: int, batch: Batch) -> tuple[Record, int]:
         headers.append((name.decode("utf-8", "surrogateescape"), content))
     if at != end:
         raise DecodeError(f"a record of {size} bytes ends {at - end:+d} bytes off", message="RecordBatch", offset=at)
-    stamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else batch.base_timestamp + timestamp
-    return Record(offset=batch.base_offset + delta, timestamp=stamp, key=key, value=value, headers=headers), at
+    stamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else _int64(batch.base_timestamp + timestamp)
+    offset = _int64(batch.base_offset + delta)
+    return Record(offset=offset, timestamp=stamp, key=key, value=value, headers=headers), at
 
 
 def _write_record(record: Record, delta: int, timestamp: int) -> bytes:
-    parts = [b"\0", _zigzag(timestamp), _zigzag(delta), _sized(record.key), _sized(record.value)]
+    parts = [b"\0", _zigzag(_int64(timestamp)), _zigzag(delta), _sized(record.key), _sized(record.value)]
     parts.append(_zigzag(len(record.headers)))
     for name, content in record.headers:
         parts += _sized(name.encode("utf-8", "surrogateescape")), _sized(content)
     body = b"".join(parts)
     return _zigzag(len(body)) + body
+
+
+def _int64(value: int) -> int:
+    """A sum of two int64 as Java has it: one that overflows wraps around."""
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -1,0 +1,46 @@
+"""The ``kwire`` command: one file per verb, imported when it is asked for.
+
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the input is bad, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from kwire import __version__
+
+VERBS = {
+    "apis": "List every API that kwire knows.",
+    "blob": "Decode and encode messages that travel inside others.",
+    "decode": "Frames to JSON.",
+    "encode": "JSON to frames.",
+    "layout": "Show the wire layout of an API.",
+}
+
+
+class LazyGroup(click.Group):
+    """Verbs by name; a verb's module is imported only when the verb runs. VERBS holds what ``--help`` says of each."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(VERBS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kwire")
+def main() -> None:
+    """Kafka's wire protocol, every message in every version: read it, write it, look it up.
+
+    Exit codes: 0 done, 1 the input is bad (stderr says which line), 2 wrong usage.
+    """

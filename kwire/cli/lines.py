@@ -1,0 +1,160 @@
+"""What the verbs that read lines share: where lines come from, where results go, what becomes of a bad line.
+
+A bad line never stops the others: its place on stdout is taken by ``{"error": ...}``, stderr has one line about it, and
+the exit code is 1 at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO
+
+import click
+
+from kwire.errors import DecodeError, EncodeError, WireError
+
+Work = Callable[[str], dict[str, Any]]
+
+MAX_LINE = 256 * 1024 * 1024  # bytes: the largest frame that Kafka takes (100 MiB), as hex or base64 in JSON
+MAX_NOTE = 400  # characters of one problem on stderr
+
+
+class LineError(ValueError):
+    """A line that is not what the verb reads; ``path`` names the key that is wrong."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.path = path
+
+
+def work_through(source: str, work: Work) -> None:
+    """Print what ``work`` makes of each line of ``source``, a path or ``-``. Exit 1 if it refused any."""
+    if source == "-":
+        report("<stdin>", lines(sys.stdin.buffer, "<stdin>"), work)
+        return
+    try:
+        stream = open(source, "rb")  # noqa: SIM115 - closed below; only the opening is wrong usage
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise click.UsageError(f"cannot read {source!r}: {reason}") from error
+    with stream:
+        report(source, lines(stream, source), work)
+
+
+def report(name: str, found: Iterator[bytes], work: Work) -> None:
+    """Print what ``work`` makes of each line that is not blank. Exit 1 if it refused any."""
+    refused = False
+    for number, line in enumerate(found, start=1):
+        if not line.strip():
+            continue
+        try:
+            result = work(_text(line))
+        except (WireError, LineError, RecursionError) as error:
+            refused = True
+            result = error_form(error)
+            click.echo(_one_line(f"{name}:{number}: {result['error']['message']}"), err=True)
+        _print(result)
+    if refused:
+        sys.exit(1)
+
+
+def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines of a stream as they come. Of one beyond MAX_LINE only the first MAX_LINE + 1 bytes are kept."""
+    try:
+        while line := stream.readline(MAX_LINE + 1):
+            rest = line
+            while len(rest) > MAX_LINE and not rest.endswith(b"\n"):
+                rest = stream.readline(MAX_LINE + 1)
+            yield line
+    except OSError as error:
+        raise click.ClickException(f"cannot read {name}: {error.strerror}") from error
+
+
+def error_form(error: Exception) -> dict[str, Any]:
+    """What stands in the place of a result. ``offset`` is null where the problem is not at a byte of the frame."""
+    message = "nested too deep" if isinstance(error, RecursionError) else str(error)
+    path = error.path if isinstance(error, (LineError, DecodeError, EncodeError)) else ""
+    offset = error.offset if isinstance(error, DecodeError) else None
+    return {"error": {"message": message, "path": path, "offset": offset}}
+
+
+def parse_object(line: str) -> dict[str, Any]:
+    """The JSON object of a line. Raises: LineError, RecursionError."""
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise LineError(f"not JSON: {error.msg} at character {error.pos}") from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise LineError(f"not JSON that can be read: {error}") from error
+    if not isinstance(found, dict):
+        raise LineError(f"expected a JSON object, got {_kind(found)}")
+    return found
+
+
+def integer(found: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """An integer of the line; null counts as missing. Raises: LineError."""
+    value = found.get(key)
+    if value is None:
+        value = default
+    if value is None:
+        raise LineError("missing", key)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise LineError(f"expected an integer, got {_kind(value)}", key)
+    return value
+
+
+def member(found: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
+    """An object inside the line. Raises: LineError."""
+    value = found.get(key)
+    if value is None:
+        value = default
+    if value is None:
+        raise LineError("missing", key)
+    if not isinstance(value, dict):
+        raise LineError(f"expected an object, got {_kind(value)}", key)
+    return value
+
+
+def hexadecimal(found: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
+    """Bytes written in hex. Raises: LineError."""
+    value = found.get(key)
+    if value is None:
+        value = default
+    if value is None:
+        raise LineError("missing", key)
+    if not isinstance(value, str):
+        raise LineError(f"expected hex, got {_kind(value)}", key)
+    try:
+        return bytes.fromhex(value)
+    except ValueError as error:
+        odd = len(value.strip()) % 2 and value.isalnum() and value.isascii()
+        reason = "an odd number of hex digits" if odd else f"not hex: {error}"
+        raise LineError(reason, key) from error
+
+
+def _text(line: bytes) -> str:
+    if len(line) > MAX_LINE:
+        raise LineError(f"a line of more than {MAX_LINE} bytes")
+    try:
+        return line.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise LineError(f"not UTF-8: {error.reason} at byte {error.start} of the line") from error
+
+
+def _print(result: Mapping[str, Any]) -> None:
+    out = sys.stdout.buffer
+    out.write(json.dumps(result).encode("ascii") + b"\n")
+    out.flush()  # whoever reads sees each result at once
+
+
+def _one_line(text: str) -> str:
+    """Fit for a terminal: one line, nothing unprintable, not endless."""
+    shown = text if len(text) <= MAX_NOTE else text[:MAX_NOTE] + " ..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,6 @@
+"""``python -m mockbroker``."""
+
+from mockbroker.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""The command line: ``mockbroker serve`` and ``mockbroker demo``."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from kwire import __version__
+from mockbroker.cli.demo import demo
+from mockbroker.cli.serve import serve
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mockbroker")
+def main() -> None:
+    """A broker for tests that real Kafka clients cannot tell from Kafka's where consumer groups are concerned."""
+    logging.basicConfig(format="mockbroker: %(message)s", level=logging.WARNING)
+
+
+main.add_command(serve)
+main.add_command(demo)

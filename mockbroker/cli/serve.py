@@ -1,0 +1,167 @@
+"""``mockbroker serve``: a cluster that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+import click
+import trio
+
+from mockbroker.cluster_api import Cluster, PortInUseError, open_cluster
+from mockbroker.journal import Event, Journal
+from mockbroker.settings import Settings, SettingsError, read_properties
+
+log = logging.getLogger("mockbroker")
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="Port of broker 0; broker n listens on port + n. 0 picks free ones.",
+)
+@click.option("--brokers", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many brokers.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="A topic that is there at once.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, by Kafka's name.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of settings, KEY=VALUE a line; --set wins over it.",
+)
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append what happens in the groups to this file, a JSON object a line.",
+)
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write address and process id to this file once connections are accepted.",
+)
+def serve(
+    host: str,
+    port: int,
+    brokers: int,
+    topics: tuple[str, ...],
+    settings: tuple[str, ...],
+    config: Path | None,
+    journal: Path | None,
+    ready_file: Path | None,
+) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts connections. Settings have Kafka's names and
+    defaults; for quick tests: --set group.initial.rebalance.delay.ms=0
+    """
+    if port and port + brokers - 1 > 65535:
+        raise click.UsageError(f"--port {port} leaves no room for {brokers} brokers")
+    given = _read_config(config) | _parse_settings(settings)
+    known = _parse_topics(topics, Settings.parse(given).num_partitions)
+    with ExitStack() as stack:
+        file = stack.enter_context(_open_journal(journal)) if journal else None
+
+        async def run() -> None:
+            async with open_cluster(host=host, port=port, brokers=brokers, topics=known, config=given) as cluster:
+                if file is not None:
+                    _keep_journal(cluster.journal, file)
+                with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                    _announce(cluster, ready_file)
+                    async for _ in signals:
+                        return
+
+        try:
+            trio.run(run)
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from error
+        except PortInUseError as error:
+            _fail(str(error))
+
+
+def _fail(problem: str) -> None:
+    click.echo(f"mockbroker: error: {problem}", err=True)
+    sys.exit(1)
+
+
+def _read_config(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        with path.open(encoding="utf-8") as file:
+            found = read_properties(file)
+        Settings.parse(found)
+    except (OSError, UnicodeDecodeError, SettingsError) as error:
+        _fail(f"{path}: {error}")
+        raise AssertionError from error
+    return found
+
+
+def _parse_settings(given: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {text}: expected KEY=VALUE")
+        found[name.strip()] = value
+    try:
+        Settings.parse(found)
+    except SettingsError as error:
+        raise click.UsageError(f"--set: {error}") from error
+    return found
+
+
+def _parse_topics(given: Iterable[str], default: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in given:
+        name, colon, partitions = text.partition(":")
+        if colon and not partitions.isdecimal():
+            raise click.UsageError(f"--topic {text}: expected NAME or NAME:PARTITIONS")
+        if name in found:
+            raise click.UsageError(f"--topic {name}: given twice")
+        found[name] = int(partitions) if colon else default
+    return found
+
+
+def _open_journal(path: Path) -> TextIO:
+    try:
+        return path.open("a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise click.UsageError(f"--journal {path}: {error.strerror}") from error
+
+
+def _keep_journal(journal: Journal, file: TextIO) -> None:
+    """Write each event as it happens; ``time`` is that of the wall, the rest as in ``Event.to_json``."""
+    began = time.time() - trio.current_time() + journal.begin
+
+    def write(event: Event) -> None:
+        stamp = datetime.fromtimestamp(began + event.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        try:
+            file.write(json.dumps({"time": stamp} | event.to_json()) + "\n")
+        except OSError as error:
+            log.error("the journal ends here: %s", error)
+            journal.listeners.remove(write)
+
+    listener: Callable[[Event], None] = write
+    journal.listeners.append(listener)
+
+
+def _announce(cluster: Cluster, ready_file: Path | None) -> None:
+    click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers}")
+    sys.stdout.flush()
+    if ready_file is not None:
+        content = {"bootstrap_servers": cluster.bootstrap_servers, "http": None, "pid": os.getpid()}
+        beside = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
+        beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        beside.replace(ready_file)

@@ -1,0 +1,31 @@
+"""Running ``kwire`` in a test: inside this process, or as a command of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from kwire.cli import main
+
+
+def kwire(*arguments: str, given: str | bytes = "") -> Result:
+    """The command in this process; what it raises is raised here."""
+    return CliRunner().invoke(main, arguments, input=given, catch_exceptions=False, prog_name="kwire")
+
+
+def command(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """The command as a process with pipes."""
+    environment: Mapping[str, str] = options.pop("env", os.environ)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-m", "kwire", *arguments], env=environment, **pipes | options)
+
+
+def printed(result: Result) -> list[Any]:
+    """The JSON lines on stdout."""
+    return [json.loads(line) for line in result.stdout.splitlines()]

@@ -1,0 +1,170 @@
+"""Kafka's own message definitions, and what they say of one version of a message.
+
+They are JSON with comments, inside kafka-clients.jar (``common/message``) and inside the kafka-python wheel. What comes
+out of ``shape`` is plain tuples, made without any code of kwire, to be compared with the same tuples of a Layout.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from need import lacking, need
+
+ROOT = Path(__file__).parent.parent
+JARS = ROOT / ".cache" / "jars"
+COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
+BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
+
+Definition = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One field in one version. ``inside``: the shapes of a struct, or of an array's struct."""
+
+    name: str
+    kind: str
+    compact: bool
+    null: bool
+    tag: int | None
+    default: object
+    ignorable: bool
+    inside: tuple[Shape, ...] = ()
+    flexible: bool = False
+    absent: frozenset[str] = frozenset()  # fields of the struct that this version lacks and that cannot be ignored
+    known: frozenset[str] = frozenset()  # all fields of the struct, in whatever version
+
+
+def snake(name: str) -> str:
+    """Kafka's name as the contract has it: ``isKRaftController`` -> ``is_k_raft_controller``."""
+    return BOUNDARY.sub("_", name).lower()
+
+
+def in_range(version: int, text: str) -> bool:
+    """``version`` is in ``0-9``, ``6+``, ``5`` or ``none``."""
+    if text == "none":
+        return False
+    if text.endswith("+"):
+        return version >= int(text[:-1])
+    first, _, last = text.partition("-")
+    return int(first) <= version <= int(last or first)
+
+
+@cache
+def of_jar(release: str) -> Mapping[str, Definition]:
+    """Definitions of a Kafka release, by message name; Maven fetches the jar once."""
+    jar = fetched(f"org.apache.kafka:kafka-clients:{release}")
+    with zipfile.ZipFile(jar) as archive:
+        names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
+        texts = [archive.read(name).decode() for name in names]
+    return by_name(texts)
+
+
+def fetched(artifact: str) -> Path:
+    """The jar of ``group:name:version``; Maven puts it into .cache/jars once."""
+    _, name, version = artifact.split(":")
+    jar = JARS / f"{name}-{version}.jar"
+    if jar.exists():
+        return jar
+    mvn = need("mvn", f"it fetches {name}, to compare what is in it with ours")
+    command = [mvn, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={JARS}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        lacking(f"mvn could not fetch {artifact}: {(done.stdout + done.stderr)[-300:]}")
+    return jar
+
+
+@cache
+def of_kafka_python() -> Mapping[str, Definition]:
+    """Definitions inside the kafka-python wheel, which is not imported."""
+    package = find_spec("kafka")
+    if package is None or package.origin is None:
+        lacking("kafka-python is not installed: its definitions are compared with ours")
+    resources = Path(package.origin).parent / "protocol" / "schemas" / "resources"
+    return by_name([file.read_text() for file in resources.glob("*.json")])
+
+
+def by_name(texts: list[str]) -> Mapping[str, Definition]:
+    found = [json.loads(COMMENT.sub(lambda match: match[1] or "", text)) for text in texts]
+    return {definition["name"]: definition for definition in found}
+
+
+def versions_of(definition: Definition) -> range:
+    """The versions that the definition holds; empty if it is retired."""
+    text = definition["validVersions"]
+    if text == "none":
+        return range(0)
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def shape(definition: Definition, version: int) -> Shape:
+    """The message in one version, as one struct."""
+    reader = Reader(definition, version)
+    inside, absent, known = reader.struct(definition["fields"])
+    flexible = reader.flexible
+    return Shape(definition["name"], "struct", False, False, None, None, False, inside, flexible, absent, known)
+
+
+class Reader:
+    """Reads the fields of a definition for one version."""
+
+    def __init__(self, definition: Definition, version: int) -> None:
+        self.version = version
+        self.flexible = in_range(version, definition.get("flexibleVersions", "none"))
+        self.structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
+
+    def struct(self, fields: list[Definition]) -> tuple[tuple[Shape, ...], frozenset[str], frozenset[str]]:
+        """What Shape calls ``inside`` (in wire order, tagged ones last by tag), ``absent`` and ``known``."""
+        here = [spec for spec in fields if in_range(self.version, spec["versions"])]
+        absent = {snake(s["name"]) for s in fields if s not in here and not s.get("ignorable", False)}
+        shapes = sorted(map(self.field, here), key=lambda shape: -1 if shape.tag is None else shape.tag)
+        return tuple(shapes), frozenset(absent), frozenset(snake(spec["name"]) for spec in fields)
+
+    def field(self, spec: Definition) -> Shape:
+        array = spec["type"].startswith("[]")
+        base = spec["type"].removeprefix("[]")
+        null = in_range(self.version, spec.get("nullableVersions", "none"))
+        compact = in_range(self.version, spec["flexibleVersions"]) if "flexibleVersions" in spec else self.flexible
+        inside: tuple[Shape, ...] = ()
+        absent = known = frozenset[str]()
+        if base[0].isupper():
+            inside, absent, known = self.struct(spec.get("fields") or self.structs[base])
+            base = "struct"
+        sized = array or base in {"string", "bytes", "records"}
+        return Shape(
+            snake(spec["name"]),
+            f"[]{base}" if array else base,
+            compact and sized,
+            null,
+            spec["tag"] if self.flexible and in_range(self.version, spec.get("taggedVersions", "none")) else None,
+            default_of(spec, array, base),
+            spec.get("ignorable", False),
+            inside,
+            self.flexible and base == "struct",
+            absent,
+            known,
+        )
+
+
+def default_of(spec: Definition, array: bool, base: str) -> object:
+    """The default as JSON would show it; that of a struct is None or the word struct, that of records always null."""
+    text = str(spec.get("default", ""))
+    if text == "null" or base == "records":
+        return None
+    if array:
+        return ()
+    if base in INTEGERS:
+        return int(text or "0", 0)
+    plain = {"bool": text.lower() == "true", "float64": float(text or 0) if base == "float64" else 0}
+    return plain.get(base, "struct" if base == "struct" else text)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from commands import kwire, printed
+
+GOOD: dict[str, Any] = {"direction": "request", "api_key": 12, "api_version": 0, "body": {"group_id": "g"}}
+
+
+def test_what_may_be_left_out() -> None:
+    assert printed(kwire("encode", given=json.dumps(GOOD))) == [{"hex": "000c000000000000ffff000167000000000000"}]
+
+
+def test_response() -> None:
+    line = {**GOOD, "direction": "response", "header": {"correlation_id": 7}, "body": {"error_code": 25}}
+    assert printed(kwire("encode", given=json.dumps(line))) == [{"hex": "000000070019"}]
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [  # what is other in the line, message, path
+    ({"direction": None}, "direction: expected request or response", "direction"),
+    ({"api_key": None}, "api_key: missing", "api_key"),
+    ({"api_key": 999}, "RequestHeader at byte 0, request_api_key: API key 999 is not known", "request_api_key"),
+    ({"api_version": 9}, "RequestHeader at byte 2, request_api_version: Heartbeat has versions 0-4, not 9", "request_api_version"),
+    ({"api_version": 1.0}, "api_version: expected an integer, got a number", "api_version"),
+    ({"body": None}, "body: missing", "body"),
+    ({"body": []}, "body: expected an object, got an array", "body"),
+    ({"header": "x"}, "header: expected an object, got a string", "header"),
+    ({"header": {"request_api_key": 3}}, "header.request_api_key: is 3, but the line says 12", "header.request_api_key"),
+    ({"header": {"client": ""}}, "RequestHeader v1, client: this version has no such field", "client"),
+    ({"body": {"generation_id": 2**31}}, "HeartbeatRequest v0, generation_id: 2147483648 does not fit into 4 bytes", "generation_id"),
+    ({"body": {"group_id": None}}, "HeartbeatRequest v0, group_id: null in a field that cannot be null here", "group_id"),
+    ({"body": {"group_id": "x" * 32768}}, "HeartbeatRequest v0, group_id: a string of 32768 bytes is above 32767", "group_id"),
+    ({"body": {"group_id": "\ud800"}}, "HeartbeatRequest v0, group_id: not encodable as UTF-8: surrogates not allowed", "group_id"),
+    ({"trailing": "0"}, "trailing: an odd number of hex digits", "trailing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("other", "message", "path"), REFUSED)
+def test_refused(other: dict[str, Any], message: str, path: str) -> None:
+    result = kwire("encode", given="\n".join(json.dumps(line) for line in (GOOD, {**GOOD, **other}, GOOD)))
+    first, refused, last = printed(result)
+    assert first == last == {"hex": "000c000000000000ffff000167000000000000"}
+    assert (refused["error"]["message"], refused["error"]["path"]) == (message, path)
+    assert result.stderr == f"<stdin>:2: {message}\n"
+    assert result.exit_code == 1
+
+
+def test_errors_of_decode_stay_errors() -> None:
+    decoded = kwire("decode", given="00\n")
+    result = kwire("encode", given=decoded.stdout)
+    assert printed(result)[0]["error"]["message"] == "error: the line holds an error instead of a message"
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("line", ["1", "null", "[]", '"x"', "NaN"])
+def test_not_an_object(line: str) -> None:
+    assert printed(kwire("encode", given=line))[0]["error"]["message"].startswith("expected a JSON object, got ")

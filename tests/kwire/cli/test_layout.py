@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+from commands import kwire
+
+from kwire.layout import text, versions_of
+from kwire.messages import APIS
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.schema import Api
+
+HEARTBEAT_V4 = """\
+HeartbeatRequest v4
+  group_id: compact_string
+  generation_id: int32
+  member_id: compact_string
+  group_instance_id: compact_nullable_string
+  (tagged fields)
+
+HeartbeatResponse v4
+  throttle_time_ms: int32
+  error_code: int16
+  (tagged fields)
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["--version", "4"], ["--request", "--response"]])
+def test_newest_version_of_both(flags: list[str]) -> None:
+    result = kwire("layout", "Heartbeat", *flags)
+    assert (result.exit_code, result.stdout) == (0, HEARTBEAT_V4)
+
+
+def test_one_side_of_one_version() -> None:
+    assert kwire("layout", "JoinGroup", "--version", "5", "--request").stdout == text(JoinGroupRequest, 5) + "\n"
+    assert kwire("layout", "JoinGroup", "--version", "0", "--response").stdout == text(JoinGroupResponse, 0) + "\n"
+
+
+@pytest.mark.parametrize("name", ["join_group", "JOINGROUP", "joingroup"])
+def test_spelling_does_not_matter(name: str) -> None:
+    assert kwire("layout", name).stdout.startswith("JoinGroupRequest v9")
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_every_version_has_a_text(api: Api) -> None:
+    found = [kwire("layout", api.name, "--version", str(version)) for version in versions_of(api.versions)]
+    assert all(result.exit_code == 0 for result in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("JoinGruop", "JoinGroup"), ("offset_fetches", "OffsetFetch"), ("", ""), ("\x00", "")]
+)
+def test_unknown_api(name: str, nearest: str) -> None:
+    result = kwire("layout", name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Did you mean {nearest}" in result.stderr
+
+
+@pytest.mark.parametrize("version", ["10", "-1"])
+def test_unknown_version(version: str) -> None:
+    result = kwire("layout", "JoinGroup", "--version", version)
+    assert result.exit_code == 2
+    assert f"JoinGroup has versions 0-9, not {version}" in result.stderr
+
+
+def test_no_flag_of_later() -> None:
+    assert kwire("layout", "JoinGroup", "--source").exit_code == 2

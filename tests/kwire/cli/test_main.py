@@ -1,0 +1,102 @@
+"""The command as a whole, most of it as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import command, kwire
+
+import kwire as package
+from kwire.cli import VERBS
+from kwire.cli import main as main_command
+
+FRAME = b"00120000000000070000\n"
+
+
+def test_help_names_every_verb() -> None:
+    result = kwire("--help")
+    assert result.exit_code == 0
+    assert all(verb in result.stdout and summary in result.stdout for verb, summary in VERBS.items())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    result = kwire(verb, "--help")
+    assert result.exit_code == 0
+    assert len(result.stdout) > 200
+
+
+def test_every_file_of_verbs_is_listed() -> None:
+    assert main_command.callback is not None
+    files = {path.stem for path in (Path(package.__file__).parent / "cli").glob("*.py")}
+    assert files == {*VERBS, "__init__", "lines"}
+
+
+@pytest.mark.parametrize("verb", ["explain", "capture", "groups", "pipeline", "fuzz", ""])
+def test_no_such_verb(verb: str) -> None:
+    assert kwire(verb).exit_code == 2
+
+
+def test_version() -> None:
+    assert kwire("--version").stdout == f"kwire, version {package.__version__}\n"
+
+
+def test_a_verb_is_imported_only_when_it_runs() -> None:
+    code = """if True:
+        import sys
+        from kwire.cli import main
+        main(["--help"], standalone_mode=False)
+        sys.exit(any(name.startswith("kwire.cli.") for name in sys.modules))
+    """
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_process() -> None:
+    process = command("decode")
+    out, err = process.communicate(FRAME + b"zz\n" + FRAME)
+    assert process.returncode == 1
+    assert out.count(b"\n") == 3
+    assert err == b"<stdin>:2: hex: not hex: non-hexadecimal number found in fromhex() arg at position 0\n"
+
+
+def test_input_is_streamed() -> None:
+    with command("decode") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(3):
+            process.stdin.write(FRAME)
+            process.stdin.flush()
+            assert process.stdout.readline().startswith(b'{"direction": "request"')
+        process.stdin.close()
+        assert process.wait(10) == 0
+
+
+def test_reader_that_leaves_early(tmp_path: Path) -> None:
+    path = tmp_path / "frames"
+    path.write_bytes(FRAME * 20_000)
+    with command("decode", str(path)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(10) == 1
+
+
+def test_no_colour_in_a_pipe() -> None:
+    for arguments in (["--help"], ["apis"], ["layout", "nothing"]):
+        process = command(*arguments, env={**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1"})
+        out, err = process.communicate()
+        assert b"\x1b" not in out + err
+
+
+def test_ascii_locale() -> None:
+    process = command("decode", env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    out, err = process.communicate("ж\n".encode())
+    assert process.returncode == 1
+    assert out.isascii()
+    assert b"Traceback" not in err

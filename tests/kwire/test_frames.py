@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.errors import FrameError
+from kwire.frames import MAX_FRAME, FrameBuffer, pack
+
+FRAMES = st.lists(st.binary(max_size=20), max_size=8)
+
+
+def drain(buffer: FrameBuffer) -> list[bytes]:
+    found = []
+    while (frame := buffer.next_frame()) is not None:
+        found.append(frame)
+    return found
+
+
+@given(frames=FRAMES, data=st.data())
+def test_splits_make_no_difference(frames: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(map(pack, frames))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    for chunks in ([stream], pieces, [stream[at : at + 1] for at in range(len(stream))]):
+        buffer, found = FrameBuffer(), []
+        for chunk in chunks:
+            buffer.feed(chunk)
+            found += drain(buffer)
+        assert found == frames
+        assert len(buffer) == 0
+
+
+@given(frames=FRAMES, tail=st.binary(min_size=1, max_size=3))
+def test_what_is_incomplete_stays(frames: list[bytes], tail: bytes) -> None:
+    buffer = FrameBuffer()
+    buffer.feed(b"".join(map(pack, frames)) + tail)
+    assert drain(buffer) == frames
+    assert len(buffer) == len(tail)
+
+
+COMPLAINTS = [
+    (b"\xff\xff\xff\xff", "frame length -1 is negative (first bytes ff ff ff ff)"),
+    (b"\x80\x00\x00\x00", "frame length -2147483648 is negative (first bytes 80 00 00 00)"),
+    (b"\x7f\xff\xff\xff", "frame length 2147483647 is above the limit of 104857600 (first bytes 7f ff ff ff)"),
+    (b"\x06\x40\x00\x01", "frame length 104857601 is above the limit of 104857600 (first bytes 06 40 00 01)"),
+    (b"GET / HTTP/1.1\r\n", "; this looks like an HTTP request (first bytes 47 45 54 20"),
+    (b"POST /", "; this looks like an HTTP request"),
+    (b"HTTP/1.1 400", "; this looks like an HTTP response"),
+    (b"PRI * HTTP/2.0", "; this looks like an HTTP/2 connection"),
+    (b"SSH-2.0-x", "; this looks like an SSH client"),
+    (b"\x16\x03\x01\x02\x00\x01", "; this looks like a TLS handshake"),
+    (b"PROXY TCP4", "; this looks like a PROXY protocol header"),
+]
+
+
+@pytest.mark.parametrize(("data", "text"), COMPLAINTS)
+def test_no_frame(data: bytes, text: str) -> None:
+    buffer = FrameBuffer()
+    buffer.feed(data)
+    with pytest.raises(FrameError) as caught:
+        buffer.next_frame()
+    assert text in str(caught.value)
+
+
+def test_the_limit_is_still_a_frame() -> None:
+    buffer = FrameBuffer(limit=4)
+    buffer.feed(pack(b"1234") + pack(b"12345"))
+    assert buffer.next_frame() == b"1234"
+    with pytest.raises(FrameError, match="frame length 5 is above the limit of 4"):
+        buffer.next_frame()
+
+
+def test_an_empty_frame() -> None:
+    buffer = FrameBuffer()
+    buffer.feed(bytes(8))
+    assert drain(buffer) == [b"", b""]
+
+
+def test_a_promise_costs_no_memory() -> None:
+    tracemalloc.start()
+    buffer = FrameBuffer()
+    buffer.feed(MAX_FRAME.to_bytes(4, "big") + b"begun")
+    assert buffer.next_frame() is None
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000
+
+
+def test_taken_frames_are_let_go() -> None:
+    buffer = FrameBuffer()
+    for _ in range(1000):
+        buffer.feed(pack(bytes(1000)))
+        assert buffer.next_frame() == bytes(1000)
+    assert len(buffer) == 0
+    assert len(buffer._data) < 3000

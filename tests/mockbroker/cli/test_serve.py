@@ -1,0 +1,197 @@
+"""mockbroker serve, as a process: what scripts rely on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kwire import ClientSide
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from mockbroker.cli import main
+
+COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
+    """A broker in a process of its own, and where its listeners are."""
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], 20)[0], "not ready within 20 s"
+        line = process.stdout.readline()
+        found = re.fullmatch(r"ready bootstrap\.servers=(\S+)\n", line)
+        assert found, (line, process.stderr.read() if process.stderr else "")
+        yield process, [(host, int(port)) for host, _, port in (a.rpartition(":") for a in found[1].split(","))]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(address: tuple[str, int], body: object, version: int) -> object:
+    """One request and its answer over a real socket."""
+    side = ClientSide("test")
+    with socket.create_connection(address, timeout=10) as sock:
+        sock.sendall(side.send(body, version))
+        while True:
+            side.receive(sock.recv(65536))
+            if response := side.next_response():
+                return response.body
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ends_on_a_signal_within_two_seconds(number: signal.Signals) -> None:
+    with served() as (process, addresses):
+        with socket.create_connection(addresses[0]) as idle:
+            began = time.monotonic()
+            process.send_signal(number)
+            assert process.wait(timeout=10) == 0
+            assert time.monotonic() - began < 2
+            assert idle.recv(1) == b""
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_brokers_and_topics_are_there() -> None:
+    with served("--brokers", "3", "--topic", "orders:6", "--topic", "plain", "--set", "num.partitions=4") as (
+        _,
+        addresses,
+    ):
+        assert len(addresses) == 3
+        answer = ask(addresses[2], MetadataRequest(topics=None), 12)
+    assert isinstance(answer, MetadataResponse)
+    assert [broker.port for broker in answer.brokers] == [port for _, port in addresses]
+    assert [broker.node_id for broker in answer.brokers] == [0, 1, 2]
+    partitions = {topic.name: len(topic.partitions) for topic in answer.topics}
+    assert partitions == {"__consumer_offsets": 50, "orders": 6, "plain": 4}
+
+
+def test_ready_file_appears_whole(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    with served("--ready-file", str(path)) as (process, addresses):
+        while not path.exists():
+            assert process.poll() is None
+        content = json.loads(path.read_text())
+        host, port = addresses[0]
+        assert content == {"bootstrap_servers": f"{host}:{port}", "http": None, "pid": process.pid}
+        assert os.listdir(tmp_path) == ["ready.json"]
+
+
+def test_settings_file_and_flags(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("# a comment\nnum.partitions = 2\nauto.create.topics.enable=true\n")
+    with served("--config", str(path), "--set", "num.partitions=5") as (_, addresses):
+        wanted = MetadataRequest(topics=[MetadataRequest.Topic(name="made")], allow_auto_topic_creation=True)
+        ask(addresses[0], wanted, 9)
+        answer = ask(addresses[0], wanted, 9)
+    assert isinstance(answer, MetadataResponse)
+    assert [len(topic.partitions) for topic in answer.topics] == [5]
+
+
+def test_a_port_in_use_is_told_with_the_flag() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run([*COMMAND[:-1], str(port)], capture_output=True, text=True, check=False, timeout=20)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert re.fullmatch(rf"mockbroker: error: cannot listen on 127\.0\.0\.1:{port}: .*--port.*\n", done.stderr)
+
+
+USAGE = [  # arguments, what stderr must say
+    (["--set", "group.initial.rebalance.dely.ms=0"], "did you mean group.initial.rebalance.delay.ms?"),
+    (["--set", "foo=1"], "unknown setting foo"),
+    (["--set", "num.partitions"], "expected KEY=VALUE"),
+    (["--set", "num.partitions=many"], "expected a whole number, got 'many'"),
+    (["--set", "num.partitions=0"], "0 is not between 1 and"),
+    (["--set", "auto.create.topics.enable=1"], "expected true or false"),
+    (["--set", "default.replication.factor=2"], "default.replication.factor: 2 on 1 brokers"),
+    (["--topic", "a/b"], "'a/b': not a legal topic name"),
+    (["--topic", "orders:six"], "expected NAME or NAME:PARTITIONS"),
+    (["--topic", "orders:0"], "orders: 0 partitions"),
+    (["--topic", "orders", "--topic", "orders:2"], "given twice"),
+    (["--brokers", "0"], "0 is not in the range"),
+    (["--port", "65535", "--brokers", "2"], "leaves no room for 2 brokers"),
+    (["--data-dir", "x"], "No such option"),
+    (["--http", "0"], "No such option"),
+    (["--config", "/does/not/exist"], "does not exist"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), USAGE, ids=[" ".join(arguments) for arguments, _ in USAGE])
+def test_wrong_usage_exits_2(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(main, ["serve", "--port", "0", *arguments])
+    assert done.exit_code == 2
+    assert says in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+BAD_FILES = [
+    ("nonsense\n", "line 1: expected KEY=VALUE"),
+    ("a\n", "line 1"),
+    ("num.partition=1\n", "did you mean num.partitions?"),
+]
+
+
+@pytest.mark.parametrize(("content", "says"), BAD_FILES)
+def test_a_bad_settings_file_exits_1_and_is_named(tmp_path: Path, content: str, says: str) -> None:
+    path = tmp_path / "bad.properties"
+    path.write_text(content)
+    done = CliRunner().invoke(main, ["serve", "--port", "0", "--config", str(path)])
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"mockbroker: error: {path}: ")
+    assert says in done.stderr
+
+
+def test_the_journal_is_a_line_an_event(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with served("--journal", str(path), "--set", "group.initial.rebalance.delay.ms=0") as (process, addresses):
+        from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+        join = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"any bytes")],
+        )
+        answer = ask(addresses[0], join, 3)
+        assert isinstance(answer, JoinGroupResponse)
+        process.terminate()
+        process.wait(timeout=10)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["join", "rebalance", "generation"]
+    assert {line["group"] for line in lines} == {"g"}
+    assert lines[2]["members"] == [answer.member_id] == [lines[0]["member_id"]]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line["time"]) for line in lines)
+
+
+def test_help_and_version() -> None:
+    runner = CliRunner()
+    assert "mockbroker, version" in runner.invoke(main, ["--version"]).stdout
+    assert "--ready-file" in runner.invoke(main, ["serve", "-h"]).stdout
+
+
+def test_a_hostile_connection_costs_one_line() -> None:
+    with served() as (process, addresses):
+        with socket.create_connection(addresses[0], timeout=10) as sock:
+            sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert sock.recv(100) == b""
+        assert ask(addresses[0], ApiVersionsRequest(), 0)
+        process.terminate()
+        _, errors = process.communicate(timeout=10)
+    assert len(errors.splitlines()) == 1
+    assert "looks like an HTTP request" in errors
