@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from socket import socket
@@ -21,6 +21,8 @@ from mockbroker.server import Server, listen
 from mockbroker.settings import Settings, SettingsError
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
+
+LAST_PORT = 65_535
 
 
 class PortInUseError(OSError):
@@ -68,6 +70,8 @@ async def open_cluster(
         raise SettingsError(f"default.replication.factor: {settings.default_replication_factor} on {brokers} brokers")
     if as_version not in RELEASES:
         raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
+    if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
+        raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     _check_topics(topics or {})
     listeners = _listeners(host, port, brokers)
     numbered = list(enumerate(listeners, first_node))
@@ -80,10 +84,16 @@ async def open_cluster(
     journal = Journal(trio.current_time())
     broker.schedule_sweep(trio.current_time())
     server = Server(Router(broker, journal), numbered)
+    failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
-        yield Cluster(nodes, journal)
+        try:
+            yield Cluster(nodes, journal)
+        except BaseException as error:  # kept, or the nursery would wrap it in a group
+            failure = error
         nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
@@ -123,7 +133,8 @@ def run_cluster(
     try:
         yield cluster
     finally:
-        token.run_sync_soon(scope.cancel)
+        with suppress(trio.RunFinishedError):  # it has failed, which is told below
+            token.run_sync_soon(scope.cancel)
         thread.join()
         if not ready.empty():
             failure = ready.get()

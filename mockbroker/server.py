@@ -168,8 +168,9 @@ class Server:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                sent = connection.sock.send(connection.out)
-                del connection.out[:sent]
+                with suppress(BlockingIOError):  # writable, and then not
+                    sent = connection.sock.send(connection.out)
+                    del connection.out[:sent]
         except (OSError, trio.ClosedResourceError):
             self._close(connection)
         except trio.TooSlowError:
@@ -223,8 +224,7 @@ class Server:
             log.warning("%s: closed, %s", connection.peer, error)
         except Exception:
             log.exception("%s: closed, its request could not be read", connection.peer)
-        self._flush(connection)
-        self._close(connection)
+        self._give_up(connection)
         return None
 
     def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
@@ -233,7 +233,7 @@ class Server:
             return self.router.step(call, trio.current_time())
         except Exception:
             log.exception("%s: closed, its request failed", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
             return []
 
     def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
@@ -251,7 +251,7 @@ class Server:
                     connection.session.skip_answer()
                 case Close(_, reason):
                     log.warning("%s: closed, %s", connection.peer, reason)
-                    self._close(connection)
+                    self._give_up(connection)
         return found
 
     def _answer(self, connection: _Connection, reply: Reply) -> None:
@@ -259,7 +259,7 @@ class Server:
             connection.out += connection.session.answer(reply)
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
@@ -276,6 +276,11 @@ class Server:
         if connection.out and self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
+
+    def _give_up(self, connection: _Connection) -> None:
+        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        self._flush(connection)
+        self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:

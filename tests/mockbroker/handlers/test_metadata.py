@@ -101,6 +101,18 @@ def test_by_id(desk, version):
     assert (missing.error_code, missing.name, missing.topic_id) == (E.UNKNOWN_TOPIC_ID, None, unknown)
 
 
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("name", [None, "t"])
+def test_v10_and_v11_may_not_ask_by_id(desk, version, name):
+    asked = [MetadataRequest.Topic(topic_id=desk.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
+    answer = desk.ask(MetadataRequest(topics=asked), version)
+    assert [(topic.error_code, topic.name) for topic in answer.topics] == [
+        (E.INVALID_REQUEST, name or ""),
+        (E.INVALID_REQUEST, "t"),
+    ]
+    assert answer.brokers == []
+
+
 @pytest.mark.parametrize("version", [8, 9, 10, 13])
 def test_operations_are_not_told(desk, version):
     (topic,) = ask(desk, version, "t", include_topic_authorized_operations=True).topics
