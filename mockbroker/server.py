@@ -39,7 +39,8 @@ Outcome = Reply | NoReply | Close
 class _Connection:
     """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
-    ``active``: when something last came in; ``begun``: when a request began that is not here whole. Seconds.
+    ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
+    both in seconds.
     """
 
     __slots__ = ("active", "begun", "calm", "closed", "draining", "out", "peer", "session", "sock", "taken")
@@ -257,6 +258,7 @@ class Server:
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
+            connection.active = trio.current_time()
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)

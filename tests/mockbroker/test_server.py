@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import tracemalloc
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -26,7 +27,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.handlers import HANDLERS
-from mockbroker.server import BACK_OFF, READ_AHEAD, READ_SIZE, SEND_TIMEOUT, WRITE_AHEAD
+from mockbroker.server import BACK_OFF, FRAME_TIMEOUT, LOOK_AROUND, READ_AHEAD, READ_SIZE, SEND_TIMEOUT, WRITE_AHEAD
 
 HELLO = (ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3)
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
@@ -288,6 +289,49 @@ async def flood(peer: Peer, message, version: int) -> int:
         while True:
             sent += await sock.send(data)
     return sent
+
+
+async def test_8_a_request_that_drips_is_given_up(clock, caplog):
+    async with serving() as place:
+        slow, good = await place.connect(), await place.connect()
+        frame = pack(encode_request(*HELLO, correlation_id=1))
+        begin = trio.current_time()
+        with trio.move_on_after(FRAME_TIMEOUT + 2 * LOOK_AROUND), suppress(trio.BrokenResourceError):
+            for byte in frame + frame:
+                await slow.stream.send_all(bytes([byte]))
+                await trio.sleep(2.0)
+        assert trio.current_time() - begin > FRAME_TIMEOUT
+        assert await slow.closed() == b""
+        assert "a request took more than 30 s to come in" in caplog.text
+        assert (await good.ask(*HELLO)).error_code == E.NONE
+
+
+async def test_8_many_requests_that_never_end_on_a_read_are_served(clock):
+    """Something is always half there, but never the same."""
+    async with serving() as place:
+        peer = await place.connect()
+        data = b"".join(peer.side.send(*HELLO) for _ in range(40))
+        size = len(data) // 40
+        await peer.stream.send_all(data[: size + 3])
+        for number in range(1, 40):
+            await peer.receive()
+            await trio.sleep(3.0)
+            await peer.stream.send_all(data[number * size + 3 : (number + 1) * size + 3])
+        assert (await peer.receive()).error_code == E.NONE
+
+
+async def test_an_idle_connection_is_closed_and_one_that_waits_is_not(clock, caplog):
+    async with serving(config={**SLOW, "connections.max.idle.ms": 2_000}) as place:
+        idle, waiting, busy = await place.connect(), await place.connect(), await place.connect()
+        await idle.ask(*HELLO)
+        await waiting.send(JOIN)
+        for _ in range(5):
+            await busy.ask(*BEAT)
+            await trio.sleep(1.0)
+        assert await idle.closed() == b""
+        assert (await waiting.receive()).generation_id == 1
+        assert len(place.server.connections) == 2
+        assert caplog.records == []
 
 
 async def test_12_a_peer_that_never_reads_disturbs_nobody_and_is_given_up(clock, caplog):
