@@ -16,6 +16,7 @@ from mockbroker.broker import Broker
 from mockbroker.cluster.model import Node
 from mockbroker.inside import Record, Value
 from mockbroker.journal import Event, Journal
+from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.request_log import Request
 from mockbroker.router import Router
 from mockbroker.server import Server, listen
@@ -25,6 +26,7 @@ from mockbroker.waiting import Goal
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
+LAST_PORT = 65_535
 
 
 class PortInUseError(OSError):
@@ -42,22 +44,27 @@ class _Plan:
     brokers: int
     settings: Settings
     topics: Mapping[str, int]
+    as_version: str
 
     @classmethod
-    def checked(cls, brokers: int, topics: Mapping[str, int] | None, config: Mapping[str, object] | None) -> _Plan:
+    def checked(
+        cls, brokers: int, topics: Mapping[str, int] | None, config: Mapping[str, object] | None, as_version: str
+    ) -> _Plan:
         settings = Settings.parse(config or {})
         if brokers < 1:
             raise SettingsError(f"brokers: {brokers} is less than 1")
         factor = settings.default_replication_factor
         if factor > brokers:
             raise SettingsError(f"default.replication.factor: {factor} on {brokers} brokers")
+        if as_version not in RELEASES:
+            raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
         for name, partitions in (topics or {}).items():
             inside.check_topic(name, partitions)
-        return cls(brokers, settings, dict(topics or {}))
+        return cls(brokers, settings, dict(topics or {}), as_version)
 
     def broker(self, nodes: Iterable[Node]) -> Broker:
         """The start."""
-        broker = Broker(list(nodes), self.settings, uuid4)
+        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version])
         for name, partitions in self.topics.items():
             inside.create_topic(broker, name, partitions)
         broker.schedule_sweep(trio.current_time())
@@ -175,7 +182,7 @@ class Cluster:
 
         Raises: SettingsError, PortInUseError; then everything stays.
         """
-        plan = _Plan.checked(len(self.nodes), topics, config)
+        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version)
         numbered = list(
             zip((node.node_id for node in self.nodes), _listeners(self._host, 0, plan.brokers), strict=True)
         )
@@ -193,14 +200,18 @@ async def open_cluster(
     config: Mapping[str, object] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    as_version: str = KAFKA_4_2.name,
     first_node: int = 0,
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
-    port + n, and 0 picks free ones; ``first_node``: id of the first broker. Raises: SettingsError, PortInUseError.
+    port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
+    broker. Raises: SettingsError, PortInUseError.
     """
-    plan = _Plan.checked(brokers, topics, config)
+    plan = _Plan.checked(brokers, topics, config, as_version)
+    if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
+        raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     numbered = list(enumerate(_listeners(host, port, brokers), first_node))
     router = Router(plan.broker(_nodes(host, numbered)), Journal(trio.current_time()))
     server = Server(router, numbered)

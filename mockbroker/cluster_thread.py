@@ -19,6 +19,7 @@ from mockbroker.cluster.model import Node
 from mockbroker.cluster_api import WAIT, Cluster, ClusterClosedError, open_cluster
 from mockbroker.inside import Record, UnknownTopicError, Value
 from mockbroker.journal import Event, Journal
+from mockbroker.release import KAFKA_4_2
 from mockbroker.request_log import Request
 from mockbroker.settings import SettingsError
 from mockbroker.snapshots import GroupSnapshot
@@ -257,9 +258,10 @@ def run_cluster(
     config: Mapping[str, object] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    as_version: str = KAFKA_4_2.name,
 ) -> Iterator[ThreadCluster]:
     """As ``open_cluster``, in a thread of its own, for code that does not use trio."""
-    thread = BrokerThread(brokers=brokers, topics=topics, config=config, host=host, port=port)
+    thread = BrokerThread(brokers=brokers, topics=topics, config=config, host=host, port=port, as_version=as_version)
     try:
         yield thread.handle()
     finally:

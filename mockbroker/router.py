@@ -35,12 +35,16 @@ class Router:
         self.requests.restart(now)
 
     def _serving(self, broker: Broker) -> Broker:
-        broker.served = {key: handler.advertised or handler.versions for key, handler in self.handlers.items()}
+        limit = broker.release.limit
+        offered = {key: handler.advertised or handler.versions for key, handler in self.handlers.items()}
+        broker.served = {key: limit(key, versions) for key, versions in offered.items()}
         return broker
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
-        return api_key in self.handlers and version in self.handlers[api_key].versions
+        if api_key not in self.handlers or version not in self.broker.served[api_key]:
+            return False
+        return version in self.handlers[api_key].versions
 
     def step(self, call: Call[Any], now: float) -> list[Reply | NoReply | Close]:
         """Handle a request; the effects may answer others that were waiting."""

@@ -29,6 +29,8 @@ READ_SIZE = 65_536  # bytes asked for at once
 READ_AHEAD = 65_536  # bytes kept for a connection whose request is not answered; then it is not read
 WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
+FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
+LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
 CLOSED = -1  # the file number of a closed socket
@@ -37,18 +39,34 @@ Outcome = Reply | NoReply | Close
 
 
 class _Connection:
-    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it."""
+    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
-    __slots__ = ("calm", "closed", "draining", "out", "peer", "session", "sock")
+    ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
+    both in seconds.
+    """
 
-    def __init__(self, sock: socket.socket, session: Session, peer: str) -> None:
+    __slots__ = ("active", "begun", "calm", "closed", "draining", "out", "peer", "session", "sock", "taken")
+
+    def __init__(self, sock: socket.socket, session: Session, peer: str, now: float) -> None:
         self.sock = sock
         self.session = session
         self.peer = peer
         self.out = bytearray()
         self.draining = False
         self.closed = False
+        self.active = now
+        self.begun: float | None = None
+        self.taken = 0  # requests taken when last something came in
         self.calm = trio.Event()  # set when there is room to read on
+
+    def note(self, now: float) -> None:
+        """Something came in: it is not idle, and a request may have begun."""
+        self.active = now
+        if not self.session.partial:
+            self.begun = None
+        elif self.begun is None or self.session.taken != self.taken:
+            self.begun = now
+        self.taken = self.session.taken
 
     @property
     def full(self) -> bool:
@@ -66,6 +84,7 @@ class Server:
         self._ids = count(1)
         self._wake = trio.Event()
         self._wake_at = 0.0
+        self._pause = trio.CancelScope()  # between two looks around
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -75,6 +94,7 @@ class Server:
                 for node, listener in self.listeners:
                     self._nursery.start_soon(self._accept, node, listener)
                 self._nursery.start_soon(self._keep_time)
+                self._nursery.start_soon(self._look_around)
                 task_status.started()
         finally:
             self._hang_up()
@@ -94,6 +114,7 @@ class Server:
             for node, listener in listeners:
                 self._nursery.start_soon(self._accept, node, listener)
         self._wake.set()
+        self._pause.cancel()
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a change from inside brings, as answers to fetches that wait for records."""
@@ -120,7 +141,10 @@ class Server:
         sock.setblocking(False)
         number = next(self._ids)
         connection = _Connection(
-            sock, Session(number, node, f"/{address[0]}", self.router), f"{address[0]}:{address[1]}"
+            sock,
+            Session(number, node, f"/{address[0]}", self.router),
+            f"{address[0]}:{address[1]}",
+            trio.current_time(),
         )
         self.connections[number] = connection
         return connection
@@ -141,6 +165,7 @@ class Server:
                     break
                 connection.session.receive(data)
                 self._pump([connection])
+                connection.note(trio.current_time())
                 while connection.full and not connection.closed:
                     connection.calm = trio.Event()
                     await connection.calm.wait()
@@ -152,14 +177,29 @@ class Server:
         finally:
             self._close(connection)
 
+    async def _look_around(self) -> None:
+        """Close connections that say nothing for long, or never finish what they began to say."""
+        while True:
+            idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
+            with trio.move_on_after(min(LOOK_AROUND, idle_limit)) as self._pause:
+                await trio.sleep_forever()
+            now = trio.current_time()
+            for connection in list(self.connections.values()):
+                if connection.begun is not None and now - connection.begun > FRAME_TIMEOUT:
+                    log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
+                    self._close(connection)
+                elif connection.session.ticket is None and now - connection.active > idle_limit:
+                    self._close(connection)
+
     async def _drain(self, connection: _Connection) -> None:
         """Send what the peer was too slow to take; give it up if it takes nothing for a while."""
         try:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                sent = connection.sock.send(connection.out)
-                del connection.out[:sent]
+                with suppress(BlockingIOError):  # writable, and then not
+                    sent = connection.sock.send(connection.out)
+                    del connection.out[:sent]
         except (OSError, trio.ClosedResourceError):
             self._close(connection)
         except trio.TooSlowError:
@@ -213,8 +253,7 @@ class Server:
             log.warning("%s: closed, %s", connection.peer, error)
         except Exception:
             log.exception("%s: closed, its request could not be read", connection.peer)
-        self._flush(connection)
-        self._close(connection)
+        self._give_up(connection)
         return None
 
     def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
@@ -223,7 +262,7 @@ class Server:
             return self.router.step(call, trio.current_time())
         except Exception:
             log.exception("%s: closed, its request failed", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
             return []
 
     def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
@@ -241,15 +280,16 @@ class Server:
                     connection.session.skip_answer()
                 case Close(_, reason):
                     log.warning("%s: closed, %s", connection.peer, reason)
-                    self._close(connection)
+                    self._give_up(connection)
         return found
 
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
+            connection.active = trio.current_time()
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
@@ -275,6 +315,11 @@ class Server:
         for _, listener in self.listeners:
             notify_closing(listener)
             listener.close()
+
+    def _give_up(self, connection: _Connection) -> None:
+        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        self._flush(connection)
+        self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:
