@@ -34,6 +34,7 @@ ORDER: Mapping[str, list[str]] = {
         "blobs/__init__",
         "records/compression",
         "records/batch",
+        "records/control",
         "records/__init__",
         "envelope",
         "frames",
