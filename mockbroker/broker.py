@@ -5,7 +5,7 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from uuid import UUID
@@ -21,6 +21,7 @@ from mockbroker.group.events import Commit, Event, Join
 from mockbroker.group.expiry import expire, is_over
 from mockbroker.group.state import Group
 from mockbroker.java import partition_for
+from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.settings import Settings
 
 
@@ -53,12 +54,13 @@ class ParkedFetches:
 
     calls: dict[Ticket, Call[FetchRequest]] = field(default_factory=dict)
     by_partition: dict[tuple[str, int], set[Ticket]] = field(default_factory=dict)
-    wanted: dict[Ticket, list[tuple[str, int]]] = field(default_factory=dict)
+    wanted: dict[Ticket, set[tuple[str, int]]] = field(default_factory=dict)
 
-    def park(self, call: Call[FetchRequest], partitions: list[tuple[str, int]]) -> None:
+    def park(self, call: Call[FetchRequest], partitions: Iterable[tuple[str, int]]) -> None:
+        """Wait for these partitions; a client may name one twice."""
         self.calls[call.ticket] = call
-        self.wanted[call.ticket] = partitions
-        for partition in partitions:
+        self.wanted[call.ticket] = set(partitions)
+        for partition in self.wanted[call.ticket]:
             self.by_partition.setdefault(partition, set()).add(call.ticket)
 
     def take(self, ticket: Ticket) -> Call[FetchRequest] | None:
@@ -79,8 +81,11 @@ class ParkedFetches:
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router."""
 
-    def __init__(self, nodes: list[Node], settings: Settings, new_uuid: Callable[[], UUID]) -> None:
+    def __init__(
+        self, nodes: list[Node], settings: Settings, new_uuid: Callable[[], UUID], release: Release = KAFKA_4_2
+    ) -> None:
         self.settings = settings
+        self.release = release
         self.cluster = Cluster(nodes, new_uuid)
         self.groups: dict[str, Group] = {}
         self.waits: Deadlines[Due] = Deadlines()
@@ -136,6 +141,7 @@ class Broker:
             group_id=group_id,
             initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000,
             max_size=self.settings.group_max_size,
+            java_coordinator=self.release.java_coordinator,
         )
         self.groups[group_id] = group
         return group

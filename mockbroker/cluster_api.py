@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from socket import socket
@@ -15,11 +15,14 @@ import trio
 from mockbroker.broker import Broker
 from mockbroker.cluster.model import Node, legal_topic_name
 from mockbroker.journal import Event, Journal
+from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.router import Router
 from mockbroker.server import Server, listen
 from mockbroker.settings import Settings, SettingsError
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
+
+LAST_PORT = 65_535
 
 
 class PortInUseError(OSError):
@@ -51,34 +54,46 @@ async def open_cluster(
     config: Mapping[str, object] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    as_version: str = KAFKA_4_2.name,
     first_node: int = 0,
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
-    port + n, and 0 picks free ones; ``first_node``: id of the first broker. Raises: SettingsError, PortInUseError.
+    port + n, and 0 picks free ones; ``as_version``: the release
+    of Kafka to be like; ``first_node``: id of the first broker. Raises: SettingsError, PortInUseError.
     """
     settings = Settings.parse(config or {})
     if brokers < 1:
         raise SettingsError(f"brokers: {brokers} is less than 1")
     if settings.default_replication_factor > brokers:
         raise SettingsError(f"default.replication.factor: {settings.default_replication_factor} on {brokers} brokers")
+    if as_version not in RELEASES:
+        raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
+    if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
+        raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     _check_topics(topics or {})
     listeners = _listeners(host, port, brokers)
     numbered = list(enumerate(listeners, first_node))
     told = ANYWHERE.get(host, host)
     nodes = tuple(Node(number, told, listener.getsockname()[1]) for number, listener in numbered)
-    broker = Broker(list(nodes), settings, uuid4)
+    broker = Broker(list(nodes), settings, uuid4, RELEASES[as_version])
     for name, partitions in (topics or {}).items():
         replicas = broker.cluster.place(partitions, settings.default_replication_factor)
         broker.cluster.create_topic(name, replicas)
     journal = Journal(trio.current_time())
     broker.schedule_sweep(trio.current_time())
     server = Server(Router(broker, journal), numbered)
+    failure: BaseException | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
-        yield Cluster(nodes, journal)
+        try:
+            yield Cluster(nodes, journal)
+        except BaseException as error:  # kept, or the nursery would wrap it in a group
+            failure = error
         nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
@@ -89,13 +104,16 @@ def run_cluster(
     config: Mapping[str, object] | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
+    as_version: str = KAFKA_4_2.name,
 ) -> Iterator[Cluster]:
     """The same in a thread of its own, for code that does not use trio."""
     ready: SimpleQueue[tuple[Cluster, trio.lowlevel.TrioToken, trio.CancelScope] | BaseException] = SimpleQueue()
 
     async def serve() -> None:
         with trio.CancelScope() as scope:
-            async with open_cluster(brokers=brokers, topics=topics, config=config, host=host, port=port) as cluster:
+            async with open_cluster(
+                brokers=brokers, topics=topics, config=config, host=host, port=port, as_version=as_version
+            ) as cluster:
                 ready.put((cluster, trio.lowlevel.current_trio_token(), scope))
                 await trio.sleep_forever()
 
@@ -115,7 +133,8 @@ def run_cluster(
     try:
         yield cluster
     finally:
-        token.run_sync_soon(scope.cancel)
+        with suppress(trio.RunFinishedError):  # it has failed, which is told below
+            token.run_sync_soon(scope.cancel)
         thread.join()
         if not ready.empty():
             failure = ready.get()

@@ -25,11 +25,14 @@ class Router:
         self.broker = broker
         self.journal = journal
         self.handlers = handlers
-        broker.served = {key: handler.advertised or handler.versions for key, handler in handlers.items()}
+        limit = broker.release.limit
+        broker.served = {key: limit(key, handler.advertised or handler.versions) for key, handler in handlers.items()}
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
-        return api_key in self.handlers and version in self.handlers[api_key].versions
+        if api_key not in self.handlers or version not in self.broker.served[api_key]:
+            return False
+        return version in self.handlers[api_key].versions
 
     def step(self, call: Call[Any], now: float) -> list[Reply | NoReply | Close]:
         """Handle a request; the effects may answer others that were waiting."""

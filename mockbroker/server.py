@@ -28,6 +28,8 @@ READ_SIZE = 65_536  # bytes asked for at once
 READ_AHEAD = 65_536  # bytes kept for a connection whose request is not answered; then it is not read
 WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
+FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
+LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -35,18 +37,34 @@ Outcome = Reply | NoReply | Close
 
 
 class _Connection:
-    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it."""
+    """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
-    __slots__ = ("calm", "closed", "draining", "out", "peer", "session", "sock")
+    ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
+    both in seconds.
+    """
 
-    def __init__(self, sock: socket.socket, session: Session, peer: str) -> None:
+    __slots__ = ("active", "begun", "calm", "closed", "draining", "out", "peer", "session", "sock", "taken")
+
+    def __init__(self, sock: socket.socket, session: Session, peer: str, now: float) -> None:
         self.sock = sock
         self.session = session
         self.peer = peer
         self.out = bytearray()
         self.draining = False
         self.closed = False
+        self.active = now
+        self.begun: float | None = None
+        self.taken = 0  # requests taken when last something came in
         self.calm = trio.Event()  # set when there is room to read on
+
+    def note(self, now: float) -> None:
+        """Something came in: it is not idle, and a request may have begun."""
+        self.active = now
+        if not self.session.partial:
+            self.begun = None
+        elif self.begun is None or self.session.taken != self.taken:
+            self.begun = now
+        self.taken = self.session.taken
 
     @property
     def full(self) -> bool:
@@ -73,6 +91,7 @@ class Server:
                 for node, listener in self.listeners:
                     self._nursery.start_soon(self._accept, node, listener)
                 self._nursery.start_soon(self._keep_time)
+                self._nursery.start_soon(self._look_around)
                 task_status.started()
         finally:
             for connection in list(self.connections.values()):
@@ -100,7 +119,10 @@ class Server:
         sock.setblocking(False)
         number = next(self._ids)
         connection = _Connection(
-            sock, Session(number, node, f"/{address[0]}", self.router), f"{address[0]}:{address[1]}"
+            sock,
+            Session(number, node, f"/{address[0]}", self.router),
+            f"{address[0]}:{address[1]}",
+            trio.current_time(),
         )
         self.connections[number] = connection
         try:
@@ -116,6 +138,7 @@ class Server:
                     break
                 connection.session.receive(data)
                 self._pump([connection])
+                connection.note(trio.current_time())
                 while connection.full and not connection.closed:
                     connection.calm = trio.Event()
                     await connection.calm.wait()
@@ -127,14 +150,28 @@ class Server:
         finally:
             self._close(connection)
 
+    async def _look_around(self) -> None:
+        """Close connections that say nothing for long, or never finish what they began to say."""
+        idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
+        while True:
+            await trio.sleep(min(LOOK_AROUND, idle_limit))
+            now = trio.current_time()
+            for connection in list(self.connections.values()):
+                if connection.begun is not None and now - connection.begun > FRAME_TIMEOUT:
+                    log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
+                    self._close(connection)
+                elif connection.session.ticket is None and now - connection.active > idle_limit:
+                    self._close(connection)
+
     async def _drain(self, connection: _Connection) -> None:
         """Send what the peer was too slow to take; give it up if it takes nothing for a while."""
         try:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                sent = connection.sock.send(connection.out)
-                del connection.out[:sent]
+                with suppress(BlockingIOError):  # writable, and then not
+                    sent = connection.sock.send(connection.out)
+                    del connection.out[:sent]
         except (OSError, trio.ClosedResourceError):
             self._close(connection)
         except trio.TooSlowError:
@@ -188,8 +225,7 @@ class Server:
             log.warning("%s: closed, %s", connection.peer, error)
         except Exception:
             log.exception("%s: closed, its request could not be read", connection.peer)
-        self._flush(connection)
-        self._close(connection)
+        self._give_up(connection)
         return None
 
     def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
@@ -198,7 +234,7 @@ class Server:
             return self.router.step(call, trio.current_time())
         except Exception:
             log.exception("%s: closed, its request failed", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
             return []
 
     def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
@@ -216,15 +252,16 @@ class Server:
                     connection.session.skip_answer()
                 case Close(_, reason):
                     log.warning("%s: closed, %s", connection.peer, reason)
-                    self._close(connection)
+                    self._give_up(connection)
         return found
 
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
+            connection.active = trio.current_time()
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
@@ -241,6 +278,11 @@ class Server:
         if connection.out and self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
+
+    def _give_up(self, connection: _Connection) -> None:
+        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        self._flush(connection)
+        self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:

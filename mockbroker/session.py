@@ -17,6 +17,7 @@ class Session:
     def __init__(self, connection: int, node: int, host: str, router: Router) -> None:
         self.connection = connection
         self.ticket: Ticket | None = None
+        self.taken = 0  # requests given out so far
         self._node = node
         self._host = host
         self._router = router
@@ -26,6 +27,11 @@ class Session:
     def buffered(self) -> int:
         """Bytes received and not yet handled."""
         return self._side.buffered
+
+    @property
+    def partial(self) -> bool:
+        """True if a request has begun to come in, and nothing but its rest is missing."""
+        return self.ticket is None and self._side.buffered > 0
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer."""
@@ -39,6 +45,7 @@ class Session:
         frame = self._side.next_frame()
         if frame is None:
             return None
+        self.taken += 1
         api, header, at = decode_request_header(frame)
         version = header.request_api_version
         client = Client(self._node, header.client_id or "", self._host)

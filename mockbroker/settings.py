@@ -20,6 +20,7 @@ class Settings:
     """
 
     auto_create_topics_enable: bool = True
+    connections_max_idle_ms: int = 600_000
     default_replication_factor: int = 1
     fetch_max_bytes: int = 57_671_680
     group_initial_rebalance_delay_ms: int = 3_000
@@ -47,6 +48,7 @@ class Settings:
 
 
 _LEAST = {
+    "connections.max.idle.ms": 1,
     "default.replication.factor": 1,
     "fetch.max.bytes": 1_024,
     "group.max.size": 1,

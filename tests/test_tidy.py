@@ -50,10 +50,12 @@ ORDER: Mapping[str, list[str]] = {
     "mockbroker": [
         "java",
         "settings",
+        "release",
         "deadlines",
         "calls",
         "cluster/placement",
         "cluster/topic_configs",
+        "cluster/producers",
         "cluster/log",
         "cluster/model",
         "cluster/__init__",

@@ -19,6 +19,7 @@ import trio
 
 from mockbroker.cluster_api import Cluster, PortInUseError, open_cluster
 from mockbroker.journal import Event, Journal
+from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
 
 log = logging.getLogger("mockbroker")
@@ -42,6 +43,13 @@ log = logging.getLogger("mockbroker")
     help="A file of settings, KEY=VALUE a line; --set wins over it.",
 )
 @click.option(
+    "--as-version",
+    type=click.Choice(list(RELEASES)),
+    default=KAFKA_4_2.name,
+    show_default=True,
+    help="Kafka to be like.",
+)
+@click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what happens in the groups to this file, a JSON object a line.",
@@ -58,6 +66,7 @@ def serve(
     topics: tuple[str, ...],
     settings: tuple[str, ...],
     config: Path | None,
+    as_version: str,
     journal: Path | None,
     ready_file: Path | None,
 ) -> None:
@@ -74,7 +83,9 @@ def serve(
         file = stack.enter_context(_open_journal(journal)) if journal else None
 
         async def run() -> None:
-            async with open_cluster(host=host, port=port, brokers=brokers, topics=known, config=given) as cluster:
+            async with open_cluster(
+                host=host, port=port, brokers=brokers, topics=known, config=given, as_version=as_version
+            ) as cluster:
                 if file is not None:
                     _keep_journal(cluster.journal, file)
                 with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -10,6 +10,7 @@ from uuid import UUID
 from kwire.jsonform import uuid_text
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
+from mockbroker.cluster.producers import Producers
 
 OFFSETS_TOPIC = "__consumer_offsets"
 MAX_PARTITIONS = 100_000  # of one topic; a typo should not take all memory
@@ -34,6 +35,7 @@ class Partition:
     replicas: Sequence[int]
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
+    producers: Producers = field(default_factory=Producers)
 
     @property
     def leader(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from mockbroker.cluster_api import open_cluster
 from mockbroker.conform.conversation import Conversation, ConversationError, load
 from mockbroker.conform.player import Difference, Player, needs
 from mockbroker.handlers import HANDLERS
+from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError
 
 RECORDED_NODE = 1  # the broker id of every recording
@@ -65,10 +67,18 @@ async def play_file(file: Path, address: tuple[str, int] | None = None) -> Outco
     return Outcome(conversation.name, "differs", str(found)) if found else Outcome(conversation.name, "ok")
 
 
+def _release(conversation: Conversation) -> str:
+    """The release to be like: ``Apache Kafka 3.9.1`` -> ``3.9``; the newest if it is none that we know."""
+    found = re.search(r"\d+\.\d+", conversation.release)
+    return found[0] if found and found[0] in RELEASES else KAFKA_4_2.name
+
+
 async def _play(conversation: Conversation, address: tuple[str, int] | None) -> Difference | None:
     if address is not None:
         return await Player(conversation, *address).play()
-    known = Settings().by_name()
+    known, release = Settings().by_name(), _release(conversation)
     config = {"num.partitions": 3} | {name: value for name, value in conversation.config.items() if name in known}
-    async with open_cluster(topics=conversation.topics, config=config, first_node=RECORDED_NODE) as cluster:
+    async with open_cluster(
+        topics=conversation.topics, config=config, as_version=release, first_node=RECORDED_NODE
+    ) as cluster:
         return await Player(conversation, cluster.nodes[0].host, cluster.nodes[0].port).play()

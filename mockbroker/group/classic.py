@@ -64,6 +64,8 @@ def sync(group: Group, event: Sync, now: float) -> Effects:
         group.waits.forget(SYNC)
     effects: Effects = [_note(group, "sync", member)]
     if group.state is State.STABLE:
+        if not group.java_coordinator:
+            _renew(group, member, now)
         return [*effects, _synced(group, event.ticket, member)]
     member.sync = event.ticket
     if member.member_id == group.leader:
@@ -257,7 +259,7 @@ def _add_member(group: Group, event: Join, member_id: str, now: float) -> Effect
     group.park_join(member, event.ticket)
     group.waits.set(session_of(member_id), now + rules.NEW_MEMBER_TIMEOUT)
     if group.state is State.PREPARING and group.came_from is State.EMPTY:
-        group.joined_in_delay = True
+        group.joined_in_delay = group.java_coordinator or group.generation == 0
     effects: Effects = [_note(group, "join", member, event.reason)]
     return effects + _rebalance_or_complete(group, f"{member_id} joined", now)
 

@@ -103,4 +103,5 @@ def choose_protocol(group: Group) -> str:
     votes = Counter(
         next(name for name, _ in member.protocols if group.all_can(name)) for member in group.members.values()
     )
-    return max(map_order(votes), key=lambda name: votes[name])
+    names = map_order(votes)
+    return max(names if group.java_coordinator else reversed(names), key=lambda name: votes[name])

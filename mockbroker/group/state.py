@@ -68,7 +68,8 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """``static``: instance id to member id. ``since``: when the state was entered.
+    """``java_coordinator``: which of Kafka's two coordinators this group behaves like; release.py has the differences.
+    ``static``: instance id to member id. ``since``: when the state was entered.
     ``pending``: member ids given out by MEMBER_ID_REQUIRED. ``unsynced``: members whose SyncGroup is due.
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
 
@@ -79,6 +80,7 @@ class Group:
     group_id: str
     initial_delay: float
     max_size: int = 2**31 - 1
+    java_coordinator: bool = True
     state: State = State.EMPTY
     came_from: State | None = None
     since: float = 0.0

@@ -50,13 +50,14 @@ def _absent(call: Call[DescribeGroupsRequest], group_id: str) -> Described:
 
 def _member(group: Group, member: Member) -> Described.Member:
     stable = group.state is State.STABLE and group.protocol is not None
+    assigned = stable or group.java_coordinator
     return Described.Member(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=member.metadata(group.protocol or "") if stable else b"",
-        member_assignment=member.assignment,
+        member_assignment=member.assignment if assigned else b"",
     )
 
 

@@ -77,7 +77,8 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
-            return None, ErrorCode.GROUP_ID_NOT_FOUND if call.version >= 9 else ErrorCode.ILLEGAL_GENERATION
+            told = call.version >= 9 and broker.release.java_coordinator
+            return None, ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION
         group = broker.make_group(request.group_id)
     event = Commit(member_id=request.member_id, instance_id=request.group_instance_id, generation=generation)
     error = broker.may_commit(group, event, now)

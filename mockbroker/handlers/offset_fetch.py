@@ -24,6 +24,8 @@ Topic = OffsetFetchResponse.Topic
 def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if call.version >= 8:
+        if not request.groups and not broker.release.java_coordinator:
+            return []  # Kafka 3.9 never answers this, nor what follows on the connection
         groups = [_group(broker, call, asked) for asked in request.groups]
         return [Reply(call.ticket, OffsetFetchResponse(groups=groups))]
     return [Reply(call.ticket, _one_group(broker, call))]

@@ -1,4 +1,4 @@
-"""Produce: v3-13. Not modelled: transactions, checks of producer sequences, quotas, message sets v0 and v1.
+"""Produce: v3-13. Not modelled: transactions, quotas, message sets v0 and v1.
 
 v0-2 are advertised but refused, exactly as Kafka 4 does: librdkafka needs to see them to use compression. Batches are
 opaque but for their header and checksum; they are stored as they come.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from kwire import DecodeError, ErrorCode, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.records.batch import HEADER, MAGIC_AT, Batch, read_batch
+from kwire.records.batch import HEADER, MAGIC_AT, MAX_BATCH, PREFIX, Batch, read_batch
 from kwire.records.compression import ZSTD
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.cluster.model import Partition, Topic
+from mockbroker.cluster.producers import Appended
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
 
@@ -67,16 +68,33 @@ def _append(
     error = broker.leader_error(partition, call.client.node)
     if topic is None and call.version >= 13:
         error = ErrorCode.UNKNOWN_TOPIC_ID
-    if call.request.acks not in ACKS:
+    if partition is not None and call.request.acks not in ACKS:  # Kafka's order: unknown, acks, leader
         error = ErrorCode.INVALID_REQUIRED_ACKS
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
     batch = check(data.records, call.version, broker.settings.message_max_bytes)
     if isinstance(batch, ErrorCode):
         return Answer(index=data.index, error_code=batch, base_offset=-1)
-    base_offset = partition.log.append(batch, partition.leader_epoch)
+    return _store(partition, batch, grown)
+
+
+def _store(partition: Partition, batch: Batch, grown: list[Partition]) -> Answer:
+    """Append the batch, unless an idempotent producer sent it before or left one out."""
+    log = partition.log
+    verdict = partition.producers.judge(batch) if _fits_the_log(batch) else ErrorCode.INVALID_RECORD
+    if isinstance(verdict, Appended):
+        return Answer(
+            index=partition.index,
+            base_offset=verdict.base_offset,
+            log_append_time_ms=verdict.max_timestamp,
+            log_start_offset=log.start,
+        )
+    if verdict:
+        return Answer(index=partition.index, error_code=verdict, base_offset=-1, log_start_offset=log.start)
+    base_offset = log.append(batch, partition.leader_epoch)
+    partition.producers.remember(batch, base_offset)
     grown.append(partition)
-    return Answer(index=data.index, base_offset=base_offset, log_start_offset=partition.log.start)
+    return Answer(index=partition.index, base_offset=base_offset, log_start_offset=log.start)
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
@@ -88,7 +106,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
     try:
         batch = read_batch(records)
     except Truncated:
-        return ErrorCode.INVALID_RECORD if len(records) >= HEADER.size else ErrorCode.CORRUPT_MESSAGE
+        return ErrorCode.INVALID_RECORD if _could_be_cut(records) else ErrorCode.CORRUPT_MESSAGE
     except DecodeError:
         return ErrorCode.CORRUPT_MESSAGE
     if not batch.crc_is_right():
@@ -99,14 +117,31 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if batch.transactional:
         return ErrorCode.INVALID_TXN_STATE
-    return batch if _is_whole(batch, records) else ErrorCode.INVALID_RECORD
+    return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
 
 
-def _is_whole(batch: Batch, records: bytes) -> bool:
-    """One batch of records that counts them right and begins at offset 0, not a control batch."""
-    alone = len(records) - len(batch.data) < HEADER.size
+def _is_alone(batch: Batch, records: bytes) -> bool:
+    try:
+        read_batch(records, len(batch.data))
+    except Truncated:
+        return True
+    except DecodeError:
+        return False
+    return False
+
+
+def _fits_the_log(batch: Batch) -> bool:
+    """A batch that counts its records right and begins at offset 0, not a control batch."""
     counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
-    return alone and counted and batch.base_offset == 0 and not batch.control
+    return counted and batch.base_offset == 0 and not batch.control
+
+
+def _could_be_cut(records: bytes) -> bool:
+    """True if the length in the header is one that a batch can have, and bytes are missing."""
+    if len(records) < HEADER.size:
+        return False
+    length: int = HEADER.unpack_from(records)[1]
+    return length <= MAX_BATCH - PREFIX
 
 
 HANDLER = Handler(Versions.parse("3-13"), handle, advertised=Versions.parse("0-13"))
