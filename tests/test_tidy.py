@@ -34,12 +34,15 @@ ORDER: Mapping[str, list[str]] = {
         "blobs/__init__",
         "records/compression",
         "records/batch",
+        "records/control",
         "records/__init__",
         "envelope",
+        "explain",
         "frames",
         "connection",
         "__init__",
         "cli/lines",
+        "cli/frames",
         "cli/[!_]*",
         "cli/__init__",
         "__main__",
@@ -140,6 +143,7 @@ ANY_COMPILE = "construct.Construct.compile"  # every .compile() but that of re c
 TESTED_ELSEWHERE = {
     "kwire/messages/[!_]*": "tests/kwire/messages/test_definitions.py and test_golden.py, all of them alike",
     "kwire/cli/lines": "tests of the verbs",
+    "kwire/cli/frames": "tests of the verbs",
     "*/__main__": "cli/test_main.py, as a process",
     "*/__init__": "test_init.py, or the tests beside it",
 }

@@ -38,8 +38,8 @@ def _answer(
         return Answer(partition_index=index, error_code=error)
     try:
         found = _look_up(partition, asked.timestamp)
-    except DecodeError:  # a batch in a compression that is stored as it came but not opened yet
-        return Answer(partition_index=index, error_code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    except DecodeError:  # Produce looks at the header only, so what is stored may turn out to be no records
+        return Answer(partition_index=index, error_code=ErrorCode.CORRUPT_MESSAGE)
     if found is None:
         return Answer(partition_index=index)
     offset, timestamp = found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from google_crc32c import value as crc32c
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
 from kwire.messages.list_offsets import ListOffsetsRequest
-from kwire.records.batch import Record, build_batch, read_batch
+from kwire.records.batch import CRC_FROM, HEADER, Record, build_batch, read_batch
+from kwire.records.compression import NAMES, NONE
 
 Topic = ListOffsetsRequest.Topic
 VERSIONS = range(1, 12)
@@ -97,9 +101,25 @@ def test_leader_epochs(desk, version, given, error):
     assert ask(desk, version, -1, epoch=given)[0] == error
 
 
-def test_a_batch_that_cannot_be_opened(desk):
-    data = bytearray(build_batch([Record(timestamp=5)], codec=0))
-    data[22] = 2  # snappy
-    batch = read_batch(bytes(data))
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("codec", NAMES)
+def test_compressed_batches_are_opened(desk, version, codec):
+    log = desk.broker.cluster.topics["t"].partitions[1].log
+    for times in ([10, 40, 20], [15, 60, 60], [30]):
+        batch = build_batch([Record(timestamp=each, value=bytes(100)) for each in times], codec=codec)
+        log.append(read_batch(batch), 0)
+    for timestamp, offset, at in ((0, 0, 10), (11, 1, 40), (41, 4, 60), (60, 4, 60)):
+        assert ask(desk, version, timestamp, index=1) == (E.NONE, offset, at, epoch(version))
+    if version >= 7:
+        assert ask(desk, version, -3, index=1) == (E.NONE, 4, 60, epoch(version))  # the first of two
+
+
+@pytest.mark.parametrize("codec", [codec for codec in NAMES if codec != NONE])
+@pytest.mark.parametrize("timestamp", [0, -3])
+def test_records_that_cannot_be_opened(desk, codec, timestamp):
+    tail = build_batch([Record(timestamp=10)], codec=codec)[CRC_FROM : HEADER.size] + b"not compressed at all"
+    batch = read_batch(struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32c(tail)) + tail)
+    assert batch.crc_is_right()
     desk.broker.cluster.topics["t"].partitions[1].log.append(batch, 0)
-    assert ask(desk, 5, 0, index=1)[0] == E.UNSUPPORTED_COMPRESSION_TYPE
+    assert ask(desk, 7, timestamp, index=1) == (E.CORRUPT_MESSAGE, -1, -1, -1)
+    assert ask(desk, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end is known all the same
