@@ -66,15 +66,19 @@ def find_api(key: int, version: int) -> Api:
     return api
 
 
-def decode_request_header(frame: bytes, *, engine: Engine = "reference") -> tuple[Api, RequestHeader, int]:
-    """API, header, and where the body begins.
+def request_form(frame: bytes) -> tuple[Api, int, int]:
+    """API, version, and version of the header, of a request.
 
-    An ApiVersions request too new for us still has a header that can be read. Raises: DecodeError.
+    An ApiVersions request too new for us still has a header that can be read. Raises: Truncated, UnknownApi.
     """
     key, version = peek_request(frame)
     api = APIS[key] if key == API_VERSIONS else find_api(key, version)
-    known = version in api.versions
-    header_version = request_header_version(api, version) if known else 2
+    return api, version, request_header_version(api, version) if version in api.versions else 2
+
+
+def decode_request_header(frame: bytes, *, engine: Engine = "reference") -> tuple[Api, RequestHeader, int]:
+    """API, header, and where the body begins. Raises: DecodeError."""
+    api, _, header_version = request_form(frame)
     header, at = codec.decode_at(RequestHeader, frame, 0, header_version, engine=engine)
     return api, header, at
 
@@ -93,6 +97,18 @@ def decode_request(frame: bytes, *, engine: Engine = "reference", strict: bool =
     return Request(api=api, version=version, header=header, body=body, trailing=frame[end:])
 
 
+def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
+    """The API of a response, and the version that its body may have at most. Raises: UnknownApi."""
+    if api_key == API_VERSIONS and api_version not in APIS[API_VERSIONS].versions:
+        api_version = 0
+    return find_api(api_key, api_version), api_version
+
+
+def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
+    """True if the body that begins at ``at`` says that ApiVersions was asked for in a version too new."""
+    return api.key == API_VERSIONS and frame[at : at + 2] == struct.pack(">h", UNSUPPORTED_VERSION)
+
+
 def decode_response(
     frame: bytes, api_key: int, api_version: int, *, engine: Engine = "reference", strict: bool = False
 ) -> Response:
@@ -100,15 +116,13 @@ def decode_response(
 
     Raises: DecodeError; byte offsets count from the start of the frame.
     """
-    if api_key == API_VERSIONS and api_version not in APIS[API_VERSIONS].versions:
-        api_version = 0
-    api = find_api(api_key, api_version)
+    api, api_version = response_api(api_key, api_version)
     header_version = response_header_version(api, api_version)
     header, at = codec.decode_at(ResponseHeader, frame, 0, header_version, engine=engine)
     try:
         body, end = codec.decode_at(api.response, frame, at, api_version, engine=engine)
     except DecodeError:
-        if api_key != API_VERSIONS or frame[at : at + 2] != struct.pack(">h", UNSUPPORTED_VERSION):
+        if not answers_unsupported(api, frame, at):
             raise
         api_version = 0  # a broker that does not have the version asked for answers in this one
         body, end = codec.decode_at(api.response, frame, at, api_version, engine=engine)

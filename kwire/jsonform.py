@@ -50,17 +50,18 @@ def uuid_text(value: UUID) -> str:
 
 
 def _dump_record(value: object, record: Record) -> dict[str, Any]:
-    out = {slot.name: _dump(getattr(value, slot.name), slot.node) for slot in record.slots}
+    out = {slot.name: dump(getattr(value, slot.name), slot.node) for slot in record.slots}
     for slot in record.tagged:
         content = getattr(value, slot.name)
         if content != slot.field.initial():
-            out[slot.name] = _dump(content, slot.node)
+            out[slot.name] = dump(content, slot.node)
     if unknown := unknown_tags(value):
         out[UNKNOWN_TAGS] = {str(tag): base64.b64encode(data).decode() for tag, data in unknown.items()}
     return out
 
 
-def _dump(value: Any, node: Node) -> Any:
+def dump(value: Any, node: Node) -> Any:
+    """The JSON form of a value that is written like this."""
     if value is None:
         return None
     match node:
@@ -71,7 +72,7 @@ def _dump(value: Any, node: Node) -> Any:
         case Blob():
             return base64.b64encode(value).decode()
         case List(element):
-            return [_dump(item, element) for item in value]
+            return [dump(item, element) for item in value]
         case Maybe(record):
             return _dump_record(value, record)
         case Record():

@@ -70,6 +70,48 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> int | None:
+    """How many elements follow, None for null. Raises: LimitError if the bytes left cannot hold them."""
+    start = stream.tell()
+    count = length._parse(stream, None, path)
+    left = bytes_left(stream)
+    if count is not None and count * smallest > left:
+        raise LimitError(
+            f"{count} elements of at least {smallest} bytes, {left} bytes left", path=where(path), offset=start
+        )
+    return count
+
+
+def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
+    """The marker before a struct that may be null: True if the struct follows."""
+    start = stream.tell()
+    if tagged:
+        return read_uvarint(stream, path, start) > 0
+    return bool(struct.unpack("b", read(stream, 1, path, start))[0] >= 0)
+
+
+def read_tag_count(stream: BinaryIO, path: str) -> int:
+    """How many tagged fields follow. Raises: LimitError if the bytes left cannot hold them."""
+    start = stream.tell()
+    count = read_uvarint(stream, path, start)
+    if count * 2 > bytes_left(stream):
+        raise LimitError(f"{count} tagged fields in {bytes_left(stream)} bytes", path=where(path), offset=start)
+    return count
+
+
+def check_tag_size(stream: BinaryIO, size: int, path: str) -> None:
+    """A known tagged field of ``size`` bytes begins here. Raises: Truncated if there are fewer."""
+    if size > bytes_left(stream):
+        raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(path), offset=stream.tell())
+
+
+def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) -> None:
+    """A known tagged field that began at ``begin`` ends here. Raises: DecodeError if that is not its size."""
+    taken = stream.tell() - begin
+    if taken != size:
+        raise DecodeError(f"tag {tag} says {size} bytes, its value takes {taken}", path=where(path), offset=begin)
+
+
 class Fixed(Construct):
     """Integers, booleans and floats: one ``struct`` format."""
 
@@ -213,17 +255,9 @@ class Counted(Construct):
         self.smallest = smallest
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> list[Any] | None:
-        start = stream.tell()
-        count = self.length._parse(stream, context, path)
+        count = read_count(stream, self.length, self.smallest, path)
         if count is None:
             return None
-        left = bytes_left(stream)
-        if count * self.smallest > left:
-            raise LimitError(
-                f"{count} elements of at least {self.smallest} bytes, {left} bytes left",
-                path=where(path),
-                offset=start,
-            )
         return [self.element._parsereport(stream, context, f"{path} -> [{index}]") for index in range(count)]
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -247,11 +281,7 @@ class Maybe(Construct):
         self.tagged = tagged
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> Any:
-        start = stream.tell()
-        if self.tagged:
-            there = read_uvarint(stream, path, start) > 0
-        else:
-            there = struct.unpack("b", read(stream, 1, path, start))[0] >= 0
+        there = read_presence(stream, self.tagged, path)
         return self.record._parsereport(stream, context, path) if there else None
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -274,13 +304,9 @@ class Tagged(Construct):
         self.known = dict(known)
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> tuple[dict[str, Any], dict[int, bytes]]:
-        start = stream.tell()
         values: dict[str, Any] = {}
         unknown: dict[int, bytes] = {}
-        count = read_uvarint(stream, path, start)
-        if count * 2 > bytes_left(stream):
-            raise LimitError(f"{count} tagged fields in {bytes_left(stream)} bytes", path=where(path), offset=start)
-        for _ in range(count):
+        for _ in range(read_tag_count(stream, path)):
             start = stream.tell()
             tag = read_uvarint(stream, path, start)
             size = read_uvarint(stream, path, start)
@@ -290,15 +316,9 @@ class Tagged(Construct):
             name, form = self.known[tag]
             begin = stream.tell()
             here = f"{path} -> {name}"
-            if size > bytes_left(stream):
-                raise Truncated(f"expected {size} bytes, found {bytes_left(stream)}", path=where(here), offset=begin)
+            check_tag_size(stream, size, here)
             values[name] = form._parsereport(stream, context, here)
-            if stream.tell() != begin + size:
-                raise DecodeError(
-                    f"tag {tag} says {size} bytes, its value takes {stream.tell() - begin}",
-                    path=where(here),
-                    offset=begin,
-                )
+            check_tag_end(stream, tag, begin, size, here)
         return values, unknown
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:

@@ -5,7 +5,7 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from uuid import UUID
@@ -54,12 +54,13 @@ class ParkedFetches:
 
     calls: dict[Ticket, Call[FetchRequest]] = field(default_factory=dict)
     by_partition: dict[tuple[str, int], set[Ticket]] = field(default_factory=dict)
-    wanted: dict[Ticket, list[tuple[str, int]]] = field(default_factory=dict)
+    wanted: dict[Ticket, set[tuple[str, int]]] = field(default_factory=dict)
 
-    def park(self, call: Call[FetchRequest], partitions: list[tuple[str, int]]) -> None:
+    def park(self, call: Call[FetchRequest], partitions: Iterable[tuple[str, int]]) -> None:
+        """Wait for these partitions; a client may name one twice."""
         self.calls[call.ticket] = call
-        self.wanted[call.ticket] = partitions
-        for partition in partitions:
+        self.wanted[call.ticket] = set(partitions)
+        for partition in self.wanted[call.ticket]:
             self.by_partition.setdefault(partition, set()).add(call.ticket)
 
     def take(self, ticket: Ticket) -> Call[FetchRequest] | None:

@@ -30,11 +30,12 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[R]):
-    """A decoded request."""
+    """A decoded request. ``size``: bytes of its frame."""
 
     ticket: Ticket
     client: Client
     request: R
+    size: int = field(default=0, compare=False)
 
     @property
     def version(self) -> int:

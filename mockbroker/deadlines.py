@@ -1,17 +1,19 @@
 """Deadlines kept as data: set, forget, ask which is next. No clock, no timers to start or cancel.
 
 Moving a deadline back, as every heartbeat does, costs one dictionary entry; the heap is put right when the earlier
-time comes. So the cost does not grow with the number of deadlines.
+time comes. So the cost does not grow with the number of deadlines. What the heap holds in vain is thrown out once it is
+most of it: memory grows with the deadlines that there are, not with how far ahead they lie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+SLACK = 64  # entries of the heap that are not worth a look
 
 
 class Deadlines(Generic[K]):
@@ -30,10 +32,12 @@ class Deadlines(Generic[K]):
             self._queued[key] = at
             self._order += 1
             heappush(self._heap, (at, self._order, key))
+            self._tidy()
 
     def forget(self, key: K) -> None:
         """``key`` has no deadline."""
         self._at.pop(key, None)
+        self._tidy()
 
     def __contains__(self, key: K) -> bool:
         return key in self._at
@@ -59,3 +63,13 @@ class Deadlines(Generic[K]):
                 return key
             self.set(key, self._at[key])
         return None
+
+    def _tidy(self) -> None:
+        if len(self._heap) <= 2 * len(self._at) + SLACK:
+            return
+        used = {
+            key: (at, order, key) for at, order, key in self._heap if key in self._at and self._queued.get(key) == at
+        }
+        self._heap = list(used.values())
+        self._queued = {key: at for key, (at, _, _) in used.items()}
+        heapify(self._heap)

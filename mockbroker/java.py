@@ -1,4 +1,4 @@
-"""Java's string hash and the order of its HashMap: they decide coordinators, leaders and ties."""
+"""Hashes of Kafka's Java code and the order of its HashMap: they decide coordinators, leaders, ties and partitions."""
 
 from __future__ import annotations
 
@@ -35,3 +35,23 @@ def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
         return (value ^ value >> 16) & (size - 1)
 
     return sorted(listed, key=bucket)
+
+
+def murmur2(data: bytes) -> int:
+    """The hash by which producers choose a partition for a key, 32 bits without sign. Source: Kafka's Utils.murmur2."""
+    factor, mask = 0x5BD1_E995, 0xFFFF_FFFF
+    value = 0x9747_B28C ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        value = value * factor & mask ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * factor & mask
+    value = (value ^ value >> 13) * factor & mask
+    return value ^ value >> 15
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """The partition that Kafka's producer takes for a key. Source: BuiltInPartitioner.partitionForKey."""
+    return (murmur2(key) & 0x7FFF_FFFF) % partitions

@@ -59,6 +59,11 @@ class Journal:
         self.listeners: list[Callable[[Event], None]] = []
         self.begin = begin
 
+    def restart(self, begin: float) -> None:
+        """Nothing has happened, from this time on; the listeners stay."""
+        self.events = []
+        self.begin = begin
+
     def record(self, note: Note, now: float) -> None:
         """Append what happened at ``now`` (seconds), and tell the listeners."""
         event = Event(
@@ -72,7 +77,7 @@ class Journal:
             leader=note.leader,
             protocol=note.protocol,
             members=note.members,
-            assignment=_readable(note),
+            assignment=None if note.assignment is None else readable(note.protocol_type, note.assignment),
             offsets=_nested(note.offsets),
         )
         self.events.append(event)
@@ -80,14 +85,14 @@ class Journal:
             listener(event)
 
 
-def _readable(note: Note) -> Mapping[str, list[int]] | None:
-    """The assignment as topics and partitions. The bytes are the clients' own and may be anything."""
-    if note.assignment is None or note.protocol_type != "consumer":
+def readable(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
+    """A member's assignment as topics and partitions. The bytes are the clients' own and may be anything."""
+    if protocol_type != "consumer":
         return None
-    if not note.assignment:
+    if not assignment:
         return {}
     try:
-        decoded, _ = decode_stored(ConsumerProtocolAssignment, note.assignment)
+        decoded, _ = decode_stored(ConsumerProtocolAssignment, assignment)
     except WireError:
         return None
     found: dict[str, list[int]] = {}

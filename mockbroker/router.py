@@ -11,6 +11,7 @@ from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
+from mockbroker.request_log import RequestLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,22 @@ class Router:
     """``handlers``: what is served; ApiVersions tells just that."""
 
     def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
-        self.broker = broker
         self.journal = journal
+        self.requests = RequestLog(journal.begin)
         self.handlers = handlers
+        self.broker = self._serving(broker)
+
+    def restart(self, broker: Broker, now: float) -> None:
+        """Go on with another broker, journal and request log empty. Nobody may wait for an answer of the old one."""
+        self.broker = self._serving(broker)
+        self.journal.restart(now)
+        self.requests.restart(now)
+
+    def _serving(self, broker: Broker) -> Broker:
         limit = broker.release.limit
-        broker.served = {key: limit(key, handler.advertised or handler.versions) for key, handler in handlers.items()}
+        offered = {key: handler.advertised or handler.versions for key, handler in self.handlers.items()}
+        broker.served = {key: limit(key, versions) for key, versions in offered.items()}
+        return broker
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
@@ -38,7 +50,8 @@ class Router:
         """Handle a request; the effects may answer others that were waiting."""
         if isinstance(call.request, UnsupportedVersion):
             return [Reply(call.ticket, api_versions.unsupported(self.broker))]
-        return self._finish(self.handlers[call.ticket.api_key].handle(self.broker, call, now), now)
+        self.requests.record(call, now)
+        return self.finish(self.handlers[call.ticket.api_key].handle(self.broker, call, now), now)
 
     def deadline(self) -> float:
         """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
@@ -48,11 +61,11 @@ class Router:
         """One thing that is due, or nothing; call it until the deadline lies ahead."""
         match self.broker.waits.pop_due(now):
             case GroupDue(group_id):
-                return self._finish(self.broker.tick_group(group_id, now), now)
+                return self.finish(self.broker.tick_group(group_id, now), now)
             case FetchDue() as due:
-                return self._finish(fetch.waited(self.broker, due), now)
+                return self.finish(fetch.waited(self.broker, due), now)
             case SweepDue():
-                return self._finish(self.broker.sweep(now), now)
+                return self.finish(self.broker.sweep(now), now)
             case None:
                 return []
 
@@ -61,7 +74,7 @@ class Router:
         self.broker.fetches.take(ticket)
         self.broker.waits.forget(FetchDue(ticket))
 
-    def _finish(self, effects: Effects, now: float) -> list[Reply | NoReply | Close]:
+    def finish(self, effects: Effects, now: float) -> list[Reply | NoReply | Close]:
         """Write down what happened, and give each answer the form that its version wants."""
         found: list[Reply | NoReply | Close] = []
         for effect in effects:

@@ -18,7 +18,8 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from kwire import WireError
-from mockbroker.calls import Call, Close, NoReply, Reply
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.router import Router
 from mockbroker.session import Session
 
@@ -32,6 +33,7 @@ FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slo
 LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
+CLOSED = -1  # the file number of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 Outcome = Reply | NoReply | Close
 
@@ -39,7 +41,8 @@ Outcome = Reply | NoReply | Close
 class _Connection:
     """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
-    ``active``: when something last came in; ``begun``: when a request began that is not here whole. Seconds.
+    ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
+    both in seconds.
     """
 
     __slots__ = ("active", "begun", "calm", "closed", "draining", "out", "peer", "session", "sock", "taken")
@@ -81,6 +84,7 @@ class Server:
         self._ids = count(1)
         self._wake = trio.Event()
         self._wake_at = 0.0
+        self._pause = trio.CancelScope()  # between two looks around
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -93,28 +97,47 @@ class Server:
                 self._nursery.start_soon(self._look_around)
                 task_status.started()
         finally:
-            for connection in list(self.connections.values()):
-                self._close(connection)
-            for _, listener in self.listeners:
-                listener.close()
+            self._hang_up()
+            self._close_listeners()
+
+    def restart(self, broker: Broker, listeners: Sequence[tuple[int, socket.socket]] | None = None) -> None:
+        """Go on with another broker, and everything else empty. Every connection is closed, parked requests with it.
+
+        ``listeners``: serve at these instead; whoever comes back to the old ones is refused.
+        """
+        assert self._nursery is not None
+        self._hang_up()
+        self.router.restart(broker, trio.current_time())
+        if listeners is not None:
+            self._close_listeners()
+            self.listeners = listeners
+            for node, listener in listeners:
+                self._nursery.start_soon(self._accept, node, listener)
+        self._wake.set()
+        self._pause.cancel()
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out what a change from inside brings, as answers to fetches that wait for records."""
+        self._pump(self._deliver(self.router.finish(effects, trio.current_time())))
 
     # --- tasks ---
 
     async def _accept(self, node: int, listener: socket.socket) -> None:
         assert self._nursery is not None
-        while True:
-            await wait_readable(listener)
+        while listener.fileno() != CLOSED:
             try:
+                await wait_readable(listener)
                 sock, address = listener.accept()
+            except trio.ClosedResourceError:
+                return  # by a restart
             except OSError as error:
                 if error.errno in OUT_OF_FILES:
                     log.warning("cannot accept: %s", error)
                     await trio.sleep(BACK_OFF)
                 continue  # the peer was faster in going away than we in accepting
-            self._nursery.start_soon(self._serve, node, sock, address)
+            self._nursery.start_soon(self._serve, self._open(node, sock, address))
 
-    async def _serve(self, node: int, sock: socket.socket, address: Sequence[object]) -> None:
-        """One connection: wait, one recv, answer every complete frame, one send."""
+    def _open(self, node: int, sock: socket.socket, address: Sequence[object]) -> _Connection:
         sock.setblocking(False)
         number = next(self._ids)
         connection = _Connection(
@@ -124,6 +147,11 @@ class Server:
             trio.current_time(),
         )
         self.connections[number] = connection
+        return connection
+
+    async def _serve(self, connection: _Connection) -> None:
+        """One connection: wait, one recv, answer every complete frame, one send."""
+        sock = connection.sock
         try:
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -151,9 +179,10 @@ class Server:
 
     async def _look_around(self) -> None:
         """Close connections that say nothing for long, or never finish what they began to say."""
-        idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
         while True:
-            await trio.sleep(min(LOOK_AROUND, idle_limit))
+            idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
+            with trio.move_on_after(min(LOOK_AROUND, idle_limit)) as self._pause:
+                await trio.sleep_forever()
             now = trio.current_time()
             for connection in list(self.connections.values()):
                 if connection.begun is not None and now - connection.begun > FRAME_TIMEOUT:
@@ -168,8 +197,9 @@ class Server:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
-                sent = connection.sock.send(connection.out)
-                del connection.out[:sent]
+                with suppress(BlockingIOError):  # writable, and then not
+                    sent = connection.sock.send(connection.out)
+                    del connection.out[:sent]
         except (OSError, trio.ClosedResourceError):
             self._close(connection)
         except trio.TooSlowError:
@@ -223,8 +253,7 @@ class Server:
             log.warning("%s: closed, %s", connection.peer, error)
         except Exception:
             log.exception("%s: closed, its request could not be read", connection.peer)
-        self._flush(connection)
-        self._close(connection)
+        self._give_up(connection)
         return None
 
     def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
@@ -233,7 +262,7 @@ class Server:
             return self.router.step(call, trio.current_time())
         except Exception:
             log.exception("%s: closed, its request failed", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
             return []
 
     def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
@@ -251,15 +280,16 @@ class Server:
                     connection.session.skip_answer()
                 case Close(_, reason):
                     log.warning("%s: closed, %s", connection.peer, reason)
-                    self._close(connection)
+                    self._give_up(connection)
         return found
 
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
+            connection.active = trio.current_time()
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
-            self._close(connection)
+            self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
@@ -276,6 +306,20 @@ class Server:
         if connection.out and self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
+
+    def _hang_up(self) -> None:
+        for connection in list(self.connections.values()):
+            self._close(connection)
+
+    def _close_listeners(self) -> None:
+        for _, listener in self.listeners:
+            notify_closing(listener)
+            listener.close()
+
+    def _give_up(self, connection: _Connection) -> None:
+        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        self._flush(connection)
+        self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:

@@ -56,7 +56,7 @@ class Session:
         else:
             request, _ = codec.decode_at(api.request, frame, at, version)
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, version)
-        return Call(self.ticket, client, request)
+        return Call(self.ticket, client, request, len(frame))
 
     def answer(self, reply: Reply) -> bytes:
         """Bytes to send for the answer to the request last given out. Raises: kwire.WireError."""

@@ -1,4 +1,7 @@
-"""Data messages by Kafka's name: what travels as bytes inside other messages, under a version of its own."""
+"""Data messages by Kafka's name: what travels as bytes inside other messages, under a version of its own.
+
+STORED are those behind an int16 with their version; what is in BLOBS alone does not say its version.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ from typing import TypeVar
 
 from kwire import codec
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kwire.blobs.sticky import StickyUserData
 from kwire.errors import Truncated, UnknownApi
 from kwire.schema import schema_of
 
 M = TypeVar("M")
 
-BLOBS: Mapping[str, type] = {blob.__name__: blob for blob in (ConsumerProtocolSubscription, ConsumerProtocolAssignment)}
-
+STORED: Mapping[str, type] = {
+    blob.__name__: blob for blob in (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+}
+BLOBS: Mapping[str, type] = {**STORED, StickyUserData.__name__: StickyUserData}
 
 MAX_VERSION = 32_767  # a version is an int16
 

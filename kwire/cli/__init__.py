@@ -16,6 +16,7 @@ VERBS = {
     "blob": "Decode and encode messages that travel inside others.",
     "decode": "Frames to JSON.",
     "encode": "JSON to frames.",
+    "explain": "Show frames as annotated hex.",
     "layout": "Show the wire layout of an API.",
 }
 

@@ -8,8 +8,11 @@ from typing import Any
 import click
 
 from kwire import codec, jsonform
-from kwire.blobs import BLOBS, readable_version, stored_version
+from kwire.blobs import BLOBS, STORED, readable_version, stored_version
+from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData, decode_user_data, read_user_data
 from kwire.cli import lines
+
+ASSIGNORS: Mapping[str, type] = {"sticky": StickyUserData, "cooperative-sticky": CooperativeStickyUserData}
 
 
 @click.command("blob", epilog=f"TYPE is Kafka's name: {', '.join(sorted(BLOBS))}.")
@@ -25,9 +28,18 @@ def command(blob_type: str, source: str) -> None:
       {"fields": {...}, "version": n}    encoded, to hex_body and hex_as_stored
     and what one of them prints, another reads.
 
+    \b
+    StickyUserData does not say its version:
+      {"user_data_hex": ...}             decoded, as v1 or else as v0
+      {"fields": {...}, "version": n}    encoded, to user_data_hex
+    and with "assignor": "cooperative-sticky", or if 4 bytes cannot be either, it is a generation alone.
+
     A line that cannot be read gives {"error": {"message", "path", "offset"}} in its place, and exit code 1 at the end.
     """
-    lines.work_through(source, lambda line: convert(BLOBS[blob_type], lines.parse_object(line)))
+    if blob_type in STORED:
+        lines.work_through(source, lambda line: convert(BLOBS[blob_type], lines.parse_object(line)))
+    else:
+        lines.work_through(source, lambda line: convert_user_data(lines.parse_object(line)))
 
 
 def convert(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,3 +71,32 @@ def _encode(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
     body = codec.encode(value, known) + lines.hexadecimal(found, "trailing", "")
     stored = version.to_bytes(2, "big", signed=True) + body
     return {"type": blob.__name__, "version": version, "hex_body": body.hex(), "hex_as_stored": stored.hex()}
+
+
+def convert_user_data(found: Mapping[str, Any]) -> dict[str, Any]:
+    """One line of StickyUserData the other way round. Raises: WireError, LineError."""
+    assignor = found.get("assignor")
+    if assignor is not None and (not isinstance(assignor, str) or assignor not in ASSIGNORS):
+        raise lines.LineError(f"expected one of {', '.join(ASSIGNORS)}", "assignor")
+    if "user_data_hex" in found:
+        return _decode_user_data(assignor, lines.hexadecimal(found, "user_data_hex"))
+    if "fields" in found:
+        assignor = assignor or "sticky"
+        version = lines.integer(found, "version")
+        value: object = jsonform.from_json(ASSIGNORS[assignor], lines.member(found, "fields"), version)
+        body = codec.encode(value, version) + lines.hexadecimal(found, "trailing", "")
+        return {"type": "StickyUserData", "assignor": assignor, "version": version, "user_data_hex": body.hex()}
+    raise lines.LineError("expected one of user_data_hex, fields")
+
+
+def _decode_user_data(assignor: str | None, data: bytes) -> dict[str, Any]:
+    value: object
+    if assignor == "cooperative-sticky" or (assignor is None and read_user_data(data) is None and len(data) == 4):
+        assignor, version = "cooperative-sticky", 0
+        value, end = codec.decode_at(CooperativeStickyUserData, data, 0, version)
+    else:
+        assignor = "sticky"
+        value, version, end = decode_user_data(data)
+    fields = jsonform.to_json(value, version)
+    form = {"type": "StickyUserData", "assignor": assignor, "version": version, "fields": fields}
+    return form | ({"trailing": data[end:].hex()} if end < len(data) else {})

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from kwire import envelope, jsonform
-from kwire.cli import lines
+from kwire.cli import frames
 from kwire.codec import ENGINES, Engine
 from kwire.envelope import Request, Response
 from kwire.headers import request_header_version, response_header_version
 
-HEX = re.compile(r"[0-9a-fA-F\s]+")
-DIRECTIONS = ("request", "response")
-
 
 @click.command("decode")
-@click.argument("source", metavar="[FILE|-|HEX]", default="-")
-@click.option("--response", is_flag=True, help="Frames that do not say their direction are responses.")
-@click.option("--api-key", type=int, help="API key of responses that do not say it.")
-@click.option("--api-version", type=int, help="API version of responses that do not say it.")
+@frames.arguments
 @click.option("--engine", type=click.Choice(sorted(ENGINES)), default="reference", show_default=True)
 def command(source: str, response: bool, api_key: int | None, api_version: int | None, engine: Engine) -> None:
     """Frames to JSON, a line each.
@@ -39,41 +29,15 @@ def command(source: str, response: bool, api_key: int | None, api_version: int |
 
     A frame that cannot be read gives {"error": {"message", "path", "offset"}} in its place, and exit code 1 at the end.
     """
-    defaults = Defaults(DIRECTIONS[response], api_key, api_version, engine)
-    if HEX.fullmatch(source) and not os.path.exists(source):
-        lines.report("<argument>", iter([" ".join(source.split()).encode()]), defaults.decode)
-    else:
-        lines.work_through(source, defaults.decode)
+    defaults = frames.Defaults(frames.DIRECTIONS[response], api_key, api_version)
+    frames.work_through(source, lambda line: decode(defaults.read(line), engine))
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What the command line says of frames that do not say it themselves."""
-
-    direction: str
-    api_key: int | None
-    api_version: int | None
-    engine: Engine
-
-    def decode(self, line: str) -> dict[str, Any]:
-        """The JSON form of one line. Raises: WireError, LineError."""
-        found = lines.parse_object(line) if line.startswith("{") else {"hex": line}
-        direction = found.get("direction", self.direction)
-        if direction not in DIRECTIONS:
-            raise lines.LineError("expected request or response", "direction")
-        frame = lines.hexadecimal(found, "hex")
-        if direction == "request":
-            return self._decode_request(frame, found)
-        key = lines.integer(found, "api_key", self.api_key)
-        version = lines.integer(found, "api_version", self.api_version)
-        return form_of(envelope.decode_response(frame, key, version, engine=self.engine))
-
-    def _decode_request(self, frame: bytes, found: Mapping[str, Any]) -> dict[str, Any]:
-        key, version = envelope.peek_request(frame)
-        for name, carried in (("api_key", key), ("api_version", version)):
-            if (said := lines.integer(found, name, carried)) != carried:
-                raise lines.LineError(f"the line says {said}, the frame {carried}", name)
-        return form_of(envelope.decode_request(frame, engine=self.engine))
+def decode(given: frames.Given, engine: Engine) -> dict[str, Any]:
+    """The JSON form of one frame. Raises: WireError."""
+    if given.direction == "request":
+        return form_of(envelope.decode_request(given.frame, engine=engine))
+    return form_of(envelope.decode_response(given.frame, given.api_key, given.api_version, engine=engine))
 
 
 def form_of(message: Request | Response) -> dict[str, Any]:

@@ -15,7 +15,8 @@ import click
 
 from kwire.errors import DecodeError, EncodeError, WireError
 
-Work = Callable[[str], dict[str, Any]]
+Result = dict[str, Any] | str  # a JSON object, or a line of text
+Work = Callable[[str], dict[str, Any] | Iterator[Result]]
 
 MAX_LINE = 256 * 1024 * 1024  # bytes: the largest frame that Kafka takes (100 MiB), as hex or base64 in JSON
 MAX_NOTE = 400  # characters of one problem on stderr
@@ -29,10 +30,10 @@ class LineError(ValueError):
         self.path = path
 
 
-def work_through(source: str, work: Work) -> None:
+def work_through(source: str, work: Work, *, text: bool = False) -> None:
     """Print what ``work`` makes of each line of ``source``, a path or ``-``. Exit 1 if it refused any."""
     if source == "-":
-        report("<stdin>", lines(sys.stdin.buffer, "<stdin>"), work)
+        report("<stdin>", lines(sys.stdin.buffer, "<stdin>"), work, text=text)
         return
     try:
         stream = open(source, "rb")  # noqa: SIM115 - closed below; only the opening is wrong usage
@@ -40,22 +41,29 @@ def work_through(source: str, work: Work) -> None:
         reason = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"cannot read {source!r}: {reason}") from error
     with stream:
-        report(source, lines(stream, source), work)
+        report(source, lines(stream, source), work, text=text)
 
 
-def report(name: str, found: Iterator[bytes], work: Work) -> None:
-    """Print what ``work`` makes of each line that is not blank. Exit 1 if it refused any."""
+def report(name: str, found: Iterator[bytes], work: Work, *, text: bool = False) -> None:
+    """Print what ``work`` makes of each line that is not blank. Exit 1 if it refused any.
+
+    ``text``: what is printed is for people, so an error is told on stderr alone.
+    """
     refused = False
     for number, line in enumerate(found, start=1):
         if not line.strip():
             continue
         try:
-            result = work(_text(line))
+            made = work(_text(line))
+            for result in (made,) if isinstance(made, dict) else made:
+                _print(result)
         except (WireError, LineError, RecursionError) as error:
             refused = True
-            result = error_form(error)
-            click.echo(_one_line(f"{name}:{number}: {result['error']['message']}"), err=True)
-        _print(result)
+            told = error_form(error)
+            message = told["error"]["message"]
+            click.echo(one_line(f"{name}:{number}: {message}"), err=True)
+            if not text:
+                _print(told)
     if refused:
         sys.exit(1)
 
@@ -143,15 +151,16 @@ def _text(line: bytes) -> str:
         raise LineError(f"not UTF-8: {error.reason} at byte {error.start} of the line") from error
 
 
-def _print(result: Mapping[str, Any]) -> None:
+def _print(result: Result) -> None:
     out = sys.stdout.buffer
-    out.write(json.dumps(result).encode("ascii") + b"\n")
+    shown = result if isinstance(result, str) else json.dumps(result)
+    out.write(shown.encode("utf-8", "backslashreplace") + b"\n")
     out.flush()  # whoever reads sees each result at once
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str, most: int = MAX_NOTE) -> str:
     """Fit for a terminal: one line, nothing unprintable, not endless."""
-    shown = text if len(text) <= MAX_NOTE else text[:MAX_NOTE] + " ..."
+    shown = text if len(text) <= most else text[:most] + " ..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
 
 

@@ -19,6 +19,7 @@ RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
 DYNAMIC_TOPIC_CONFIG = 1
 DEFAULT = -1
+LONGEST_SHOWN = 249  # characters, the most that a legal name has
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,21 @@ def _refused(topic: RequestTopic, refusal: _Refusal) -> ResponseTopic:
     return ResponseTopic(name=topic.name, error_code=refusal.error, error_message=refusal.text)
 
 
+def _shown(name: str) -> str:
+    """A name in a message; what a client sends may fill the room of a text by itself."""
+    return repr(name) if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]!r}..."
+
+
 def _replicas(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Refusal:
     """Where the partitions go, or why not."""
     cluster, settings = broker.cluster, broker.settings
     if not legal_topic_name(topic.name):
-        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name!r} is not a topic name.")
+        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{_shown(topic.name)} is not a topic name.")
     if topic.name in cluster.topics:
         return _Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {topic.name!r} already exists.")
     for config in topic.configs:
         if config.name not in TOPIC_CONFIGS:
-            return _Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {config.name}")
+            return _Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {_shown(config.name)}")
     if topic.assignments:
         return _given(broker, topic)
     partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions

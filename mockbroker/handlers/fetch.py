@@ -32,7 +32,7 @@ class _Result:
 
 def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     request = call.request
-    if request.session_id != 0 and request.session_epoch > 0:
+    if request.session_epoch > 0:  # goes on with a session, and there are none
         return [Reply(call.ticket, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))]
     result = _read(broker, call)
     if _enough(call, result) or request.max_wait_ms <= 0 or not result.waits_for:

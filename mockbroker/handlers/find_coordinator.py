@@ -9,7 +9,8 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
 
-GROUP = 0
+GROUP, SHARE = 0, 2
+SHARE_SINCE = 6
 NOT_SERVED = "mockbroker coordinates groups only, not transactions or share groups"
 Coordinator = FindCoordinatorResponse.Coordinator
 
@@ -17,12 +18,12 @@ Coordinator = FindCoordinatorResponse.Coordinator
 def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if call.version >= 4:
-        found = [_find(broker, key, request.key_type) for key in request.coordinator_keys]
+        found = [_find(broker, call, key) for key in request.coordinator_keys]
         return [Reply(call.ticket, FindCoordinatorResponse(coordinators=found))]
-    one = _find(broker, request.key, request.key_type)
+    one = _find(broker, call, request.key)
     response = FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message or "NONE",  # Kafka names the absence of an error, in these versions only
+        error_message=one.error_message if one.error_code else "NONE",  # Kafka names success, in these versions only
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -30,9 +31,11 @@ def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Ef
     return [Reply(call.ticket, response)]
 
 
-def _find(broker: Broker, key: str, key_type: int) -> Coordinator:
-    if key_type != GROUP:
-        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=NOT_SERVED)
+def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
+    kind = call.request.key_type
+    if kind != GROUP:
+        text = "" if kind == SHARE and call.version < SHARE_SINCE else NOT_SERVED  # Kafka has no words for it there
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     node = broker.cluster.nodes[broker.coordinator(key)]
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
 

@@ -38,13 +38,15 @@ def _answer(
         return Answer(partition_index=index, error_code=error)
     try:
         found = _look_up(partition, asked.timestamp)
-    except DecodeError:  # a batch in a compression that is stored as it came but not opened yet
-        return Answer(partition_index=index, error_code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    except DecodeError:  # Produce looks at the header only, so what is stored may turn out to be no records
+        return Answer(partition_index=index, error_code=ErrorCode.CORRUPT_MESSAGE)
     if found is None:
         return Answer(partition_index=index)
     offset, timestamp = found
-    epoch = partition.leader_epoch if call.version >= 4 else -1  # earlier versions cannot carry it
-    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=epoch)
+    answer = Answer(partition_index=index, offset=offset, timestamp=timestamp)
+    if call.version >= 4:  # older versions have no place for it, and it may not be dropped in silence
+        answer.leader_epoch = partition.leader_epoch
+    return answer
 
 
 def _known_question(timestamp: int, version: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kwire import DecodeError, ErrorCode, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.records.batch import HEADER, MAGIC_AT, Batch, read_batch
+from kwire.records.batch import HEADER, MAGIC_AT, MAX_BATCH, PREFIX, Batch, read_batch
 from kwire.records.compression import ZSTD
 from kwire.schema import Versions
 from mockbroker.broker import Broker
@@ -68,7 +68,7 @@ def _append(
     error = broker.leader_error(partition, call.client.node)
     if topic is None and call.version >= 13:
         error = ErrorCode.UNKNOWN_TOPIC_ID
-    if call.request.acks not in ACKS:
+    if partition is not None and call.request.acks not in ACKS:  # Kafka's order: unknown, acks, leader
         error = ErrorCode.INVALID_REQUIRED_ACKS
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
@@ -106,7 +106,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
     try:
         batch = read_batch(records)
     except Truncated:
-        return ErrorCode.INVALID_RECORD if len(records) >= HEADER.size else ErrorCode.CORRUPT_MESSAGE
+        return ErrorCode.INVALID_RECORD if _could_be_cut(records) else ErrorCode.CORRUPT_MESSAGE
     except DecodeError:
         return ErrorCode.CORRUPT_MESSAGE
     if not batch.crc_is_right():
@@ -117,14 +117,31 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if batch.transactional:
         return ErrorCode.INVALID_TXN_STATE
-    alone = len(records) - len(batch.data) < HEADER.size
-    return batch if alone else ErrorCode.INVALID_RECORD
+    return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
+
+
+def _is_alone(batch: Batch, records: bytes) -> bool:
+    try:
+        read_batch(records, len(batch.data))
+    except Truncated:
+        return True
+    except DecodeError:
+        return False
+    return False
 
 
 def _fits_the_log(batch: Batch) -> bool:
     """A batch that counts its records right and begins at offset 0, not a control batch."""
     counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
     return counted and batch.base_offset == 0 and not batch.control
+
+
+def _could_be_cut(records: bytes) -> bool:
+    """True if the length in the header is one that a batch can have, and bytes are missing."""
+    if len(records) < HEADER.size:
+        return False
+    length: int = HEADER.unpack_from(records)[1]
+    return length <= MAX_BATCH - PREFIX
 
 
 HANDLER = Handler(Versions.parse("3-13"), handle, advertised=Versions.parse("0-13"))

@@ -10,7 +10,7 @@ import pytest
 from golden import BLOB_FOLDERS, COUNTS, FOLDERS, ROOT, Line
 
 from kwire import codec
-from kwire.blobs import BLOBS, decode_stored, encode_stored
+from kwire.blobs import STORED, decode_stored, encode_stored
 from kwire.layout import versions_of
 from kwire.messages import APIS, MODULES
 
@@ -29,10 +29,10 @@ def test_frames(stem: str, direction: str, origin: str) -> None:
 
 
 @pytest.mark.parametrize("origin", BLOB_FOLDERS)
-@pytest.mark.parametrize("name", BLOBS)
+@pytest.mark.parametrize("name", STORED)
 def test_blobs(name: str, origin: str) -> None:
     lines = list(golden.read(BLOB_FOLDERS[origin] / f"{name}.jsonl.gz"))
-    assert not [found for line in lines if (found := blob_problems(BLOBS[name], line))]
+    assert not [found for line in lines if (found := blob_problems(STORED[name], line))]
     assert lines
     COUNTS[f"blobs of {origin}"] += len(lines)
 
@@ -51,7 +51,7 @@ def test_captured_blobs() -> None:
     lines = list(golden.read(ROOT / "fixtures" / "blobs" / "captured.jsonl.gz"))
     for line in lines:
         stored = bytes.fromhex(line["hex"])
-        value, version = decode_stored(BLOBS[line["type"]], stored)
+        value, version = decode_stored(STORED[line["type"]], stored)
         assert version == line["version"]
         assert golden.value_problems(value, version, line["fields"]) == []
         assert encode_stored(value, version) == stored

@@ -7,11 +7,11 @@ import golden
 import pytest
 from commands import kwire, printed
 
-from kwire.blobs import BLOBS
+from kwire.blobs import STORED
 
 
 @pytest.mark.parametrize("key", ["hex_body", "hex_as_stored"])
-@pytest.mark.parametrize("name", BLOBS)
+@pytest.mark.parametrize("name", STORED)
 def test_both_ways(name: str, key: str) -> None:
     given = list(golden.read(golden.ROOT / "fixtures" / "blobs" / f"{name}.jsonl.gz"))
     asked = [{key: line[key]} | ({"version": line["version"]} if key == "hex_body" else {}) for line in given]
@@ -59,7 +59,58 @@ def test_refused(line: dict[str, Any], message: str) -> None:
     assert result.exit_code == 1
 
 
+def test_user_data_both_ways() -> None:
+    given = list(golden.read(golden.ROOT / "fixtures" / "blobs" / "StickyUserData.jsonl.gz"))
+    decoded = kwire("blob", "StickyUserData", given="\n".join(map(json.dumps, given)))
+    assert decoded.exit_code == 0
+    assert [line["fields"]["generation"] for line in printed(decoded)] == [line["generation"] for line in given]
+    assert [line["version"] for line in printed(decoded)] == [int(line["assignor"] == "sticky") for line in given]
+    encoded = kwire("blob", "StickyUserData", given=decoded.stdout)
+    assert [line["user_data_hex"] for line in printed(encoded)] == [line["user_data_hex"] for line in given]
+
+
+USER_DATA: list[tuple[dict[str, Any], dict[str, Any]]] = [  # line, what is made of it
+    ({"user_data_hex": "0000000000000007"}, {"version": 1, "fields": {"previous_assignment": [], "generation": 7}}),
+    ({"user_data_hex": "00000000"}, {"version": 0, "fields": {"previous_assignment": []}}),
+    ({"user_data_hex": "00000000cafe"}, {"version": 0, "fields": {"previous_assignment": []}, "trailing": "cafe"}),
+    ({"fields": {}, "version": 1}, {"version": 1, "user_data_hex": "00000000ffffffff"}),
+    ({"fields": {}, "version": 0, "trailing": "cafe"}, {"version": 0, "user_data_hex": "00000000cafe"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "made"), USER_DATA)
+def test_user_data(line: dict[str, Any], made: dict[str, Any]) -> None:
+    result = kwire("blob", "StickyUserData", given=json.dumps(line))
+    assert printed(result) == [{"type": "StickyUserData", "assignor": "sticky"} | made]
+
+
+def test_four_bytes_that_are_no_array() -> None:
+    result = kwire("blob", "StickyUserData", given='{"user_data_hex": "000002d4"}')
+    form = {"type": "StickyUserData", "assignor": "cooperative-sticky", "version": 0, "fields": {"generation": 724}}
+    assert printed(result) == [form]
+    assert kwire("blob", "StickyUserData", given='{"user_data_hex": "000002d4", "assignor": "sticky"}').exit_code == 1
+
+
+NO_USER_DATA: list[tuple[dict[str, Any], str]] = [
+    ({}, "expected one of user_data_hex, fields"),
+    ({"user_data_hex": None}, "user_data_hex: missing"),
+    ({"user_data_hex": ""}, "StickyUserData v0 at byte 0, previous_assignment: expected 4 bytes, found 0"),
+    ({"user_data_hex": "00", "assignor": "range"}, "assignor: expected one of sticky, cooperative-sticky"),
+    ({"user_data_hex": "00", "assignor": ["sticky"]}, "assignor: expected one of sticky, cooperative-sticky"),
+    ({"user_data_hex": "00", "assignor": "cooperative-sticky"}, "CooperativeStickyUserData v0 at byte 0, generation: expected 4 bytes, found 1"),
+    ({"fields": {}}, "version: missing"),
+    ({"fields": {}, "version": 2}, "StickyUserData has versions 0-1, not 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message"), NO_USER_DATA)
+def test_refused_user_data(line: dict[str, Any], message: str) -> None:
+    result = kwire("blob", "StickyUserData", given=json.dumps(line))
+    assert printed(result)[0]["error"]["message"] == message
+    assert result.exit_code == 1
+
+
 def test_unknown_type_is_wrong_usage() -> None:
-    result = kwire("blob", "StickyUserData")
+    result = kwire("blob", "StickyUsreData")
     assert result.exit_code == 2
     assert "ConsumerProtocolAssignment" in result.stderr

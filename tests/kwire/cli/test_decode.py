@@ -178,7 +178,7 @@ def test_unreadable_file_is_wrong_usage(source: str) -> None:
     assert f"cannot read '{source}'" in result.stderr
 
 
-@pytest.mark.parametrize("flags", [["--engine", "compiled"], ["--api-key", "x"], ["--explain"], ["a", "b"]])
+@pytest.mark.parametrize("flags", [["--engine", "compiled"], ["--api-key", "x"], ["--annotate"], ["a", "b"]])
 def test_wrong_usage(flags: list[str]) -> None:
     assert kwire("decode", *flags).exit_code == 2
 

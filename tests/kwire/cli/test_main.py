@@ -33,10 +33,10 @@ def test_every_verb_has_help(verb: str) -> None:
 def test_every_file_of_verbs_is_listed() -> None:
     assert main_command.callback is not None
     files = {path.stem for path in (Path(package.__file__).parent / "cli").glob("*.py")}
-    assert files == {*VERBS, "__init__", "lines"}
+    assert files == {*VERBS, "__init__", "frames", "lines"}
 
 
-@pytest.mark.parametrize("verb", ["explain", "capture", "groups", "pipeline", "fuzz", ""])
+@pytest.mark.parametrize("verb", ["capture", "groups", "pipeline", "fuzz", ""])
 def test_no_such_verb(verb: str) -> None:
     assert kwire(verb).exit_code == 2
 

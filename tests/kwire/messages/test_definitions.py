@@ -9,14 +9,15 @@ from uuid import UUID
 import pytest
 from kafka_definitions import Definition, Shape, of_jar, of_kafka_python, shape, versions_of
 
-from kwire.blobs import BLOBS
+from kwire.blobs import STORED
 from kwire.headers import RequestHeader, ResponseHeader
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve
 from kwire.layout import versions_of as versions_in
 from kwire.messages import APIS
+from kwire.records.control import EndTxnMarker
 from kwire.schema import schema_of
 
-DECLARED = {message.__name__: message for api in APIS.values() for message in (api.request, api.response)} | BLOBS
+DECLARED = {message.__name__: message for api in APIS.values() for message in (api.request, api.response)} | STORED
 RELEASES = ["3.9.1", "4.2.0"]
 FACTS = ["kind", "compact", "null", "tag", "default", "ignorable", "flexible"]
 Shapes: TypeAlias = Iterable[Shape]
@@ -135,6 +136,10 @@ def test_every_version_is_compared(name: str) -> None:
     versions = schema_of(DECLARED[name]).versions
     assert versions is not None
     assert compared == set(versions_in(versions))
+
+
+def test_marker_like_kafka() -> None:
+    assert differences(EndTxnMarker, of_jar("4.2.0")) == []
 
 
 def test_headers_like_kafka() -> None:

@@ -1,63 +1,201 @@
 from __future__ import annotations
 
 import gzip
+import struct
 import tracemalloc
 import zlib
+from contextlib import suppress
 
+import cramjam
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kwire.errors import DecodeError, LimitError
 from kwire.records import compression
-from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress
+from kwire.records.compression import (
+    GZIP,
+    LZ4,
+    LZ4_HEADER,
+    NAMES,
+    NONE,
+    SNAPPY,
+    XERIAL_HEADER,
+    ZSTD,
+    compress,
+    decompress,
+)
+
+CODECS = sorted(NAMES)
+PACKED = [codec for codec in CODECS if codec != NONE]
+NOISE = bytes((n * n * 7 + n // 251) % 256 for n in range(150_000))  # more than two blocks of every codec
+SAMPLES = [b"", b"x", bytes(100_000), NOISE, bytes(64 * 1024), bytes(64 * 1024 + 1)]
 
 
-@pytest.mark.parametrize("codec", [NONE, GZIP])
-@pytest.mark.parametrize("data", [b"", b"x", bytes(100_000)])
+def raw(data: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+def block(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", SAMPLES, ids=range(len(SAMPLES)))
 def test_round_trip(codec: int, data: bytes) -> None:
     assert decompress(codec, compress(codec, data)) == data
 
 
-def test_the_same_bytes_each_time() -> None:
-    assert compress(GZIP, b"data") == compress(GZIP, b"data")
+@pytest.mark.parametrize("codec", PACKED)
+def test_the_same_bytes_each_time(codec: int) -> None:
+    assert compress(codec, NOISE) == compress(codec, NOISE)
     assert compress(GZIP, b"data")[4:8] == bytes(4)  # no time in it
 
 
-@pytest.mark.parametrize(("codec", "name"), [(SNAPPY, "snappy"), (LZ4, "lz4"), (ZSTD, "zstd"), (5, "5"), (7, "7")])
-def test_not_supported_yet(codec: int, name: str) -> None:
-    with pytest.raises(DecodeError, match=f"compression {name} is not supported yet"):
+@pytest.mark.parametrize("codec", [5, 7, -1])
+def test_no_such_codec(codec: int) -> None:
+    with pytest.raises(DecodeError, match=f"compression {codec} does not exist"):
         decompress(codec, b"")
-    with pytest.raises(ValueError, match=f"compression {name} is not supported yet"):
+    with pytest.raises(ValueError, match=f"compression {codec} does not exist"):
         compress(codec, b"")
 
 
+def zstd_without_a_size(data: bytes) -> bytes:
+    compressor = cramjam.zstd.Compressor()
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+GZIPPED = gzip.compress(b"data")
+FORMS = [  # what a client may write that compress() does not
+    ("gzip of two members", GZIP, GZIPPED + GZIPPED, b"datadata"),
+    ("gzip of two members, the first empty", GZIP, gzip.compress(b"") + GZIPPED, b"data"),
+    ("what is no member is ignored, as by Java", GZIP, GZIPPED + b"more", b"data"),
+    ("one raw snappy block", SNAPPY, raw(NOISE), NOISE),
+    ("raw snappy of nothing", SNAPPY, b"\x00", b""),
+    ("xerial without blocks", SNAPPY, XERIAL_HEADER, b""),
+    ("xerial with a block of nothing", SNAPPY, XERIAL_HEADER + block(raw(b"")) + block(raw(b"x")), b"x"),
+    ("two xerial streams glued", SNAPPY, (XERIAL_HEADER + block(raw(b"da")) + XERIAL_HEADER + block(raw(b"ta"))), b"data"),
+    ("xerial of another version", SNAPPY, XERIAL_HEADER[:8] + struct.pack(">ii", 2, 1) + block(raw(b"data")), b"data"),
+    ("one block of 100,000 bytes", SNAPPY, XERIAL_HEADER + block(raw(bytes(100_000))), bytes(100_000)),
+    ("lz4 with dependent blocks", LZ4, bytes(cramjam.lz4.compress(NOISE)), NOISE),
+    ("lz4 with a stored block", LZ4, LZ4_HEADER + bytes.fromhex("04000080") + b"data" + bytes(4), b"data"),
+    ("zstd that does not say its size", ZSTD, zstd_without_a_size(NOISE), NOISE),
+    ("two zstd frames", ZSTD, bytes(cramjam.zstd.compress(b"da")) + bytes(cramjam.zstd.compress(NOISE)), b"da" + NOISE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "data", "plain"), [row[1:] for row in FORMS], ids=[row[0] for row in FORMS])
+def test_other_forms(codec: int, data: bytes, plain: bytes) -> None:
+    assert decompress(codec, data) == plain
+
+
 REFUSED = [
-    (b"", "the gzip stream ends too early"),
-    (b"no gzip at all", "not gzip: "),
-    (gzip.compress(b"data")[:-1], "the gzip stream ends too early"),
-    (gzip.compress(b"data")[:-8] + bytes(8), "not gzip: "),
-    (zlib.compress(b"data"), "not gzip: "),
+    (GZIP, b"", "the gzip stream ends too early"),
+    (GZIP, b"no gzip at all", "not gzip: "),
+    (GZIP, GZIPPED[:-1], "the gzip stream ends too early"),
+    (GZIP, GZIPPED[:-8] + bytes(8), "not gzip: "),
+    (GZIP, zlib.compress(b"data"), "not gzip: "),
+    (GZIP, GZIPPED + GZIPPED[:-1], "the gzip stream ends too early"),
+    (SNAPPY, b"", "not snappy: "),
+    (SNAPPY, b"no snappy at all", "not snappy: "),
+    (SNAPPY, raw(b"data")[:-1], "not snappy: "),
+    (SNAPPY, b"\xff" * 20, "not snappy: "),
+    (SNAPPY, XERIAL_HEADER[:15], "expected 16 bytes of snappy header, found 15"),
+    (SNAPPY, XERIAL_HEADER + bytes(3), "expected 4 bytes of snappy block size, found 3"),
+    (SNAPPY, XERIAL_HEADER + bytes(4), "not snappy: "),
+    (SNAPPY, XERIAL_HEADER + block(raw(b"data"))[:-1], "a snappy block of 6 bytes, 5 left"),
+    (SNAPPY, XERIAL_HEADER + b"\x7f\xff\xff\xff" + raw(b"data"), "a snappy block of 2147483647 bytes, 6 left"),
+    (SNAPPY, XERIAL_HEADER + b"\xff\xff\xff\xff" + raw(b"data"), "a snappy block of -1 bytes, 6 left"),
+    (SNAPPY, XERIAL_HEADER + block(raw(b"data")[:-1]), "not snappy: "),
+    (LZ4, b"", "not lz4: no bytes"),
+    (LZ4, b"no lz4 at all", "not lz4: "),
+    (LZ4, compress(LZ4, b"data")[:-1], "not lz4: "),
+    (LZ4, LZ4_HEADER[:6] + b"\x00" + compress(LZ4, b"data")[7:], "not lz4: "),  # the wrong header checksum of old clients
+    (ZSTD, b"", "not zstd: "),
+    (ZSTD, b"no zstd at all", "not zstd: "),
+    (ZSTD, compress(ZSTD, b"data")[:-1], "not zstd: "),
+    (ZSTD, compress(ZSTD, b"data") + b"more", "not zstd: "),
+    (ZSTD, compress(ZSTD, b"data")[:5], "not zstd: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("codec", "data", "text"), REFUSED, ids=range(len(REFUSED)))
+def test_damaged(codec: int, data: bytes, text: str) -> None:
+    with pytest.raises(DecodeError, match=text):
+        decompress(codec, data)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(where=st.data())
+def test_damage_is_a_decode_error_or_other_bytes(codec: int, where: st.DataObject) -> None:
+    data = bytearray(compress(codec, NOISE[:3000]))
+    for _ in range(where.draw(st.integers(1, 4))):
+        data[where.draw(st.integers(0, len(data) - 1))] = where.draw(st.integers(0, 255))
+    with suppress(DecodeError):
+        decompress(codec, bytes(data[: where.draw(st.integers(0, len(data)))]))
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@given(data=st.binary(max_size=100))
+def test_noise_is_a_decode_error_or_other_bytes(codec: int, data: bytes) -> None:
+    heads = {GZIP: compression.GZIP_MAGIC, SNAPPY: XERIAL_HEADER, LZ4: LZ4_HEADER, ZSTD: compression.ZSTD_MAGIC}
+    for attempt in (data, heads[codec] + data):
+        with suppress(DecodeError):
+            decompress(codec, attempt)
+
+
+FOUR_GIB = bytes.fromhex("ffffffff0f")  # a snappy block begins with the size that it claims
+LZ4_BOMB = LZ4_HEADER + compress(LZ4, bytes(64 * 1024))[len(LZ4_HEADER) : -4] * 1000 + bytes(4)
+BOMBS = [
+    ("gzip", GZIP, gzip.compress(bytes(200_000_000), compresslevel=1)),
+    ("snappy by its claim", SNAPPY, FOUR_GIB + bytes(100)),
+    ("xerial by a claim", SNAPPY, XERIAL_HEADER + block(FOUR_GIB + bytes(100))),
+    ("xerial by the sum", SNAPPY, XERIAL_HEADER + block(raw(bytes(32 * 1024))) * 1000),
+    ("lz4", LZ4, LZ4_BOMB),
+    ("zstd", ZSTD, zstd_without_a_size(bytes(80_000_000))),
+    ("zstd by its claim", ZSTD, compress(ZSTD, bytes(80_000_000))),
+    ("zstd that claims 8 EiB", ZSTD, bytes.fromhex("28b52ffd c0 58 ffffffffffffff7f") + bytes(50)),
 ]
 
 
-@pytest.mark.parametrize(("data", "text"), REFUSED, ids=range(len(REFUSED)))
-def test_damaged(data: bytes, text: str) -> None:
-    with pytest.raises(DecodeError, match=text):
-        decompress(GZIP, data)
-
-
-def test_a_bomb_is_bounded() -> None:
-    bomb = gzip.compress(bytes(200_000_000), compresslevel=1)
-    limit = max(compression.MAX_DECOMPRESSED, compression.MAX_RATIO * len(bomb))
+@pytest.mark.parametrize(("codec", "bomb"), [row[1:] for row in BOMBS], ids=[row[0] for row in BOMBS])
+def test_a_bomb_is_bounded(codec: int, bomb: bytes) -> None:
+    limit = compression.MAX_DECOMPRESSED
     tracemalloc.start()
     with pytest.raises(LimitError, match=f"more than {limit} bytes after decompression"):
-        decompress(GZIP, bomb)
+        decompress(codec, bomb, limit=limit)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 3 * limit
 
 
-def test_the_limit_itself_is_accepted() -> None:
-    data = gzip.compress(bytes(1000))
-    assert decompress(GZIP, data, limit=1000) == bytes(1000)
-    with pytest.raises(LimitError, match="more than 999 bytes"):
-        decompress(GZIP, data, limit=999)
+def test_the_limit_grows_with_the_input() -> None:
+    plain = bytes(compression.MAX_DECOMPRESSED + 1)
+    with pytest.raises(LimitError):
+        decompress(ZSTD, compress(ZSTD, plain))  # a thousandth of it
+    assert decompress(SNAPPY, compress(SNAPPY, plain)) == plain  # a twentieth
+
+
+@pytest.mark.parametrize("claim", [5_000_000_000, 17_000_000])
+def test_a_claim_alone_allocates_nothing(claim: int) -> None:
+    varint = bytearray()
+    while claim > 0x7F:
+        varint.append(claim & 0x7F | 0x80)
+        claim >>= 7
+    varint.append(claim)
+    tracemalloc.start()
+    with pytest.raises(DecodeError):
+        decompress(SNAPPY, bytes(varint))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100_000
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("size", [1000, 100_000, 5_000_000])
+def test_the_limit_itself_is_accepted(codec: int, size: int) -> None:
+    data = compress(codec, bytes(size))
+    assert decompress(codec, data, limit=size) == bytes(size)
+    with pytest.raises(LimitError, match=f"more than {size - 1} bytes"):
+        decompress(codec, data, limit=size - 1)

@@ -1,0 +1,81 @@
+"""What clients asked, the latest requests: decoded, in order, with the time given to it.
+
+Kept are references to calls that are there anyway, so that a request costs an append. Two limits bound what is held,
+because a Produce keeps its records alive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from kwire import APIS
+from mockbroker.calls import Call
+
+REQUESTS_KEPT = 10_000  # a test reads them by eye or by api; a group of 10 makes as many in 5 minutes
+BYTES_KEPT = 32 << 20  # of frames; more than a test produces, less than anybody would miss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. ``time_ms``: milliseconds since the broker began or was reset; ``api``: Kafka's name, ``JoinGroup``.
+
+    ``node``: id of the broker that was asked; ``host``: the client's address; ``body``: the message, not to be changed.
+    """
+
+    time_ms: int
+    api: str
+    version: int
+    client_id: str
+    node: int
+    host: str
+    body: Any
+
+
+class RequestLog:
+    """Append-only, the oldest go first. ``begin``: the time, in seconds, from which requests count."""
+
+    def __init__(self, begin: float) -> None:
+        self._begin = begin
+        self._kept: deque[tuple[float, Call[Any]]] = deque()
+        self._bytes = 0
+
+    def restart(self, begin: float) -> None:
+        """Nothing was asked, from this time on."""
+        self._begin = begin
+        self._kept.clear()
+        self._bytes = 0
+
+    def record(self, call: Call[Any], now: float) -> None:
+        """Keep a call that came at ``now`` (seconds)."""
+        self._kept.append((now, call))
+        self._bytes += call.size
+        while len(self._kept) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
+            self._bytes -= self._kept.popleft()[1].size
+
+    def of(self, api: str | None = None) -> list[Request]:
+        """Requests of one API, or all of them, oldest first. Raises: ValueError if there is no such API."""
+        key = None if api is None else api_key(api)
+        return [self._told(now, call) for now, call in self._kept if key in (None, call.ticket.api_key)]
+
+    def _told(self, now: float, call: Call[Any]) -> Request:
+        return Request(
+            time_ms=round((now - self._begin) * 1000),
+            api=APIS[call.ticket.api_key].name,
+            version=call.version,
+            client_id=call.client.client_id,
+            node=call.client.node,
+            host=call.client.host.removeprefix("/"),
+            body=call.request,
+        )
+
+
+def api_key(name: str) -> int:
+    """The key of an API by Kafka's name for it. Raises: ValueError."""
+    keys = {api.name: key for key, api in APIS.items()}
+    if name not in keys:
+        near = get_close_matches(name, keys, n=1)
+        raise ValueError(f"there is no API {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+    return keys[name]

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from kwire.blobs import encode_stored
+from kwire.errors import DecodeError, Truncated, UnknownApi
+from kwire.records.batch import Record, batches, build_batch, read_batch
+from kwire.records.control import (
+    ControlRecord,
+    ControlRecordKey,
+    ControlType,
+    EndTxnMarker,
+    control_records,
+    read_control_record,
+)
+
+# The log of a partition after three transactions of librdkafka 2.16.1 on Kafka 4.2.0, the second of them aborted. What
+# DumpLogSegments of that release says of its control batches stands below.
+LOG = bytes.fromhex(
+    "00000000000000010000004200000000020da20cdb003000000000000001a1fc5b92f4000001a1fc5b92f4"
+    "00000000000000000000ffffffff000000012000000008000000010c00000000000000"
+    "0000000000000003000000420000000002740eebb8003000000000000001a1fc5b930c000001a1fc5b930c"
+    "00000000000000000000ffffffff000000012000000008000000000c00000000000000"
+    "0000000000000005000000420000000002d73897fa003000000000000001a1fc5b932c000001a1fc5b932c"
+    "00000000000000000000ffffffff000000012000000008000000010c00000000000000"
+)
+TOLD = [  # offset, CreateTime, endTxnMarker, coordinatorEpoch
+    (1, 1795235222260, "COMMIT", 0),
+    (3, 1795235222284, "ABORT", 0),
+    (5, 1795235222316, "COMMIT", 0),
+]
+
+
+def test_batches_of_kafka() -> None:
+    found = []
+    for batch in batches(LOG):
+        assert (batch.control, batch.transactional, batch.crc_is_right()) == (True, True, True)
+        for record in control_records(batch):
+            assert record.marker is not None
+            found.append((record.offset, record.timestamp, record.name, record.marker.coordinator_epoch))
+    assert found == TOLD
+
+
+def test_the_same_bytes_again() -> None:
+    (record,) = read_batch(LOG).records()
+    assert record.key == encode_stored(ControlRecordKey(type=ControlType.COMMIT), 0)
+    assert record.value == encode_stored(EndTxnMarker(coordinator_epoch=0), 0)
+
+
+def test_only_of_control_batches() -> None:
+    with pytest.raises(ValueError, match="not a control batch"):
+        control_records(read_batch(build_batch([Record(key=b"\0\0\0\1")])))
+
+
+@pytest.mark.parametrize(("key", "value", "name"), [
+    ("00000002", "0000", "LEADER_CHANGE"),
+    ("00000006", None, "KRAFT_VOTERS"),
+    ("00000007", "ff", "7"),
+    ("0000ffff", "ff", "-1"),
+    ("00050002cafe", "ff", "LEADER_CHANGE"),  # a newer version of the key
+])  # fmt: skip
+def test_other_types_keep_their_bytes(key: str, value: str | None, name: str) -> None:
+    data = None if value is None else bytes.fromhex(value)
+    found = read_control_record(Record(offset=3, timestamp=4, key=bytes.fromhex(key), value=data))
+    assert found == ControlRecord(offset=3, timestamp=4, type=found.type, value=data)
+    assert found.name == name
+
+
+def test_newer_marker() -> None:
+    record = Record(key=bytes.fromhex("00000000"), value=bytes.fromhex("0001" + "00000007" + "cafe"))
+    assert read_control_record(record).marker == EndTxnMarker(coordinator_epoch=7)
+
+
+REFUSED = [
+    (None, b"", DecodeError, "a control record without a key"),
+    ("", b"", Truncated, "expected 2 bytes of version, found 0"),
+    ("0000", b"", Truncated, "expected 2 bytes, found 0"),
+    ("ffff0000", b"", UnknownApi, "ControlRecordKey has versions 0, not -1"),
+    ("00000001", None, DecodeError, "a marker without a value"),
+    ("00000001", b"\0\0\0", Truncated, "expected 4 bytes, found 1"),
+    ("00000000", b"\xff\xff\0\0\0\0", UnknownApi, "EndTxnMarker has versions 0, not -1"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "kind", "reason"), REFUSED)
+def test_damaged(key: str | None, value: bytes | None, kind: type[DecodeError], reason: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read_control_record(Record(key=None if key is None else bytes.fromhex(key), value=value))
+    assert type(caught.value) is kind
+    assert caught.value.reason == reason

@@ -1,0 +1,108 @@
+"""A partition log: offsets given, batches read back, records found by time."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire import DecodeError
+from kwire.records.batch import Record, batches, build_batch, read_batch
+from kwire.records.compression import GZIP, SNAPPY
+from mockbroker.cluster.log import PartitionLog
+
+
+def batch(*timestamps: int, codec: int = 0, value: bytes = b"v") -> bytes:
+    return build_batch([Record(timestamp=timestamp, value=value) for timestamp in timestamps], codec=codec)
+
+
+def log_of(*datas: bytes) -> PartitionLog:
+    log = PartitionLog()
+    for data in datas:
+        log.append(read_batch(data), leader_epoch=0)
+    return log
+
+
+def offsets(data: bytes) -> list[int]:
+    return [found.base_offset for found in batches(data)]
+
+
+def test_an_empty_log():
+    log = PartitionLog()
+    assert (log.start, log.end) == (0, 0)
+    assert log.read(0, 1_000, at_least_one=True) == b""
+    assert log.at_timestamp(0) is None
+    assert log.at_largest_timestamp() is None
+
+
+def test_offsets_are_counted_on_and_the_checksum_stays_right():
+    log = PartitionLog()
+    assert [log.append(read_batch(batch(*[1] * count)), leader_epoch=7) for count in (3, 1, 2)] == [0, 3, 4]
+    assert log.end == 6
+    found = list(batches(log.read(0, 10_000, at_least_one=False)))
+    assert [(each.base_offset, each.last_offset, each.leader_epoch) for each in found] == [
+        (0, 2, 7),
+        (3, 3, 7),
+        (4, 5, 7),
+    ]
+    assert all(each.crc_is_right() for each in found)
+    assert [record.offset for each in found for record in each.records()] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("offset", "bases"), [(0, [0, 3, 4]), (2, [0, 3, 4]), (3, [3, 4]), (4, [4]), (5, [4]), (6, []), (99, [])]
+)
+def test_reading_begins_with_the_batch_that_holds_the_offset(offset, bases):
+    log = log_of(batch(1, 1, 1), batch(1), batch(1, 1))
+    assert offsets(log.read(offset, 10_000, at_least_one=False)) == bases
+
+
+SIZE = len(batch(1))
+
+
+@pytest.mark.parametrize(
+    ("limit", "at_least_one", "count"),
+    [
+        pytest.param(SIZE * 3, False, 3, id="all"),
+        pytest.param(SIZE * 2, False, 2, id="exactly two"),
+        pytest.param(SIZE * 2 - 1, False, 1, id="a byte short of two"),
+        pytest.param(SIZE - 1, False, 0, id="a byte short of one"),
+        pytest.param(SIZE - 1, True, 1, id="the first comes anyhow"),
+        pytest.param(0, True, 1, id="the first comes even with no room"),
+        pytest.param(0, False, 0, id="no room"),
+        pytest.param(SIZE, True, 1, id="but not the second"),
+    ],
+)
+def test_whole_batches_up_to_a_limit(limit, at_least_one, count):
+    log = log_of(batch(1), batch(1), batch(1))
+    assert len(offsets(log.read(0, limit, at_least_one=at_least_one))) == count
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [(0, (0, 100)), (100, (0, 100)), (101, (1, 300)), (150, (1, 300)), (301, None), (200, (1, 300))],
+)
+def test_the_first_record_at_or_after_a_time(codec, timestamp, found):
+    log = log_of(batch(100, 300, codec=codec), batch(200, codec=codec))
+    assert log.at_timestamp(timestamp) == found
+
+
+def test_batches_that_end_before_the_time_are_not_opened():
+    log = log_of(batch(1), batch(5))
+    log._batches[0] = log._batches[0].__class__(0, 0, 1, b"cannot be opened")
+    assert log.at_timestamp(5) == (1, 5)
+
+
+def test_the_largest_timestamp_and_the_first_of_several():
+    assert log_of(batch(5, 9), batch(9), batch(7)).at_largest_timestamp() == (1, 9)
+
+
+def test_a_batch_that_cannot_be_opened_is_said():
+    whole = bytearray(batch(5))
+    opaque = read_batch(bytes(whole))
+    log = PartitionLog()
+    log.append(opaque.__class__(bytes(whole[:-3]), *[getattr(opaque, name) for name in opaque.__slots__[1:]]), 0)
+    with pytest.raises(DecodeError):
+        log.at_timestamp(0)
+    with pytest.raises(DecodeError):
+        log.at_largest_timestamp()
+    assert SNAPPY not in (0, GZIP)

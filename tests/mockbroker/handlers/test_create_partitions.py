@@ -1,0 +1,69 @@
+"""CreatePartitions."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.create_partitions import CreatePartitionsRequest
+
+Topic = CreatePartitionsRequest.Topic
+
+
+@pytest.fixture
+def desk():
+    return Desk(brokers=3, topics={"t": 2})
+
+
+def grow(desk, version=3, *topics, **how):
+    results = desk.ask(CreatePartitionsRequest(topics=list(topics), **how), version).results
+    return [(result.name, E(result.error_code)) for result in results]
+
+
+def size(desk):
+    return len(desk.broker.cluster.topics["t"].partitions)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_more(desk, version):
+    assert grow(desk, version, Topic(name="t", count=5, assignments=None)) == [("t", E.NONE)]
+    assert [partition.index for partition in desk.broker.cluster.topics["t"].partitions] == list(range(5))
+
+
+def test_only_checked(desk):
+    assert grow(desk, 3, Topic(name="t", count=5, assignments=None), validate_only=True) == [("t", E.NONE)]
+    assert size(desk) == 2
+
+
+def assigned(*replicas):
+    return [Topic.Assignment(broker_ids=list(nodes)) for nodes in replicas]
+
+
+REFUSED = [
+    (Topic(name="nothing", count=5, assignments=None), E.UNKNOWN_TOPIC_OR_PARTITION),
+    (Topic(name="t", count=2, assignments=None), E.INVALID_PARTITIONS),
+    (Topic(name="t", count=1, assignments=None), E.INVALID_PARTITIONS),
+    (Topic(name="t", count=2**31 - 1, assignments=None), E.INVALID_PARTITIONS),
+    (Topic(name="t", count=4, assignments=[]), E.INVALID_REPLICA_ASSIGNMENT),
+    (Topic(name="t", count=4, assignments=assigned([0])), E.INVALID_REPLICA_ASSIGNMENT),
+    (Topic(name="t", count=3, assignments=assigned([])), E.INVALID_REPLICA_ASSIGNMENT),
+    (Topic(name="t", count=3, assignments=assigned([9])), E.INVALID_REPLICA_ASSIGNMENT),
+    (Topic(name="t", count=3, assignments=assigned([1, 1])), E.INVALID_REPLICA_ASSIGNMENT),
+]
+
+
+@pytest.mark.parametrize(("topic", "error"), REFUSED)
+def test_refused(desk, topic, error):
+    assert grow(desk, 3, topic) == [(topic.name, error)]
+    assert size(desk) == 2
+
+
+def test_where_they_go_can_be_said(desk):
+    assert grow(desk, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2]))) == [("t", E.NONE)]
+    assert [list(p.replicas) for p in desk.broker.cluster.topics["t"].partitions[2:]] == [[2, 0], [1, 2]]
+
+
+def test_named_twice(desk):
+    twice = Topic(name="t", count=4, assignments=None)
+    assert grow(desk, 3, twice, twice) == [("t", E.INVALID_REQUEST)]

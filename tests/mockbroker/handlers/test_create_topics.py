@@ -1,0 +1,113 @@
+"""CreateTopics: what is made, what is refused, and with which words."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.create_topics import CreateTopicsRequest
+
+Topic = CreateTopicsRequest.Topic
+VERSIONS = range(2, 8)
+
+
+@pytest.fixture
+def desk():
+    return Desk(brokers=3, topics={"old": 1})
+
+
+def wanted(name: str = "new", partitions: int = 2, replicas: int = 1, **given) -> Topic:
+    return Topic(name=name, num_partitions=partitions, replication_factor=replicas, **given)
+
+
+def assigned(*brokers: list[int], first: int = 0) -> Topic:
+    lists = [Topic.Assignment(partition_index=first + n, broker_ids=ids) for n, ids in enumerate(brokers)]
+    return wanted(partitions=-1, replicas=-1, assignments=lists)
+
+
+def create(desk: Desk, version: int, *topics: Topic, **given):
+    return desk.ask(CreateTopicsRequest(topics=list(topics), **given), version).topics
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_is_made(desk, version):
+    (answer,) = create(desk, version, wanted(configs=[Topic.Config(name="retention.ms", value="5")]))
+    assert (answer.name, answer.error_code, answer.error_message) == ("new", E.NONE, None)
+    made = desk.broker.cluster.topics["new"]
+    assert [len(partition.replicas) for partition in made.partitions] == [1, 1]
+    assert made.configs == {"retention.ms": "5"}
+    if version >= 5:
+        assert (answer.num_partitions, answer.replication_factor) == (2, 1)
+        assert [(config.name, config.value, config.config_source) for config in answer.configs] == [
+            ("retention.ms", "5", 1)
+        ]
+    if version >= 7:
+        assert answer.topic_id == made.topic_id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_validated(desk, version):
+    (answer,) = create(desk, version, wanted(), validate_only=True)
+    assert (answer.error_code, answer.topic_id) == (E.NONE, UUID(int=0))
+    assert "new" not in desk.broker.cluster.topics
+
+
+REFUSED = [
+    pytest.param(wanted("old"), E.TOPIC_ALREADY_EXISTS, id="there already"),
+    pytest.param(wanted("a/b"), E.INVALID_TOPIC_EXCEPTION, id="139 slash"),
+    pytest.param(wanted(".."), E.INVALID_TOPIC_EXCEPTION, id="139 dots"),
+    pytest.param(wanted(""), E.INVALID_TOPIC_EXCEPTION, id="139 empty"),
+    pytest.param(wanted("x" * 250), E.INVALID_TOPIC_EXCEPTION, id="139 long"),
+    pytest.param(wanted("x" * 32_767), E.INVALID_TOPIC_EXCEPTION, id="139 as long as a text can be"),
+    pytest.param(wanted(partitions=0), E.INVALID_PARTITIONS, id="no partitions"),
+    pytest.param(wanted(partitions=-2), E.INVALID_PARTITIONS, id="negative"),
+    pytest.param(wanted(partitions=2**31 - 1), E.INVALID_PARTITIONS, id="a typo"),
+    pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="no replicas"),
+    pytest.param(wanted(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
+    pytest.param(wanted(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
+    pytest.param(wanted(configs=[Topic.Config(name="x" * 32_767)]), E.INVALID_CONFIG, id="unknown config, long"),
+    pytest.param(assigned([0], first=1), E.INVALID_REPLICA_ASSIGNMENT, id="partitions not from 0"),
+    pytest.param(assigned([0], [1, 2]), E.INVALID_REPLICA_ASSIGNMENT, id="not as many everywhere"),
+    pytest.param(assigned([0, 0]), E.INVALID_REPLICA_ASSIGNMENT, id="a broker twice"),
+    pytest.param(assigned([9]), E.INVALID_REPLICA_ASSIGNMENT, id="unknown broker"),
+    pytest.param(assigned([]), E.INVALID_REPLICA_ASSIGNMENT, id="no brokers"),
+    pytest.param(
+        wanted(assignments=[Topic.Assignment(partition_index=0, broker_ids=[0])]), E.INVALID_REQUEST, id="both ways"
+    ),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("topic", "error"), REFUSED)
+def test_refused(desk, version, topic, error):
+    before = set(desk.broker.cluster.topics)
+    (answer,) = create(desk, version, topic)
+    assert (answer.name, answer.error_code) == (topic.name, error)
+    assert answer.error_message
+    assert set(desk.broker.cluster.topics) == before
+
+
+def test_defaults_of_the_broker():
+    desk = Desk(brokers=3, config={"num.partitions": 5, "default.replication.factor": 2})
+    create(desk, 5, wanted(partitions=-1, replicas=-1))
+    made = desk.broker.cluster.topics["new"].partitions
+    assert [len(partition.replicas) for partition in made] == [2] * 5
+
+
+def test_assigned_brokers(desk):
+    create(desk, 5, assigned([2, 0], [1, 2]))
+    assert [partition.replicas for partition in desk.broker.cluster.topics["new"].partitions] == [[2, 0], [1, 2]]
+
+
+def test_a_name_twice_is_refused_once_and_others_are_made(desk):
+    answers = create(desk, 5, wanted("a"), wanted("b"), wanted("a"))
+    assert [(answer.name, answer.error_code) for answer in answers] == [("a", E.INVALID_REQUEST), ("b", E.NONE)]
+    assert "a" not in desk.broker.cluster.topics
+    assert "b" in desk.broker.cluster.topics
+
+
+def test_no_topics(desk):
+    assert create(desk, 5) == []

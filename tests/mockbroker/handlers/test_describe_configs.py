@@ -1,0 +1,69 @@
+"""DescribeConfigs."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.describe_configs import DescribeConfigsRequest
+from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+
+TOPIC, BROKER = 2, 4
+OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
+
+
+@pytest.fixture
+def desk():
+    return Desk(config={"num.partitions": 3})
+
+
+def describe(desk, type_, name, version=4, keys=None, **how):
+    resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name, configuration_keys=keys)
+    (result,) = desk.ask(DescribeConfigsRequest(resources=[resource], **how), version).results
+    return E(result.error_code), {config.name: config for config in result.configs}
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_a_topic(desk, version):
+    error, configs = describe(desk, TOPIC, "t", version)
+    assert (error, set(configs)) == (E.NONE, set(TOPIC_CONFIGS))
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("604800000", DEFAULT)
+    assert configs["retention.ms"].config_type == (5 if version >= 3 else 0)
+
+
+def test_what_a_topic_was_made_with(desk):
+    config = CreateTopicsRequest.Topic.Config(name="cleanup.policy", value="compact")
+    made = CreateTopicsRequest.Topic(name="c", num_partitions=1, replication_factor=1, configs=[config])
+    desk.ask(CreateTopicsRequest(topics=[made]), 7)
+    _, configs = describe(desk, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
+    (found,) = configs.values()
+    assert (found.value, found.config_source) == ("compact", OF_TOPIC)
+    assert [(one.name, one.value, one.source) for one in found.synonyms] == [("cleanup.policy", "compact", OF_TOPIC)]
+
+
+def test_a_broker_has_its_settings(desk):
+    error, configs = describe(desk, BROKER, "0")
+    assert error == E.NONE
+    assert {name: config.value for name, config in configs.items()} == {
+        name: str(value).lower() for name, value in desk.broker.settings.by_name().items()
+    }
+    assert configs["num.partitions"].config_source == STATIC
+    assert configs["message.max.bytes"].config_source == DEFAULT
+    assert all(config.read_only for config in configs.values())
+
+
+REFUSED = [
+    (TOPIC, "nothing", E.UNKNOWN_TOPIC_OR_PARTITION),
+    (TOPIC, "a/b", E.INVALID_TOPIC_EXCEPTION),
+    (BROKER, "9", E.INVALID_REQUEST),
+    (BROKER, "x", E.INVALID_REQUEST),
+    (BROKER, "", E.INVALID_REQUEST),
+    (99, "t", E.INVALID_REQUEST),
+]
+
+
+@pytest.mark.parametrize(("type_", "name", "error"), REFUSED)
+def test_refused(desk, type_, name, error):
+    assert describe(desk, type_, name) == (error, {})

@@ -1,0 +1,74 @@
+"""DescribeGroups."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk, member
+
+from kwire import ErrorCode as E
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+
+NOT_ASKED = -2147483648
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+def describe(desk, version, *groups, **how):
+    return desk.ask(DescribeGroupsRequest(groups=list(groups), **how), version).groups
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_nobody_there(desk, version):
+    (found,) = describe(desk, version, "g")
+    assert (found.group_state, found.protocol_type, found.members) == ("Dead", "", [])
+    assert found.error_code == (E.GROUP_ID_NOT_FOUND if version >= 6 else E.NONE)
+    assert bool(found.error_message) is (version >= 6)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_stable(desk, version):
+    who = member(desk, "g", metadata=b"wants", assignment=b"gets")
+    (found,) = describe(desk, version, "g")
+    assert (found.error_code, found.group_state) == (E.NONE, "Stable")
+    assert (found.protocol_type, found.protocol_data) == ("consumer", "range")
+    (one,) = found.members
+    assert (one.member_id, one.client_id, one.client_host) == (who, "client", "/127.0.0.1")
+    assert (one.member_metadata, one.member_assignment) == (b"wants", b"gets")
+    assert found.authorized_operations == NOT_ASKED
+
+
+def test_in_a_rebalance_only_the_last_assignment_is_told(desk):
+    member(desk, "g", metadata=b"wants", assignment=b"gets")
+    desk.send(desk.join("g", "", b"new"), 3)
+    (found,) = describe(desk, 5, "g")
+    assert (found.group_state, found.protocol_data, len(found.members)) == ("PreparingRebalance", "", 2)
+    assert {(one.member_metadata, one.member_assignment) for one in found.members} == {(b"", b"gets"), (b"", b"")}
+
+
+def test_twice_asked_is_twice_told(desk):
+    assert [found.group_id for found in describe(desk, 5, "g", "h", "g")] == ["g", "h", "g"]
+
+
+def test_operations_if_asked_for(desk):
+    member(desk, "g")
+    (found,) = describe(desk, 3, "g", include_authorized_operations=True)
+    assert found.authorized_operations == 3400
+
+
+def test_another_broker_does_not_know():
+    desk = Desk(brokers=3)
+    other = next(node for node in range(3) if node != desk.broker.coordinator("g"))
+    (found,) = desk.ask(DescribeGroupsRequest(groups=["g"]), 5, node=other).groups
+    assert found.error_code == E.NOT_COORDINATOR
+
+
+def test_a_static_member_is_told_by_its_name(desk):
+    who = member(desk, "g", instance_id="shelf-7")
+    (found,) = describe(desk, 4, "g")
+    assert found.members[0].group_instance_id == "shelf-7"
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=who, group_instance_id="shelf-7")
+    assert desk.ask(beat, 4).error_code == E.NONE

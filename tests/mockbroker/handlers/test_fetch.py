@@ -1,0 +1,258 @@
+"""Fetch: what is read, when it waits, and what releases it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records.batch import Record, batches, build_batch, read_batch
+
+Topic = FetchRequest.Topic
+VERSIONS = range(4, 19)
+DATA = build_batch([Record(timestamp=1, value=b"v" * 40)])
+SIZE = len(DATA)
+
+
+def fill(desk: Desk, index: int = 0, count: int = 1) -> None:
+    for _ in range(count):
+        desk.broker.cluster.topics["t"].partitions[index].log.append(read_batch(DATA), 0)
+
+
+def wanted(index: int = 0, offset: int = 0, limit: int = 10**6, epoch: int = -1) -> Topic.Partition:
+    return Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=limit, current_leader_epoch=epoch)
+
+
+def fetch(desk: Desk, version: int, *partitions, topic="t", wait=0, least=1, most=10**7, node=None, **given):
+    known = desk.broker.cluster.topics.get(topic)
+    topic_id = known.topic_id if known else UUID(int=999_999)
+    topics = [Topic(topic=topic, topic_id=topic_id, partitions=list(partitions))] if partitions else []
+    request = FetchRequest(max_wait_ms=wait, min_bytes=least, max_bytes=most, topics=topics, **given)
+    return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
+
+
+def lines(sent):
+    return [found for topic in sent.answer.responses for found in topic.partitions]
+
+
+def count(found) -> int:
+    return len(list(batches(found.records)))
+
+
+def produce(desk: Desk, index: int = 0, topic: str = "t") -> None:
+    data = ProduceRequest.Topic.Partition(index=index, records=DATA)
+    topics = [ProduceRequest.Topic(name=topic, partition_data=[data])]
+    desk.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
+
+
+@pytest.fixture
+def desk():
+    return Desk(topics={"t": 3, "u": 1})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_there_comes_at_once(desk, version):
+    fill(desk, count=2)
+    sent = fetch(desk, version, wanted(), wait=500)
+    assert (sent.answer.error_code, sent.answer.session_id) == (E.NONE, 0)
+    (topic,) = sent.answer.responses
+    if version >= 13:
+        assert (topic.topic, topic.topic_id) == ("", desk.topic_id("t"))
+    else:
+        assert topic.topic == "t"
+    (found,) = topic.partitions
+    assert (found.partition_index, found.error_code, found.high_watermark, found.last_stable_offset) == (0, 0, 2, 2)
+    assert found.log_start_offset == (0 if version >= 5 else -1)
+    assert found.aborted_transactions is None
+    assert count(found) == 2
+
+
+@pytest.mark.parametrize("version", [4, 11, 18])
+def test_read_committed_sees_no_transactions(desk, version):
+    fill(desk)
+    (found,) = lines(fetch(desk, version, wanted(), isolation_level=1))
+    assert found.aborted_transactions == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_there_waits_and_then_comes_empty(desk, version):
+    sent = fetch(desk, version, wanted(), wait=700)
+    desk.wait(0.699)
+    assert sent.parked
+    desk.wait(1.0)
+    assert sent.at == pytest.approx(0.7)
+    (found,) = lines(sent)
+    assert (found.error_code, found.high_watermark, found.records) == (E.NONE, 0, b"")
+
+
+def left(desk: Desk) -> tuple:
+    parked = desk.broker.fetches
+    return parked.calls, parked.by_partition, parked.wanted, len(desk.broker.waits)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_produce_releases_it(desk, version):
+    sent = fetch(desk, version, wanted(0), wanted(1), wait=5_000)
+    desk.wait(0.3)
+    assert sent.parked
+    produce(desk, 1)
+    assert sent.at == pytest.approx(0.3)
+    assert [count(found) for found in lines(sent)] == [0, 1]
+    assert left(desk) == ({}, {}, {}, 0)
+
+
+def test_a_produce_elsewhere_does_not(desk):
+    sent = fetch(desk, 11, wanted(0), wait=5_000)
+    produce(desk, 1)
+    produce(desk, 0, "u")
+    assert sent.parked
+
+
+def test_it_waits_until_there_is_enough(desk):
+    sent = fetch(desk, 11, wanted(), wait=5_000, least=SIZE * 2)
+    produce(desk)
+    assert sent.parked
+    produce(desk)
+    assert count(lines(sent)[0]) == 2
+
+
+def test_enough_may_be_made_up_of_several_partitions(desk):
+    sent = fetch(desk, 11, wanted(0), wanted(1), wait=5_000, least=SIZE * 2)
+    produce(desk, 0)
+    produce(desk, 1)
+    assert [count(found) for found in lines(sent)] == [1, 1]
+
+
+def test_not_enough_comes_when_the_wait_is_over(desk):
+    sent = fetch(desk, 11, wanted(), wait=500, least=SIZE * 2)
+    produce(desk)
+    desk.wait(0.5)
+    assert (sent.at, count(lines(sent)[0])) == (0.5, 1)
+    assert left(desk) == ({}, {}, {}, 0)
+
+
+def test_several_wait_for_one_partition_and_the_oldest_is_answered_first(desk):
+    sents = [fetch(desk, 11, wanted(), wait=5_000) for _ in range(3)]
+    produce(desk)
+    assert not any(sent.parked for sent in sents)
+    assert list(desk.broker.fetches.calls) == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "least"),
+    [pytest.param(0, 1, id="no wait"), pytest.param(-1, 1, id="negative"), pytest.param(500, 0, id="0")],
+)
+def test_no_reason_to_wait(desk, wait, least):
+    assert lines(fetch(desk, 11, wanted(), wait=wait, least=least))[0].records == b""
+
+
+def test_no_partitions_no_wait(desk):
+    assert fetch(desk, 11, wait=500).answer.responses == []
+
+
+LIMITS = [  # of the request, of the first, of the second partition; batches of each
+    pytest.param(10**6, 10**6, 10**6, [3, 3], id="room for all"),
+    pytest.param(SIZE * 4, 10**6, 10**6, [3, 1], id="the request's limit"),
+    pytest.param(10**6, SIZE * 2, SIZE, [2, 1], id="the partitions' limits"),
+    pytest.param(1, 10**6, 10**6, [1, 0], id="at least one batch, of the first partition"),
+    pytest.param(10**6, 1, 1, [1, 0], id="at least one batch, though its partition has no room"),
+    pytest.param(0, 0, 0, [1, 0], id="at least one batch, though there is no room at all"),
+    pytest.param(SIZE * 2 - 1, 10**6, 10**6, [1, 0], id="a byte short of two"),
+    pytest.param(-1, -1, -1, [1, 0], id="negative"),
+]
+
+
+@pytest.mark.parametrize(("most", "first", "second", "counts"), LIMITS)
+def test_limits(desk, most, first, second, counts):
+    fill(desk, 0, 3)
+    fill(desk, 1, 3)
+    sent = fetch(desk, 11, wanted(0, limit=first), wanted(1, limit=second), most=most)
+    assert [count(found) for found in lines(sent)] == counts
+
+
+def test_at_least_one_batch_of_the_first_partition_that_has_any(desk):
+    fill(desk, 1, 3)
+    assert [count(found) for found in lines(fetch(desk, 11, wanted(0), wanted(1), wanted(2), most=1))] == [0, 1, 0]
+
+
+def test_the_brokers_own_limit():
+    desk = Desk(config={"fetch.max.bytes": 1_024})
+    fill(desk, 0, 40)
+    (found,) = lines(fetch(desk, 11, wanted()))
+    assert len(found.records) <= 1_024
+    assert count(found) == 1_024 // SIZE
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("offset", [3, 99, -1, -(2**63)])
+def test_offsets_that_are_not_there_fail_at_once(desk, version, offset):
+    fill(desk, count=2)
+    (found,) = lines(fetch(desk, version, wanted(offset=offset), wait=500))
+    assert (found.error_code, found.high_watermark, found.last_stable_offset) == (E.OFFSET_OUT_OF_RANGE, -1, -1)
+    assert (found.log_start_offset, found.records) == (-1, b"")
+
+
+def test_the_end_is_an_offset_to_wait_at(desk):
+    fill(desk, count=2)
+    assert fetch(desk, 11, wanted(offset=2), wait=500).parked
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_unknown_fails_at_once_and_the_rest_comes(desk, version):
+    fill(desk)
+    sent = fetch(desk, version, wanted(9), wanted(0), wait=500, least=10**6)
+    found = lines(sent)
+    assert [(each.partition_index, each.error_code) for each in found] == [
+        (9, E.UNKNOWN_TOPIC_OR_PARTITION),
+        (0, E.NONE),
+    ]
+    assert (found[0].high_watermark, found[0].records, count(found[1])) == (-1, b"", 1)
+    (nowhere,) = lines(fetch(desk, version, wanted(), topic="no-such-topic", wait=500))
+    assert nowhere.error_code == (E.UNKNOWN_TOPIC_ID if version >= 13 else E.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+@pytest.mark.parametrize("version", [9, 18])
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(0, 0), (-1, 0), (1, E.UNKNOWN_LEADER_EPOCH), (-2, E.FENCED_LEADER_EPOCH)]
+)
+def test_leader_epochs(desk, version, epoch, error):
+    assert lines(fetch(desk, version, wanted(epoch=epoch)))[0].error_code == error
+
+
+def test_not_the_leader():
+    desk = Desk(brokers=2)
+    (found,) = lines(fetch(desk, 11, wanted(), node=1 - desk.leader("t", 0), wait=500))
+    assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
+
+
+SESSIONS = [  # id, epoch, refused
+    pytest.param(0, -1, False, id="none"),
+    pytest.param(0, 0, False, id="a new one is asked for: none is given"),
+    pytest.param(12_345, 1, True, id="one that does not exist"),
+    pytest.param(0, 1, True, id="no id, but an epoch"),
+    pytest.param(12_345, -1, False, id="one is closed"),
+    pytest.param(12_345, 0, False, id="one is closed for a new one"),
+]
+
+
+@pytest.mark.parametrize("version", [7, 12, 18])
+@pytest.mark.parametrize(("session_id", "epoch", "refused"), SESSIONS)
+def test_sessions(desk, version, session_id, epoch, refused):
+    fill(desk)
+    sent = fetch(desk, version, wanted(), session_id=session_id, session_epoch=epoch)
+    assert sent.answer.session_id == 0
+    assert sent.answer.error_code == (E.FETCH_SESSION_ID_NOT_FOUND if refused else E.NONE)
+    assert bool(sent.answer.responses) is not refused
+
+
+def test_a_client_that_has_gone_leaves_nothing_behind(desk):
+    for _ in range(1_000):
+        sent = fetch(desk, 11, wanted(0), wanted(1), wait=86_400_000)
+        desk.router.forget(sent.ticket)
+    assert left(desk) == ({}, {}, {}, 0)
+    assert len(desk.broker.waits._heap) < 200
+    produce(desk)

@@ -1,0 +1,65 @@
+"""Heartbeat: every version; facts, section 4.2. What a group answers stands in group/test_rules.py."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
+
+VERSIONS = range(5)
+
+
+@pytest.fixture
+def desk():
+    return Desk(brokers=3)
+
+
+def test_the_facts_hold_for_one_broker_and_for_three():
+    assert Desk(brokers=1).broker.coordinator("g") == 0
+    assert Desk(brokers=3).broker.coordinator("g") in range(3)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("group_id", "elsewhere", "error"),
+    [
+        pytest.param("", False, E.INVALID_GROUP_ID, id="4.2-1 no group id"),
+        pytest.param("", True, E.INVALID_GROUP_ID, id="4.2-1 before 3"),
+        pytest.param("g", True, E.NOT_COORDINATOR, id="4.2-3 not mine"),
+        pytest.param("g", False, E.UNKNOWN_MEMBER_ID, id="4.2-4 no such group"),
+    ],
+)
+def test_refused(desk, version, group_id, elsewhere, error):
+    node = (desk.broker.coordinator(group_id) + elsewhere) % 3
+    request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
+    assert desk.ask(request, version, node=node).error_code == error
+    assert desk.broker.groups == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_alive(version):
+    desk = Desk()
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=1_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+    )
+    member_id = desk.ask(join, 1).member_id
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+    for _ in range(3):
+        desk.wait(0.9)
+        assert desk.ask(beat, version).error_code == E.NONE
+    desk.wait(1.0)
+    assert desk.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_instance_is_unknown(version):
+    desk = Desk()
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id="i")
+    assert desk.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID

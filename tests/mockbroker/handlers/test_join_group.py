@@ -1,0 +1,145 @@
+"""JoinGroup: versions, and the order of checks before the group is asked; facts, sections 3.1 and 3.2."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.join_group import JoinGroupRequest
+
+VERSIONS = range(10)
+LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
+
+
+def join(**given) -> JoinGroupRequest:
+    fields = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequest.Protocol(name="range", metadata=b"m")],
+    }
+    return JoinGroupRequest(**fields | given)
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_3_2_a_first_join(desk, version):
+    sent = desk.send(join(), version, client_id="me")
+    if version >= 4:
+        assert sent.answer.error_code == E.MEMBER_ID_REQUIRED
+        assert sent.answer.generation_id == -1
+        assert sent.answer.protocol_name == ("" if version < 7 else None)
+        sent = desk.send(join(member_id=sent.answer.member_id), version)
+    answer = sent.answer
+    assert answer.error_code == E.NONE
+    assert (answer.generation_id, answer.protocol_name, answer.skip_assignment) == (1, "range", False)
+    assert answer.leader == answer.member_id
+    assert re.fullmatch(r"me-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", answer.member_id)
+    assert answer.protocol_type == ("consumer" if version >= 7 else None)
+    assert [(m.member_id, m.metadata, m.group_instance_id) for m in answer.members] == [(answer.member_id, b"m", None)]
+
+
+def test_5_a_client_without_an_id(desk):
+    assert re.fullmatch(r"-[0-9a-f-]{36}", desk.ask(join(), 4, client_id="").member_id)
+
+
+REFUSED = [  # fields, on the coordinator, error
+    pytest.param({"group_id": ""}, True, E.INVALID_GROUP_ID, id="3.1-3 no group id"),
+    pytest.param({"group_id": "", "session_timeout_ms": 1}, False, E.INVALID_GROUP_ID, id="10.32 24 before 26 and 16"),
+    pytest.param({"session_timeout_ms": 5_999}, True, E.INVALID_SESSION_TIMEOUT, id="116 too short"),
+    pytest.param({"session_timeout_ms": 1}, True, E.INVALID_SESSION_TIMEOUT, id="116 1 ms"),
+    pytest.param({"session_timeout_ms": -1}, True, E.INVALID_SESSION_TIMEOUT, id="116 negative"),
+    pytest.param({"session_timeout_ms": 1_800_001}, True, E.INVALID_SESSION_TIMEOUT, id="116 too long"),
+    pytest.param({"session_timeout_ms": 2**31 - 1}, True, E.INVALID_SESSION_TIMEOUT, id="116 the longest"),
+    pytest.param({"session_timeout_ms": 1, "member_id": "z"}, True, E.INVALID_SESSION_TIMEOUT, id="10.32 26 before 25"),
+    pytest.param({"session_timeout_ms": 1, "protocols": []}, True, E.INVALID_SESSION_TIMEOUT, id="10.32 26 before 23"),
+    pytest.param({"session_timeout_ms": 1}, False, E.INVALID_SESSION_TIMEOUT, id="3.1 26 before 16"),
+    pytest.param({}, False, E.NOT_COORDINATOR, id="3.1-5 not mine"),
+    pytest.param({"member_id": "z"}, False, E.NOT_COORDINATOR, id="3.1 16 before 25"),
+    pytest.param({"member_id": "z"}, True, E.UNKNOWN_MEMBER_ID, id="3.1-6 no such group"),
+    pytest.param({"member_id": "z", "protocols": []}, True, E.UNKNOWN_MEMBER_ID, id="3.1 25 before 23, no group"),
+    pytest.param({"protocols": []}, True, E.INCONSISTENT_GROUP_PROTOCOL, id="118 no protocols"),
+    pytest.param({"protocol_type": ""}, True, E.INCONSISTENT_GROUP_PROTOCOL, id="118 no protocol type"),
+]
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 6, 7, 9])
+@pytest.mark.parametrize(("fields", "here", "error"), REFUSED)
+def test_refused(version, fields, here, error):
+    desk = Desk(brokers=3, config=LIMITS)
+    request = join(**fields)
+    node = (desk.broker.coordinator(request.group_id) + (not here)) % 3
+    answer = desk.ask(request, version, node=node)
+    assert answer.error_code == error
+    assert (answer.member_id, answer.generation_id, answer.leader) == (request.member_id, -1, "")
+    assert (answer.protocol_type, answer.protocol_name) == (None, "" if version < 7 else None)
+    assert answer.members == []
+
+
+@pytest.mark.parametrize("timeout", [6_000, 1_800_000])
+def test_116_the_bounds_are_within(timeout):
+    desk = Desk(config=LIMITS)
+    assert desk.ask(join(session_timeout_ms=timeout), 0).error_code == E.NONE
+
+
+def test_3_1_a_refused_first_join_makes_the_group_all_the_same(desk):
+    desk.ask(join(protocols=[]), 5)
+    assert list(desk.broker.groups) == ["g"]
+
+
+def test_3_1_others_do_not(desk):
+    desk.ask(join(member_id="z"), 5)
+    desk.ask(join(session_timeout_ms=1), 5)
+    assert desk.broker.groups == {}
+
+
+def test_3_2_v0_waits_for_its_session_timeout(desk):
+    """10.37: a v0 member has no rebalance timeout of its own."""
+    first = desk.ask(join(session_timeout_ms=1_500, rebalance_timeout_ms=-1), 0).member_id
+    assert desk.broker.groups["g"].members[first].rebalance_timeout == 1.5
+
+
+@pytest.mark.parametrize("version", [5, 9])
+def test_static_members_get_an_id_that_begins_with_their_instance(desk, version):
+    answer = desk.ask(join(group_instance_id="shelf-7"), version)
+    assert answer.error_code == E.NONE
+    assert answer.member_id.startswith("shelf-7-")
+    assert [member.group_instance_id for member in answer.members] == ["shelf-7"]
+
+
+@pytest.mark.parametrize("group_id", ["x" * 32_767, "a\0b", "a\nb", "../../etc/passwd", "\U0001f600"])
+def test_115_group_ids_that_are_odd(desk, group_id):
+    assert desk.ask(join(group_id=group_id), 0).error_code == E.NONE
+
+
+def test_119_duplicate_protocol_names(desk):
+    twice = [JoinGroupRequest.Protocol(name="range", metadata=text) for text in (b"1", b"2")]
+    answer = desk.ask(join(protocols=twice), 3)
+    assert [member.metadata for member in answer.members] == [b"1"]
+
+
+def test_121_garbage_metadata_is_kept(desk):
+    garbage = bytes(range(256)) * 40
+    answer = desk.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
+    assert [member.metadata for member in answer.members] == [garbage]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_parked_answers_have_the_form_of_their_version(version):
+    """10.22: the error of a parked join is presented in the version that was asked in."""
+    desk = Desk(config={"group.initial.rebalance.delay.ms": 400_000})
+    sent = desk.send(join(), version)
+    if version >= 4:
+        sent = desk.send(join(member_id=sent.answer.member_id), version)
+    assert sent.parked
+    desk.wait(300.0)
+    assert (sent.answer.error_code, sent.answer.member_id) == (E.UNKNOWN_MEMBER_ID, "")
+    assert sent.answer.protocol_name == ("" if version < 7 else None)

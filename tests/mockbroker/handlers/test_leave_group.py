@@ -1,0 +1,107 @@
+"""LeaveGroup: one member up to v2, several from v3 on; facts, section 4.3."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+
+VERSIONS = range(6)
+
+
+def leave(version: int, *member_ids: str, group_id: str = "g") -> LeaveGroupRequest:
+    if version < 3:
+        return LeaveGroupRequest(group_id=group_id, member_id=member_ids[0])
+    members = [LeaveGroupRequest.Member(member_id=member_id) for member_id in member_ids]
+    return LeaveGroupRequest(group_id=group_id, members=members)
+
+
+def join(desk: Desk, version: int = 3):
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+    )
+    return desk.send(request, version)
+
+
+def errors(version: int, answer) -> list[int]:
+    """Of the one member, or of all; from v3 on the request itself must have succeeded."""
+    if version < 3:
+        return [answer.error_code]
+    assert answer.error_code == E.NONE
+    return [member.error_code for member in answer.members]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_member_leaves(version):
+    desk = Desk()
+    member_id = join(desk).answer.member_id
+    assert errors(version, desk.ask(leave(version, member_id), version)) == [E.NONE]
+    assert desk.broker.groups["g"].members == {}
+    assert errors(version, desk.ask(leave(version, member_id), version)) == [E.UNKNOWN_MEMBER_ID]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_10_3_no_such_group(version):
+    desk = Desk()
+    assert errors(version, desk.ask(leave(version, "z"), version)) == [E.UNKNOWN_MEMBER_ID]
+    assert desk.broker.groups == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pending_id_leaves(version):
+    desk = Desk()
+    member_id = join(desk, 4).answer.member_id
+    assert errors(version, desk.ask(leave(version, member_id), version)) == [E.NONE]
+    assert desk.broker.groups["g"].pending == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("group_id", "here", "error"),
+    [
+        pytest.param("", True, E.INVALID_GROUP_ID, id="4.3 no group id"),
+        pytest.param("", False, E.INVALID_GROUP_ID, id="4.3 24 before 16"),
+        pytest.param("g", False, E.NOT_COORDINATOR, id="4.3 not mine"),
+    ],
+)
+def test_refused(version, group_id, here, error):
+    desk = Desk(brokers=3)
+    node = (desk.broker.coordinator(group_id) + (not here)) % 3
+    answer = desk.ask(leave(version, "z", group_id=group_id), version, node=node)
+    assert (answer.error_code, answer.members) == (error, [])
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_10_13_several_and_their_ids_echoed(version):
+    desk = Desk()
+    member_id = join(desk).answer.member_id
+    members = [
+        LeaveGroupRequest.Member(member_id=member_id),
+        LeaveGroupRequest.Member(member_id="unknown"),
+        LeaveGroupRequest.Member(member_id="", group_instance_id="i"),
+    ]
+    answer = desk.ask(LeaveGroupRequest(group_id="g", members=members), version)
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
+        (member_id, None, E.NONE),
+        ("unknown", None, E.UNKNOWN_MEMBER_ID),
+        ("", "i", E.UNKNOWN_MEMBER_ID),
+    ]
+
+
+def test_nobody_leaves():
+    assert errors(3, Desk().ask(leave(3), 3)) == []
+
+
+def test_v5_the_reason_is_written_down():
+    desk = Desk()
+    member_id = join(desk).answer.member_id
+    gone = LeaveGroupRequest.Member(member_id=member_id, reason="the consumer is being closed")
+    desk.ask(LeaveGroupRequest(group_id="g", members=[gone]), 5)
+    assert [event.reason for event in desk.journal.events if event.event == "leave"] == ["the consumer is being closed"]

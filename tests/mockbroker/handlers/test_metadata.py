@@ -1,0 +1,119 @@
+"""Metadata: all topics, some, by id, and topics made by asking."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.metadata import MetadataRequest
+
+ZERO = UUID(int=0)
+VERSIONS = range(14)
+
+
+@pytest.fixture
+def desk():
+    return Desk(brokers=3, topics={"t": 2})
+
+
+def ask(desk: Desk, version: int, *names: str, **given):
+    topics = [MetadataRequest.Topic(name=name) for name in names]
+    return desk.ask(MetadataRequest(**{"topics": topics} | given), version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic(desk, version):
+    answer = ask(desk, version, "t")
+    assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [
+        (number, "127.0.0.1", 9_000 + number) for number in range(3)
+    ]
+    assert answer.controller_id == (0 if version >= 1 else -1)
+    assert answer.cluster_id == (desk.broker.cluster.cluster_text if version >= 2 else None)
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name) == (E.NONE, "t")
+    assert topic.topic_id == (desk.topic_id("t") if version >= 10 else ZERO)
+    leaders = [desk.leader("t", index) for index in range(2)]
+    assert [(p.partition_index, p.leader_id, p.replica_nodes, p.isr_nodes) for p in topic.partitions] == [
+        (index, leader, [leader], [leader]) for index, leader in enumerate(leaders)
+    ]
+    assert {p.leader_epoch for p in topic.partitions} == {0 if version >= 7 else -1}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_topics(desk, version):
+    answer = ask(desk, version, topics=[] if version == 0 else None)
+    assert {topic.name: len(topic.partitions) for topic in answer.topics} == {"__consumer_offsets": 50, "t": 2}
+    if version >= 1:
+        assert [topic.name for topic in answer.topics if topic.is_internal] == ["__consumer_offsets"]
+
+
+@pytest.mark.parametrize("version", range(1, 14))
+def test_no_topics(desk, version):
+    answer = ask(desk, version)
+    assert (answer.topics, len(answer.brokers)) == ([], 3)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_asking_makes_a_topic_which_is_there_the_next_time(desk, version):
+    assert [topic.error_code for topic in ask(desk, version, "new").topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
+    (topic,) = ask(desk, version, "new").topics
+    assert (topic.error_code, len(topic.partitions)) == (E.NONE, 1)
+
+
+@pytest.mark.parametrize("version", range(4, 14))
+def test_asking_makes_none_where_the_client_does_not_want_it(desk, version):
+    answer = ask(desk, version, "new", allow_auto_topic_creation=False)
+    assert [topic.error_code for topic in answer.topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert "new" not in desk.broker.cluster.topics
+
+
+@pytest.mark.parametrize("version", [0, 4, 13])
+def test_asking_makes_none_where_the_broker_does_not_want_it(version):
+    desk = Desk(config={"auto.create.topics.enable": False})
+    ask(desk, version, "new")
+    assert "new" not in desk.broker.cluster.topics
+
+
+def test_made_topics_have_the_brokers_defaults():
+    desk = Desk(brokers=3, config={"num.partitions": 4, "default.replication.factor": 2})
+    ask(desk, 9, "new")
+    (topic,) = ask(desk, 9, "new").topics
+    assert [len(partition.replica_nodes) for partition in topic.partitions] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["bad/name", "", ".", "..", "x" * 250])
+def test_139_names_that_cannot_be(desk, version, name):
+    (topic,) = ask(desk, version, name).topics
+    assert (topic.error_code, topic.name, topic.partitions) == (E.INVALID_TOPIC_EXCEPTION, name, [])
+    assert name not in desk.broker.cluster.topics
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_by_id(desk, version):
+    unknown = UUID(int=999_999)
+    asked = [MetadataRequest.Topic(topic_id=which, name=None) for which in (desk.topic_id("t"), unknown)]
+    known, missing = desk.ask(MetadataRequest(topics=asked), version).topics
+    assert (known.error_code, known.name, len(known.partitions)) == (E.NONE, "t", 2)
+    assert (missing.error_code, missing.name, missing.topic_id) == (E.UNKNOWN_TOPIC_ID, None, unknown)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("name", [None, "t"])
+def test_v10_and_v11_may_not_ask_by_id(desk, version, name):
+    asked = [MetadataRequest.Topic(topic_id=desk.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
+    answer = desk.ask(MetadataRequest(topics=asked), version)
+    assert [(topic.error_code, topic.name) for topic in answer.topics] == [
+        (E.INVALID_REQUEST, name or ""),
+        (E.INVALID_REQUEST, "t"),
+    ]
+    assert answer.brokers == []
+
+
+@pytest.mark.parametrize("version", [8, 9, 10, 13])
+def test_operations_are_not_told(desk, version):
+    (topic,) = ask(desk, version, "t", include_topic_authorized_operations=True).topics
+    assert topic.topic_authorized_operations == -(2**31)

@@ -1,0 +1,40 @@
+"""OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kwire.records.batch import Record, build_batch, read_batch
+
+Topic = OffsetForLeaderEpochRequest.Topic
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    partition = desk.broker.cluster.partition("t", 0)
+    partition.log.append(read_batch(build_batch([Record(value=b"v")] * 3)), partition.leader_epoch)
+    return desk
+
+
+CASES = [  # topic, partition, current epoch, epoch, error, epoch told, end told
+    ("t", 0, 0, 0, E.NONE, 0, 3),
+    ("t", 0, -1, 0, E.NONE, 0, 3),
+    ("t", 1, -1, 0, E.NONE, 0, 0),
+    ("t", 0, -1, 7, E.NONE, -1, -1),
+    ("t", 0, 7, 0, E.UNKNOWN_LEADER_EPOCH, -1, -1),
+    ("t", 9, -1, 0, E.UNKNOWN_TOPIC_OR_PARTITION, -1, -1),
+    ("x", 0, -1, 0, E.UNKNOWN_TOPIC_OR_PARTITION, -1, -1),
+]
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize(("topic", "index", "current", "epoch", "error", "told", "end"), CASES)
+def test_where_an_epoch_ends(desk, version, topic, index, current, epoch, error, told, end):
+    asked = Topic.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
+    request = OffsetForLeaderEpochRequest(topics=[Topic(topic=topic, partitions=[asked])])
+    (found,) = desk.ask(request, version).topics[0].partitions
+    assert (found.error_code, found.leader_epoch, found.end_offset) == (error, told, end)

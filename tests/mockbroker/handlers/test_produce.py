@@ -1,0 +1,205 @@
+"""Produce: what is stored, what is refused; numbers in test ids are rows of the list of bad inputs."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+import pytest
+from google_crc32c import value as crc32c
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.produce import ProduceRequest
+from kwire.records.batch import HEADER, Record, batches, build_batch
+
+Topic = ProduceRequest.Topic
+VERSIONS = range(3, 14)
+GOOD = build_batch([Record(timestamp=1_700_000_000_000, value=b"v")])
+THREE = build_batch([Record(timestamp=1, value=b"v")] * 3)
+FIELDS = [
+    *("base_offset", "length", "epoch", "magic", "crc", "attributes", "last_delta"),
+    *("base_time", "max_time", "pid", "pepoch", "sequence", "count"),
+]
+
+
+def forged(data: bytes = GOOD, **fields: int) -> bytes:
+    """The batch with other header fields, and a checksum that is right unless it is given."""
+    values = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True)) | fields
+    tail = HEADER.pack(*values.values())[21:] + data[HEADER.size :]
+    values["crc"] = fields.get("crc", crc32c(tail))
+    return HEADER.pack(*values.values())[:21] + tail
+
+
+def produce(desk: Desk, version: int, records, *, topic="t", index=0, acks=-1, topic_id=None, node=None, **given):
+    known = desk.broker.cluster.topics.get(topic)
+    data = Topic.Partition(index=index, records=records)
+    wanted = topic_id or (known.topic_id if known else UUID(int=999_999))
+    topics = [Topic(name=topic, topic_id=wanted, partition_data=[data])]
+    request = ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics, **given)
+    return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
+
+
+def line(sent):
+    ((found,),) = [topic.partition_responses for topic in sent.answer.responses]
+    return found
+
+
+def log(desk: Desk, index: int = 0):
+    return desk.broker.cluster.topics["t"].partitions[index].log
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stored(desk, version, acks):
+    found = [line(produce(desk, version, data, acks=acks)) for data in (THREE, GOOD)]
+    assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in found] == [(0, 0, -1), (0, 3, -1)]
+    assert {each.log_start_offset for each in found} == {0 if version >= 5 else -1}
+    stored = list(batches(log(desk).read(0, 10_000, at_least_one=True)))
+    assert [(each.base_offset, each.leader_epoch) for each in stored] == [(0, 0), (3, 0)]
+    assert all(each.crc_is_right() for each in stored)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_acks_0_gets_no_answer(desk, version):
+    sent = produce(desk, version, GOOD, acks=0)
+    assert (sent.done, sent.answer, sent.closed) == (True, None, None)
+    assert log(desk).end == 1
+
+
+def test_acks_0_that_fails_closes_the_connection(desk):
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in produce(desk, 7, GOOD, acks=0, topic="no-such-topic").closed
+
+
+def refused(number: int, what: str, data, error: E, version: int = 9):
+    return pytest.param(data, version, error, id=f"{number} {what}")
+
+
+REFUSED = [
+    refused(82, "null", None, E.INVALID_RECORD),
+    refused(83, "empty", b"", E.INVALID_RECORD),
+    refused(84, "crc", forged(crc=1), E.CORRUPT_MESSAGE),
+    refused(85, "length too small", forged(length=40), E.CORRUPT_MESSAGE),
+    refused(85, "length 0", forged(length=0), E.CORRUPT_MESSAGE),
+    refused(85, "length negative", forged(length=-1), E.CORRUPT_MESSAGE),
+    refused(86, "length too large", forged(length=10_000), E.INVALID_RECORD),
+    refused(86, "cut off", GOOD[:-1], E.INVALID_RECORD),
+    refused(87, "length 2^31-1", forged(length=2**31 - 1), E.CORRUPT_MESSAGE),
+    refused(88, "two batches", GOOD + GOOD, E.INVALID_RECORD),
+    refused(90, "magic 3", forged(magic=3), E.CORRUPT_MESSAGE),
+    refused(90, "magic -1", forged(magic=-1), E.CORRUPT_MESSAGE),
+    refused(91, "magic 1", forged(magic=1), E.INVALID_RECORD),
+    refused(91, "magic 0", forged(magic=0), E.INVALID_RECORD),
+    refused(92, "count 5 of 1", forged(count=5), E.INVALID_RECORD),
+    refused(92, "count 10^9", forged(count=10**9), E.INVALID_RECORD),
+    refused(92, "count -1", forged(count=-1), E.INVALID_RECORD),
+    refused(92, "count 0", forged(count=0), E.INVALID_RECORD),
+    refused(93, "last offset delta", forged(last_delta=3), E.INVALID_RECORD),
+    refused(93, "last offset delta -1", forged(last_delta=-1), E.INVALID_RECORD),
+    refused(100, "codec 5", forged(attributes=5), E.UNSUPPORTED_COMPRESSION_TYPE),
+    refused(100, "codec 7", forged(attributes=7), E.UNSUPPORTED_COMPRESSION_TYPE),
+    refused(102, "zstd in v3", forged(attributes=4), E.UNSUPPORTED_COMPRESSION_TYPE, 3),
+    refused(102, "zstd in v6", forged(attributes=4), E.UNSUPPORTED_COMPRESSION_TYPE, 6),
+    refused(107, "control batch", forged(attributes=0x20), E.INVALID_RECORD),
+    refused(108, "transactional", forged(attributes=0x10), E.INVALID_TXN_STATE),
+    refused(111, "base offset 55", forged(base_offset=55), E.INVALID_RECORD),
+    refused(112, "too large", build_batch([Record(value=b"x" * 2_000)]), E.MESSAGE_TOO_LARGE),
+    refused(0, "a byte", b"\0", E.CORRUPT_MESSAGE),
+    refused(0, "60 bytes", GOOD[:60], E.CORRUPT_MESSAGE),
+]
+
+
+@pytest.mark.parametrize(("data", "version", "error"), REFUSED)
+def test_refused(data, version, error):
+    desk = Desk(config={"message.max.bytes": 1_000})
+    found = line(produce(desk, version, data))
+    assert (found.error_code, found.base_offset) == (error, -1)
+    assert found.log_start_offset in (-1, 0)  # 0 when the log itself refuses the batch
+    assert log(desk).end == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "told"), [(forged(base_offset=55), 0), (forged(attributes=0x20), 0), (b"", -1), (GOOD + GOOD, -1)]
+)
+def test_the_start_of_the_log_is_told_by_the_log(desk, data, told):
+    assert line(produce(desk, 7, data)).log_start_offset == told
+
+
+TAKEN = [
+    pytest.param(GOOD + GOOD[:30], id="89 a part of a second batch, short of its header"),
+    pytest.param(GOOD + GOOD[:-1], id="89 a second batch without its last byte"),
+    pytest.param(forged(base_time=-2, max_time=-2), id="97 timestamp -2"),
+    pytest.param(forged(base_time=5, max_time=1), id="99 max timestamp before base"),
+    pytest.param(build_batch([Record(timestamp=1, value=bytes(8_000))] * 3, codec=1), id="103 gzip is not opened"),
+    pytest.param(forged(GOOD[: HEADER.size] + b"\xff" * (len(GOOD) - HEADER.size)), id="95 records are not opened"),
+    pytest.param(forged(attributes=1), id="101 gzip garbage is not opened"),
+    pytest.param(forged(attributes=4), id="102 zstd from v7 on"),
+    pytest.param(forged(pid=99, pepoch=0, sequence=7), id="109 a producer that nobody knows may begin anywhere"),
+    pytest.param(forged(epoch=77), id="an epoch is overwritten"),
+]
+
+
+@pytest.mark.parametrize("data", TAKEN)
+def test_taken(desk, data):
+    found = line(produce(desk, 9, data))
+    assert (found.error_code, found.base_offset) == (E.NONE, 0)
+    (stored,) = batches(log(desk).read(0, 10**6, at_least_one=True))
+    assert stored.leader_epoch == 0
+    assert data.startswith(stored.data[21:], 21)
+
+
+@pytest.mark.parametrize("acks", [2, 7, -2])
+def test_110_acks_that_do_not_exist(desk, acks):
+    found = line(produce(desk, 7, GOOD, acks=acks))
+    assert (found.error_code, found.base_offset, found.log_start_offset) == (E.INVALID_REQUIRED_ACKS, -1, -1)
+    assert log(desk).end == 0
+
+
+@pytest.mark.parametrize(("topic", "index"), [("no-such-topic", 0), ("t", 9), ("t", -1)])
+@pytest.mark.parametrize("acks", [1, 7])
+@pytest.mark.parametrize("version", [3, 7, 12])
+def test_113_unknown_whatever_the_acks(desk, version, acks, topic, index):
+    found = line(produce(desk, version, GOOD, topic=topic, index=index, acks=acks))
+    assert (found.error_code, found.base_offset) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+def test_v13_an_unknown_topic_id(desk):
+    assert line(produce(desk, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
+    assert line(produce(desk, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [3, 13])
+def test_not_the_leader(version):
+    desk = Desk(brokers=2)
+    found = line(produce(desk, version, GOOD, node=1 - desk.leader("t", 0)))
+    assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
+    assert log(desk).end == 0
+
+
+def test_each_partition_has_its_own_answer(desk):
+    data = [Topic.Partition(index=index, records=GOOD) for index in (0, 9, 1)]
+    request = ProduceRequest(acks=1, timeout_ms=0, topic_data=[Topic(name="t", partition_data=data)])
+    (topic,) = desk.ask(request, 7).responses
+    assert [(found.index, found.error_code) for found in topic.partition_responses] == [(0, 0), (9, 3), (1, 0)]
+
+
+def test_a_count_of_a_billion_allocates_nothing(desk):
+    import tracemalloc
+
+    data = forged(count=10**9, last_delta=10**9 - 1)
+    tracemalloc.start()
+    try:
+        produce(desk, 7, data)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_forging_changes_what_it_says():
+    assert forged() == GOOD
+    assert struct.unpack_from(">q", forged(base_offset=55))[0] == 55

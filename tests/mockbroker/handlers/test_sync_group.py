@@ -1,0 +1,81 @@
+"""SyncGroup: every version; facts, section 4.1."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.sync_group import SyncGroupRequest
+
+VERSIONS = range(6)
+
+
+def sync(version: int, **given) -> SyncGroupRequest:
+    fields = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    if version >= 5:
+        fields |= {"protocol_type": "consumer", "protocol_name": "range"}
+    return SyncGroupRequest(**fields | given)
+
+
+def joined(desk: Desk) -> str:
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+    )
+    return desk.ask(join, 3).member_id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_leader_syncs(version):
+    desk = Desk()
+    member_id = joined(desk)
+    plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=b"plan")]
+    answer = desk.ask(sync(version, member_id=member_id, assignments=plan), version)
+    assert (answer.error_code, answer.assignment) == (E.NONE, b"plan")
+    said = ("consumer", "range") if version >= 5 else (None, None)
+    assert (answer.protocol_type, answer.protocol_name) == said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("group_id", "here", "error"),
+    [
+        pytest.param("", True, E.INVALID_GROUP_ID, id="4.1-3 no group id"),
+        pytest.param("", False, E.INVALID_GROUP_ID, id="4.1 24 before 16"),
+        pytest.param("g", False, E.NOT_COORDINATOR, id="4.1-5 not mine"),
+        pytest.param("g", True, E.UNKNOWN_MEMBER_ID, id="4.1-6 no such group"),
+    ],
+)
+def test_refused(version, group_id, here, error):
+    desk = Desk(brokers=3)
+    node = (desk.broker.coordinator(group_id) + (not here)) % 3
+    answer = desk.ask(sync(version, group_id=group_id), version, node=node)
+    assert (answer.error_code, answer.assignment) == (error, b"")
+    assert (answer.protocol_type, answer.protocol_name) == (None, None)
+    assert desk.broker.groups == {}
+
+
+@pytest.mark.parametrize("absent", ["protocol_type", "protocol_name"])
+def test_10_32_v5_without_type_or_name_is_refused_before_all_else(absent):
+    answer = Desk(brokers=3).ask(sync(5, group_id="", **{absent: None}), 5, node=1)
+    assert answer.error_code == E.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_an_instance_is_unknown(version):
+    desk = Desk()
+    member_id = joined(desk)
+    answer = desk.ask(sync(version, member_id=member_id, group_instance_id="i"), version)
+    assert answer.error_code == E.UNKNOWN_MEMBER_ID
+
+
+def test_the_last_of_two_assignments_for_one_member_counts():
+    desk = Desk()
+    member_id = joined(desk)
+    plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=text) for text in (b"1", b"2")]
+    assert desk.ask(sync(0, member_id=member_id, assignments=plan), 0).assignment == b"2"

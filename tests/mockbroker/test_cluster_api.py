@@ -1,0 +1,314 @@
+"""Clusters from Python: open_cluster in trio, run_cluster anywhere else."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import threading
+
+import pytest
+import trio
+from tools.wire import Peer
+
+import mockbroker
+from kwire import ErrorCode as E
+from kwire.frames import pack
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from mockbroker import Cluster, PortInUseError, SettingsError, cluster_api, open_cluster, run_cluster
+from mockbroker.server import Server, listen
+
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=60_000,
+    protocol_type="consumer",
+    protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+)
+NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
+
+
+async def connect(cluster: Cluster, node: int = 0) -> Peer:
+    where = cluster.nodes[node]
+    return Peer(await trio.open_tcp_stream(where.host, where.port))
+
+
+def files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+# --- open_cluster ------------------------------------------------------------------------------------------------
+
+
+async def test_brokers_and_topics():
+    async with open_cluster(brokers=3, topics={"t": 6}, config={"default.replication.factor": 2}) as cluster:
+        assert [node.node_id for node in cluster.nodes] == [0, 1, 2]
+        assert cluster.bootstrap_servers == ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
+        for number in range(3):
+            peer = await connect(cluster, number)
+            answer = await peer.ask(MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 9)
+            assert [(each.node_id, each.port) for each in answer.brokers] == [
+                (n.node_id, n.port) for n in cluster.nodes
+            ]
+            (topic,) = answer.topics
+            assert {len(partition.replica_nodes) for partition in topic.partitions} == {2}
+            assert {partition.leader_id for partition in topic.partitions} == {0, 1, 2}
+            await peer.stream.aclose()
+
+
+async def test_events():
+    async with open_cluster(config=NO_DELAY) as cluster:
+        assert cluster.events() == []
+        peer = await connect(cluster)
+        await peer.ask(JOIN, 3)
+        assert [event.event for event in cluster.events()] == ["join", "rebalance", "generation"]
+        assert cluster.events() is not cluster.journal.events
+        await peer.stream.aclose()
+
+
+async def test_two_clusters_side_by_side():
+    async with open_cluster() as one, open_cluster() as other:
+        assert one.nodes != other.nodes
+        for cluster in (one, other):
+            peer = await connect(cluster)
+            assert (await peer.ask(ApiVersionsRequest(), 0)).error_code == E.NONE
+            await peer.stream.aclose()
+
+
+async def test_the_end_closes_everything():
+    before = files()
+    async with open_cluster(brokers=2) as cluster:
+        peer = await connect(cluster)
+    assert await peer.closed() == b""
+    await peer.stream.aclose()
+    with pytest.raises(OSError, match="connect"):
+        await connect(cluster)
+    assert files() == before
+
+
+class Mine(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [Mine("x"), KeyboardInterrupt(), ExceptionGroup("g", [Mine("x")]), SystemExit(3)])
+async def test_what_the_body_raises_comes_out_as_it_is(error):
+    before = files()
+    with pytest.raises(type(error)) as caught:
+        async with open_cluster():
+            raise error
+    assert caught.value is error
+    assert files() == before
+
+
+async def test_a_return_out_of_the_body():
+    async def inside() -> int:
+        async with open_cluster():
+            return 5
+
+    assert await inside() == 5
+
+
+async def test_the_body_can_be_cancelled_from_outside():
+    with trio.move_on_after(5) as scope:
+        async with open_cluster():
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_in_the_nursery_of_a_caller():
+    ready = trio.Event()
+    found: list[Cluster] = []
+
+    async def keep() -> None:
+        async with open_cluster() as cluster:
+            found.append(cluster)
+            ready.set()
+            await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep)
+        await ready.wait()
+        peer = await connect(found[0])
+        assert (await peer.ask(ApiVersionsRequest(), 0)).error_code == E.NONE
+        await peer.stream.aclose()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_server_that_fails_is_not_silent(monkeypatch):
+    async def broken(self) -> None:
+        raise Mine("the timer")
+
+    monkeypatch.setattr(Server, "_keep_time", broken)
+    with pytest.RaisesGroup(Mine, flatten_subgroups=True):
+        async with open_cluster():
+            await trio.sleep_forever()
+
+
+REFUSED = [
+    ({"brokers": 0}, "brokers: 0 is less than 1"),
+    ({"brokers": 1, "config": {"default.replication.factor": 2}}, "default.replication.factor: 2 on 1 brokers"),
+    ({"config": {"num.partition": 1}}, "did you mean num.partitions?"),
+    ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),
+    ({"topics": {"t": 0}}, "topic t: 0 partitions"),
+    ({"topics": {"t": 100_001}}, "topic t: 100001 partitions"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), REFUSED)
+async def test_refused(given, text):
+    before = files()
+    with pytest.raises(SettingsError) as caught:
+        async with open_cluster(**given):
+            pass
+    assert text in str(caught.value)
+    assert files() == before
+
+
+@pytest.fixture
+def taken():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        yield sock.getsockname()[1]
+
+
+async def test_a_port_in_use(taken):
+    before = files()
+    with pytest.raises(PortInUseError) as caught:
+        async with open_cluster(port=taken):
+            pass
+    assert f"127.0.0.1:{taken}" in str(caught.value)
+    assert "--port" in str(caught.value)
+    assert "Address already in use" in str(caught.value)
+    assert files() == before
+
+
+async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
+    opened: list[int] = []
+
+    def second_is_taken(host: str, port: int) -> socket.socket:
+        opened.append(port)
+        if len(opened) == 2:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        return listen(host, 0)
+
+    monkeypatch.setattr(cluster_api, "listen", second_is_taken)
+    before = files()
+    with pytest.raises(PortInUseError, match=r"127\.0\.0\.1:5001: Address already in use"):
+        async with open_cluster(port=5_000, brokers=3):
+            pass
+    assert opened == [5_000, 5_001]
+    assert files() == before
+
+
+@pytest.mark.parametrize(("port", "brokers"), [(65_535, 2), (70_000, 1), (-1, 1)])
+async def test_ports_that_do_not_exist(port, brokers):
+    before = files()
+    with pytest.raises(SettingsError, match="port"):
+        async with open_cluster(port=port, brokers=brokers):
+            pass
+    assert files() == before
+
+
+async def test_a_host_that_is_not_ours():
+    with pytest.raises(PortInUseError, match=r"192\.0\.2\.1"):
+        async with open_cluster(host="192.0.2.1"):
+            pass
+
+
+async def test_listening_anywhere_tells_clients_an_address_they_can_use():
+    async with open_cluster(host="0.0.0.0") as cluster:
+        assert cluster.nodes[0].host == "127.0.0.1"
+        peer = await connect(cluster)
+        await peer.stream.aclose()
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
+async def test_ipv6():
+    async with open_cluster(host="::1") as cluster:
+        assert cluster.bootstrap_servers == f"[::1]:{cluster.nodes[0].port}"
+        peer = await connect(cluster)
+        assert (await peer.ask(ApiVersionsRequest(), 0)).error_code == E.NONE
+        await peer.stream.aclose()
+
+
+# --- run_cluster -------------------------------------------------------------------------------------------------
+
+HELLO = pack(bytes.fromhex("0012 0000 00000001 ffff"))
+
+
+def ask(cluster: Cluster) -> bytes:
+    with socket.create_connection((cluster.nodes[0].host, cluster.nodes[0].port), timeout=10) as sock:
+        sock.sendall(HELLO)
+        return sock.recv(100)
+
+
+def test_from_a_plain_thread():
+    threads, before = threading.active_count(), files()
+    with run_cluster(topics={"t": 1}) as cluster:
+        assert ask(cluster)[4:10] == b"\0\0\0\1\0\0"
+        assert threading.active_count() == threads + 1
+    assert threading.active_count() == threads
+    assert files() == before
+
+
+def test_several_times_and_nested():
+    for _ in range(3):
+        with run_cluster() as one, run_cluster() as other:
+            assert ask(one)
+            assert ask(other)
+
+
+@pytest.mark.parametrize("error", [Mine("x"), KeyboardInterrupt()])
+def test_what_the_body_raises_comes_out_of_run_cluster_as_it_is(error):
+    threads = threading.active_count()
+    with pytest.raises(type(error)) as caught, run_cluster():
+        raise error
+    assert caught.value is error
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [({"brokers": 0}, SettingsError), ({"config": {"x": 1}}, SettingsError), ({"host": "192.0.2.1"}, PortInUseError)],
+)
+def test_refused_by_run_cluster(given, kind):
+    threads = threading.active_count()
+    with pytest.raises(kind), run_cluster(**given):
+        pass
+    assert threading.active_count() == threads
+
+
+def test_a_server_that_failed_is_told_at_the_end(monkeypatch):
+    failed = threading.Event()
+
+    async def broken(self) -> None:
+        await trio.lowlevel.checkpoint()
+        failed.set()
+        raise Mine("the timer")
+
+    monkeypatch.setattr(Server, "_keep_time", broken)
+    threads = threading.active_count()
+    with pytest.RaisesGroup(Mine, flatten_subgroups=True), run_cluster():
+        failed.wait(10)
+        thread = next(each for each in threading.enumerate() if each.name == "mockbroker")
+        thread.join(10)
+    assert threading.active_count() == threads
+
+
+def test_public_names():
+    assert all(hasattr(mockbroker, name) for name in mockbroker.__all__)
+    assert issubclass(PortInUseError, OSError)
+    assert issubclass(SettingsError, ValueError)

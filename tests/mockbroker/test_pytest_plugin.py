@@ -1,0 +1,265 @@
+"""The pytest plugin, in runs of pytest of its own: each test writes test files and looks at what comes of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = Path(__file__).parent.parent
+EXAMPLES = sorted((TESTS.parent / "examples").glob("test_*.py"))
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    shutil.copy(TESTS / "plain_client.py", pytester.path)
+    pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider\npythonpath = .")
+    return pytester.runpytest_subprocess(*arguments, timeout=60)
+
+
+ISOLATION = """
+    import pytest
+    from plain_client import PlainClient
+
+    former = []
+
+    @pytest.mark.kafka(topics={"orders": 2}, config={"num.partitions": 5})
+    def test_one(kafka_cluster):
+        kafka_cluster.produce("orders", ["a", "b"])
+        client, parked = PlainClient(kafka_cluster.bootstrap_servers), PlainClient(kafka_cluster.bootstrap_servers)
+        client.join("g")
+        client.lead("g", "orders", [0, 1])
+        client.commit("g", "orders", 0, 1)
+        parked.send_join("g")
+        kafka_cluster.wait_group("g", state="PreparingRebalance", members=2)
+        former.extend([kafka_cluster, client, parked])
+
+    def test_two(kafka_cluster):
+        old, client, parked = former
+        assert kafka_cluster.bootstrap_servers != old.bootstrap_servers
+        for late in (lambda: parked.answer(), lambda: client.join("g")):
+            with pytest.raises(ConnectionError):
+                late()
+        with pytest.raises(ConnectionRefusedError):
+            PlainClient(old.bootstrap_servers)
+        with pytest.raises(RuntimeError, match="a test which is over"):
+            old.create_topic("late")
+        with pytest.raises(LookupError, match="topics there are: none"):
+            kafka_cluster.records("orders")
+        assert (kafka_cluster.groups(), kafka_cluster.events(), kafka_cluster.requests()) == ({}, [], [])
+        assert kafka_cluster.committed("g") == {}
+        client.sock.close()
+        parked.sock.close()
+
+    @pytest.mark.kafka(topics={"orders": 2})
+    def test_three(kafka_cluster):
+        assert kafka_cluster.records("orders") == []
+        assert kafka_cluster._thread is former[0]._thread  # started once
+"""
+
+
+def test_one_test_leaves_nothing_to_the_next(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ISOLATION)
+    run(pytester).assert_outcomes(passed=3)
+
+
+MARKS = """
+    import pytest
+    from kwire.messages.metadata import MetadataRequest
+    from plain_client import PlainClient
+
+    def topics(cluster):
+        with PlainClient(cluster.bootstrap_servers) as client:
+            answer = client.ask(MetadataRequest(topics=None), 9)
+        return len(answer.brokers), {t.name: len(t.partitions) for t in answer.topics if not t.is_internal}
+
+    @pytest.mark.kafka(topics={"orders": 6, "bills": 1}, config={"auto.create.topics.enable": False})
+    class TestMarks:
+        def test_of_the_class(self, kafka_cluster):
+            assert topics(kafka_cluster) == (1, {"orders": 6, "bills": 1})
+
+        @pytest.mark.kafka(topics={"orders": 2}, brokers=3)
+        def test_of_the_test_wins(self, kafka_cluster):
+            assert topics(kafka_cluster) == (3, {"orders": 2, "bills": 1})
+            assert len(kafka_cluster.bootstrap_servers.split(",")) == 3
+
+    def test_none(kafka_cluster):
+        assert topics(kafka_cluster) == (1, {})
+
+    def test_a_join_does_not_wait(kafka_cluster):
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            client.sock.settimeout(1)
+            assert client.join("g").generation_id == 1
+
+    def test_factory(kafka_cluster, kafka_cluster_factory):
+        one, three = kafka_cluster_factory(topics={"orders": 1}), kafka_cluster_factory(brokers=3)
+        assert topics(one) == (1, {"orders": 1})
+        assert topics(three) == (3, {})
+        assert len({kafka_cluster.bootstrap_servers, one.bootstrap_servers, three.bootstrap_servers}) == 3
+        test_factory.made = one
+
+    def test_what_the_factory_made_is_gone(kafka_cluster):
+        with pytest.raises(RuntimeError, match="the cluster is closed"):
+            test_factory.made.events()
+"""
+
+
+def test_marks_and_factory(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MARKS)
+    run(pytester).assert_outcomes(passed=6)
+
+
+WRONG = """
+    import pytest
+
+    @pytest.mark.kafka(topic={"orders": 6})
+    def test_word(kafka_cluster): ...
+
+    @pytest.mark.kafka({"orders": 6})
+    def test_position(kafka_cluster): ...
+
+    @pytest.mark.kafka(config={"num.partition": 6})
+    def test_setting(kafka_cluster): ...
+
+    def test_body(kafka_cluster):
+        raise KeyError("mine")
+
+    def test_after(kafka_cluster):
+        assert kafka_cluster.events() == []
+"""
+
+
+def test_what_is_wrong_is_said(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(WRONG)
+    result = run(pytester)
+    result.assert_outcomes(passed=1, failed=1, errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*TypeError: @pytest.mark.kafka takes brokers, config, topics, by name",
+            "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
+            "E *KeyError: 'mine'",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*ExceptionGroup*")
+
+
+FAILING = """
+    import pytest
+    from plain_client import PlainClient
+
+    @pytest.mark.kafka(topics={"orders": 2})
+    def test_waits(kafka_cluster):
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            client.join("billing")
+            kafka_cluster.wait_group("billing", members=3, timeout=0.05)
+
+    def test_other(kafka_cluster):
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            client.join("shipping")
+            assert client.generation == 2
+"""
+
+
+def test_a_failure_tells_what_happened_in_the_groups(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    result = run(pytester)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            ">*wait_group(*billing*",
+            "E *WaitTimeoutError: group 'billing' Stable with 3 members was not seen within 0.05 s",
+            "E * it is CompletingRebalance: generation 1, protocol range, 1 member",
+            "E *events:",
+            "E * s  join *billing  client=plain  member_id=plain-*",
+            "E * s  generation *",
+            "*assert client.generation == 2",
+            "*- Kafka groups -*",
+            "* s  join *shipping *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*cluster_thread.py:*")  # our own frames are hidden
+
+
+DYING = """
+    def test_dies(kafka_cluster):
+        async def die():
+            raise OSError("out of order")
+
+        thread = kafka_cluster._thread
+        thread._token.run_sync_soon(thread._nursery.start_soon, die)
+
+    def test_next(kafka_cluster):
+        assert kafka_cluster.groups() == {}
+
+    def test_dies_under_a_call(kafka_cluster):
+        test_dies(kafka_cluster)
+        kafka_cluster.wait_group("g")
+"""
+
+
+def test_a_broker_that_dies_fails_the_test_with_its_traceback(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(DYING)
+    result = run(pytester)
+    result.assert_outcomes(passed=2, failed=1, errors=2)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_dies *", "*OSError: out of order"])
+    result.stdout.fnmatch_lines(["*ClusterClosedError: the broker's thread has died"])
+
+
+LEFT = """
+    import os, sys, threading
+
+    def pytest_unconfigure():
+        threads = [thread.name for thread in threading.enumerate() if thread.name == "mockbroker"]
+        open_files = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")]
+        print("left", threads, [name for name in open_files if name.startswith("socket")])
+        print("imported", sorted({"kwire", "mockbroker.cluster_api", "mockbroker.pytest_plugin"} & set(sys.modules)))
+"""
+
+
+def test_nothing_is_left_at_the_end(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(LEFT)
+    pytester.makepyfile("def test_one(kafka_cluster, kafka_cluster_factory):\n    kafka_cluster_factory(brokers=3)")
+    result = run(pytester, "-s")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["left [[]] [[]]"])
+
+
+def test_who_does_not_use_it_does_not_load_it(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(LEFT)
+    pytester.makepyfile("def test_one(): ...")
+    result = run(pytester, "-s", "--markers")
+    result.stdout.fnmatch_lines(
+        ["@pytest.mark.kafka(topics=None, config=None, brokers=1): *", "imported ['mockbroker.pytest_plugin']"]
+    )
+    result = run(pytester, "-s")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["imported ['mockbroker.pytest_plugin']"])
+
+
+SHARED = """
+    import pytest
+    from plain_client import PlainClient
+
+    @pytest.mark.parametrize("number", range(8))
+    @pytest.mark.kafka(topics={"orders": 1})
+    def test_alone(kafka_cluster, number, worker_id, record_property):
+        assert worker_id in ("gw0", "gw1")
+        assert kafka_cluster.produce("orders", ["a"]) == [0]
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            assert client.join("g").generation_id == 1
+        assert kafka_cluster.requests("JoinGroup")[0].body.group_id == "g"
+"""
+
+
+def test_workers_of_xdist_have_brokers_of_their_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHARED)
+    run(pytester, "-n", "2").assert_outcomes(passed=8)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example(pytester: pytest.Pytester, example: Path) -> None:
+    shutil.copy(example, pytester.path)
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider")
+    pytester.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)

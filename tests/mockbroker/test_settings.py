@@ -1,0 +1,79 @@
+"""Configuration by Kafka's names: what is taken, and what is said of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.settings import Settings, SettingsError, read_properties
+
+
+def test_defaults_are_kafkas():
+    assert Settings().by_name() == {
+        "auto.create.topics.enable": True,
+        "connections.max.idle.ms": 600_000,
+        "default.replication.factor": 1,
+        "fetch.max.bytes": 57_671_680,
+        "group.initial.rebalance.delay.ms": 3_000,
+        "group.max.session.timeout.ms": 1_800_000,
+        "group.max.size": 2_147_483_647,
+        "group.min.session.timeout.ms": 6_000,
+        "message.max.bytes": 1_048_588,
+        "num.partitions": 1,
+        "offset.metadata.max.bytes": 4_096,
+        "offsets.retention.check.interval.ms": 600_000,
+        "offsets.retention.minutes": 10_080,
+        "offsets.topic.num.partitions": 50,
+        "socket.request.max.bytes": 104_857_600,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "taken"),
+    [
+        ("num.partitions", 3, 3),
+        ("num.partitions", " 3 ", 3),
+        ("group.initial.rebalance.delay.ms", "0", 0),
+        ("auto.create.topics.enable", "false", False),
+        ("auto.create.topics.enable", "TRUE", True),
+        ("auto.create.topics.enable", False, False),
+        ("group.max.session.timeout.ms", 2**31 - 1, 2**31 - 1),
+    ],
+)
+def test_taken(name, given, taken):
+    assert Settings.parse({name: given}).by_name()[name] == taken
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "text"),
+    [
+        ("num.partition", 1, "unknown setting num.partition; did you mean num.partitions?"),
+        ("num_partitions", 1, "unknown setting num_partitions; did you mean num.partitions?"),
+        ("zzz", 1, "unknown setting zzz"),
+        ("num.partitions", "many", "num.partitions: expected a whole number, got 'many'"),
+        ("num.partitions", "1.5", "num.partitions: expected a whole number, got '1.5'"),
+        ("num.partitions", 0, "num.partitions: 0 is not between 1 and 2147483647"),
+        ("num.partitions", 2**31, "num.partitions: 2147483648 is not between 1 and 2147483647"),
+        (
+            "group.initial.rebalance.delay.ms",
+            -1,
+            "group.initial.rebalance.delay.ms: -1 is not between 0 and 2147483647",
+        ),
+        ("auto.create.topics.enable", "yes", "auto.create.topics.enable: expected true or false, got 'yes'"),
+        ("auto.create.topics.enable", 1, "auto.create.topics.enable: expected true or false, got 1"),
+        ("num.partitions", True, "num.partitions: expected a whole number, got True"),
+    ],
+)
+def test_refused(name, given, text):
+    with pytest.raises(SettingsError) as caught:
+        Settings.parse({name: given})
+    assert str(caught.value) == text
+
+
+def test_properties():
+    lines = ["# a comment", "! another", "", "num.partitions=3", "  auto.create.topics.enable = false  ", "x="]
+    assert read_properties(lines) == {"num.partitions": "3", "auto.create.topics.enable": "false", "x": ""}
+
+
+def test_a_line_that_is_none_is_named():
+    with pytest.raises(SettingsError, match=r"line 2: expected KEY=VALUE, got 'num.partitions'"):
+        read_properties(["a=1", "num.partitions"])

@@ -1,0 +1,156 @@
+"""A router without sockets: requests go in as they would from the wire, answers come out as they would be read.
+
+Every request is encoded and decoded in its version on the way in, every answer on the way out: what a version cannot
+carry is an error.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from uuid import UUID
+
+import kwire
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from kwire.schema import schema_of
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Client, Close, NoReply, Reply, Ticket
+from mockbroker.cluster.model import Node
+from mockbroker.journal import Journal
+from mockbroker.router import Router
+from mockbroker.settings import Settings
+
+QUICK = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+
+
+class Sent:
+    """One request: ``answer`` as the client reads it, None while there is none; ``closed``: the reason, if it was."""
+
+    def __init__(self, ticket: Ticket, message: type) -> None:
+        self.ticket = ticket
+        self.message = message
+        self.done = False
+        self.answer = None
+        self.closed: str | None = None
+        self.at: float | None = None
+
+    @property
+    def parked(self) -> bool:
+        return not self.done
+
+
+class Desk:
+    """``topics``: names to partitions, one replica each; ``config``: Kafka's names; the clock begins at 0."""
+
+    def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0) -> None:
+        ids = count(1)
+        nodes = [Node(first_node + number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
+        self.broker = Broker(nodes, Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)))
+        cluster = self.broker.cluster
+        for name, partitions in ({"t": 2} if topics is None else topics).items():
+            cluster.create_topic(name, cluster.place(partitions, 1))
+        self.journal = Journal(0.0)
+        self.router = Router(self.broker, self.journal)
+        self.now = 0.0
+        self.sent: dict[Ticket, Sent] = {}
+        self._numbers = count(1)
+
+    @staticmethod
+    def join(
+        group: str,
+        member_id: str = "",
+        metadata: bytes = b"",
+        protocol_type: str = "consumer",
+        instance_id: str | None = None,
+    ) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=metadata)],
+        )
+
+    def topic_id(self, name: str) -> UUID:
+        return self.broker.cluster.topics[name].topic_id
+
+    def leader(self, topic: str, index: int) -> int:
+        return self.broker.cluster.topics[topic].partitions[index].leader
+
+    def send(self, request, version: int, *, node: int | None = None, client_id: str = "client") -> Sent:
+        """A request of a new connection, to broker ``node``."""
+        api = schema_of(type(request)).api
+        assert api is not None
+        assert self.router.serves(api.key, version), f"{api.name} v{version} is not served"
+        ticket = Ticket(next(self._numbers), 1, api.key, version)
+        sent = self.sent[ticket] = Sent(ticket, api.response)
+        node = min(self.broker.cluster.nodes) if node is None else node
+        received = kwire.decode(type(request), kwire.encode(request, version), version)
+        self._take(self.router.step(Call(ticket, Client(node, client_id, "/127.0.0.1"), received), self.now))
+        self.wait(0.0)
+        return sent
+
+    def ask(self, request, version: int, **how):
+        """The answer, which must be there at once."""
+        sent = self.send(request, version, **how)
+        assert sent.answer is not None, f"no answer: {sent.closed or 'parked'}"
+        return sent.answer
+
+    def wait(self, seconds: float) -> None:
+        until = self.now + seconds
+        while (due := self.router.deadline()) <= until:
+            self.now = max(self.now, due)
+            self._take(self.router.tick(self.now))
+        self.now = until
+
+    def _take(self, outcomes) -> None:
+        for outcome in outcomes:
+            sent = self.sent[outcome.ticket]
+            assert not sent.done, "answered twice"
+            sent.done, sent.at = True, self.now
+            match outcome:
+                case Reply(ticket, response):
+                    sent.answer = kwire.decode(sent.message, kwire.encode(response, ticket.version), ticket.version)
+                case Close(_, reason):
+                    sent.closed = reason
+                case NoReply():
+                    pass
+
+
+def member(
+    desk: Desk,
+    group: str,
+    *,
+    metadata: bytes = b"",
+    assignment: bytes = b"",
+    protocol_type: str = "consumer",
+    instance_id: str | None = None,
+) -> str:
+    """The only member of a Stable group; its id."""
+    node = desk.broker.coordinator(group)
+    version = 3 if instance_id is None else 5
+    joined = desk.ask(Desk.join(group, "", metadata, protocol_type, instance_id), version, node=node)
+    plan = [SyncGroupRequest.Assignment(member_id=joined.member_id, assignment=assignment)]
+    sync = SyncGroupRequest(
+        group_id=group, generation_id=joined.generation_id, member_id=joined.member_id, assignments=plan
+    )
+    assert desk.ask(sync, 2, node=node).error_code == kwire.ErrorCode.NONE
+    return joined.member_id
+
+
+def commit_simple(desk: Desk, group: str, *, topic: str = "t", offset: int = 5, node: int | None = None) -> None:
+    """A commit of nobody in particular, to partition 0."""
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
+    topics = [OffsetCommitRequest.Topic(name=topic, partitions=[partition])]
+    answer = desk.ask(OffsetCommitRequest(group_id=group, topics=topics), 5, node=node)
+    assert [p.error_code for t in answer.topics for p in t.partitions] == [kwire.ErrorCode.NONE]
+
+
+def committed(desk: Desk, group: str) -> dict[tuple[str, int], int]:
+    """What a group has committed, as a client reads it."""
+    answer = desk.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
+    return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

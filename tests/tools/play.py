@@ -1,0 +1,220 @@
+"""A group on a stage: members with names, virtual time, and answers by ticket."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from kwire import ErrorCode
+from mockbroker.calls import Note, Reply, Ticket
+from mockbroker.group import classic
+from mockbroker.group.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
+from mockbroker.group.state import Group, State
+
+RANGE = (("range", b"m"),)
+
+
+class Ask:
+    """One request: what it was answered, when, and how often."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self.answers: list[object] = []
+        self.at: float | None = None
+
+    @property
+    def parked(self) -> bool:
+        return not self.answers
+
+    @property
+    def answer(self):
+        assert len(self.answers) == 1, f"{len(self.answers)} answers"
+        return self.answers[0]
+
+    @property
+    def error(self) -> ErrorCode:
+        return ErrorCode(self.answer.error_code)
+
+    @property
+    def listed(self) -> list[str]:
+        """Ids of the members that a JoinGroup answer names."""
+        return [member.member_id for member in self.answer.members]
+
+
+class Play:
+    """``delay``: the initial rebalance delay in seconds; the clock begins at 0 and only ``wait`` moves it.
+
+    ``how``: what else a group can be, such as ``max_size``.
+    """
+
+    def __init__(self, delay: float = 0.0, **how) -> None:
+        self.now = 0.0
+        self.group = Group(group_id="g", initial_delay=delay, **how)
+        self.asks: dict[Ticket, Ask] = {}
+        self.notes: list[Note] = []
+        self._numbers = count(1)
+
+    # --- requests ---
+
+    def join(
+        self,
+        member_id: str,
+        protocols=RANGE,
+        *,
+        session: float = 10.0,
+        rebalance: float = 60.0,
+        protocol_type: str = "consumer",
+    ) -> Ask:
+        """JoinGroup v0-3 of somebody new (the id it is given is ``member_id``), or of a member or a pending id."""
+        known = member_id in self.group.members or member_id in self.group.pending
+        return self.join_as(
+            member_id if known else "",
+            member_id,
+            protocols,
+            session=session,
+            rebalance=rebalance,
+            protocol_type=protocol_type,
+        )
+
+    def ask_id(self, member_id: str, protocols=RANGE, *, session: float = 10.0, rebalance: float = 60.0) -> Ask:
+        """JoinGroup v4+ without a member id: ``member_id`` is given and waits to be used."""
+        return self.join_as("", member_id, protocols, session=session, rebalance=rebalance, id_required=True)
+
+    def join_as(
+        self,
+        member_id: str,
+        fresh_id: str = "",
+        protocols=RANGE,
+        *,
+        session: float = 10.0,
+        rebalance: float = 60.0,
+        protocol_type: str = "consumer",
+        id_required: bool = False,
+        instance_id: str | None = None,
+        can_skip: bool = False,
+    ) -> Ask:
+        ask = self._ask()
+        event = Join(
+            ticket=ask.ticket,
+            member_id=member_id,
+            fresh_id=fresh_id,
+            id_required=id_required,
+            instance_id=instance_id,
+            can_skip=can_skip,
+            client_id="client",
+            client_host="/127.0.0.1",
+            session_timeout=session,
+            rebalance_timeout=rebalance,
+            protocol_type=protocol_type,
+            protocols=tuple(protocols),
+        )
+        return self._tell(ask, event)
+
+    def join_static(self, instance_id: str, fresh_id: str, protocols=RANGE, **how) -> Ask:
+        """JoinGroup without a member id of a static member, whose id will be ``fresh_id``."""
+        return self.join_as("", fresh_id, protocols, instance_id=instance_id, id_required=True, **how)
+
+    def sync(self, member_id: str, assignments=None, *, generation: int | None = None, **given) -> Ask:
+        ask = self._ask()
+        number = self.group.generation if generation is None else generation
+        return self._tell(
+            ask,
+            Sync(
+                ticket=ask.ticket,
+                member_id=member_id,
+                generation=number,
+                assignments=assignments or {},
+                **given,
+            ),
+        )
+
+    def heartbeat(self, member_id: str, generation: int | None = None, **given) -> ErrorCode:
+        ask = self._ask()
+        number = self.group.generation if generation is None else generation
+        return self._tell(ask, Heartbeat(ticket=ask.ticket, member_id=member_id, generation=number, **given)).error
+
+    def leave(self, *member_ids: str, instance_id: str | None = None) -> list[ErrorCode]:
+        ask = self._ask()
+        members = [Leaving(member_id=member_id, instance_id=instance_id) for member_id in member_ids]
+        answer = self._tell(ask, Leave(ticket=ask.ticket, members=members)).answer
+        assert answer.error_code == ErrorCode.NONE
+        assert [member.member_id for member in answer.members] == list(member_ids)
+        return [ErrorCode(member.error_code) for member in answer.members]
+
+    def commit(self, member_id: str = "", generation: int = -1, instance_id: str | None = None) -> ErrorCode:
+        return classic.commit(
+            self.group, Commit(member_id=member_id, instance_id=instance_id, generation=generation), self.now
+        )
+
+    # --- time ---
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, from deadline to deadline."""
+        until = self.now + seconds
+        while (due := self.group.waits.next()) <= until:
+            self.now = max(self.now, due)
+            self._take(classic.tick(self.group, self.now))
+            assert self.group.waits.next() > self.now
+        self.now = until
+
+    # --- scenes ---
+
+    @property
+    def state(self) -> State:
+        return self.group.state
+
+    def completing(self, *member_ids: str, **how) -> None:
+        """These members have joined; the first that joined leads, and nobody has synced."""
+        delay, self.group.initial_delay = self.group.initial_delay, 1.0
+        for member_id in member_ids:
+            self.join(member_id, **how)
+        self.wait(2.0)
+        self.group.initial_delay = delay
+        assert self.state is State.COMPLETING, self.state
+        assert set(self.group.members) == set(member_ids)
+
+    def stable(self, *member_ids: str, **how) -> None:
+        """These members have joined and synced; the first leads."""
+        self.completing(*member_ids, **how)
+        self.sync_all()
+
+    def sync_all(self) -> None:
+        """Everybody syncs, the leader last."""
+        plan = {member_id: f"of {member_id}".encode() for member_id in self.group.members}
+        for member_id in sorted(self.group.members, key=lambda member_id: member_id == self.group.leader):
+            self.sync(member_id, plan if member_id == self.group.leader else None)
+        assert self.state is State.STABLE
+
+    def in_state(self, state: State) -> None:
+        """Members a (leader) and b in this state; in Preparing the joiner c is parked and they are not."""
+        if state is State.EMPTY:
+            return
+        self.completing("a", "b")
+        if state is State.COMPLETING:
+            return
+        self.sync_all()
+        if state is State.PREPARING:
+            self.join("c")
+        assert self.state is state
+
+    # --- the machinery ---
+
+    def _ask(self) -> Ask:
+        ask = Ask(Ticket(connection=next(self._numbers), correlation_id=0, api_key=0, version=0))
+        self.asks[ask.ticket] = ask
+        return ask
+
+    def _tell(self, ask: Ask, event) -> Ask:
+        self._take(classic.step(self.group, event, self.now))
+        self.wait(0.0)  # what is due at once, as an initial delay of zero
+        return ask
+
+    def _take(self, effects) -> None:
+        for effect in effects:
+            if isinstance(effect, Note):
+                self.notes.append(effect)
+                continue
+            assert isinstance(effect, Reply)
+            ask = self.asks[effect.ticket]
+            assert not ask.answers, "answered twice"
+            ask.answers.append(effect.response)
+            ask.at = self.now

@@ -1,0 +1,116 @@
+"""A served router on real loopback sockets, and peers that speak to it."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from uuid import UUID
+
+import trio
+
+from kwire import ClientSide
+from mockbroker.broker import Broker
+from mockbroker.cluster.model import Node
+from mockbroker.handlers import HANDLERS
+from mockbroker.journal import Journal
+from mockbroker.router import Router
+from mockbroker.server import Server, listen
+from mockbroker.settings import Settings
+
+QUICK = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+PATIENCE = 20.0  # seconds, real or virtual, after which a test that waits for an answer fails
+
+
+class Peer:
+    """One client connection."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.side = ClientSide("peer")
+
+    async def send(self, *requests) -> None:
+        """Requests, each a message and its version, as one segment."""
+        await self.stream.send_all(b"".join(self.side.send(message, version) for message, version in requests))
+
+    async def receive(self):
+        """The next answer."""
+        with trio.fail_after(PATIENCE):
+            while (response := self.side.next_response()) is None:
+                data = await self.stream.receive_some(65_536)
+                assert data, "closed before the answer was there"
+                self.side.receive(data)
+        return response.body
+
+    async def ask(self, message, version: int):
+        await self.send((message, version))
+        return await self.receive()
+
+    async def closed(self) -> bytes:
+        """Wait for the end of the connection; what came before it."""
+        rest = b""
+        with trio.fail_after(PATIENCE):
+            try:
+                while data := await self.stream.receive_some(65_536):
+                    rest += data
+            except trio.BrokenResourceError:
+                pass
+        return rest
+
+    async def silent(self, seconds: float) -> bool:
+        """True if nothing comes for so long; for tests on a virtual clock."""
+        with trio.move_on_after(seconds):
+            self.side.receive(await self.stream.receive_some(65_536))
+            return False
+        return True
+
+    def reset(self) -> None:
+        """Go away without a goodbye."""
+        sock = self.stream.socket
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+
+
+class Place:
+    """A served cluster of one broker."""
+
+    def __init__(self, server: Server, port: int) -> None:
+        self.server = server
+        self.router = server.router
+        self.broker = server.router.broker
+        self.port = port
+        self.peers: list[Peer] = []
+
+    async def connect(self) -> Peer:
+        """A new peer; it is closed at the end."""
+        peer = Peer(await trio.open_tcp_stream("127.0.0.1", self.port))
+        self.peers.append(peer)
+        return peer
+
+    async def until(self, condition) -> None:
+        """Let the server run until something holds; it takes turns with the scheduler, no time."""
+        with trio.fail_after(PATIENCE):
+            while not condition():
+                await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+@asynccontextmanager
+async def serving(*, topics=None, config=None, handlers=HANDLERS) -> AsyncIterator[Place]:
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    ids = count(1)
+    broker = Broker([Node(0, "127.0.0.1", port)], Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)))
+    for name, partitions in (topics or {"t": 1}).items():
+        broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
+    server = Server(Router(broker, Journal(trio.current_time()), handlers), [(0, listener)])
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.run)
+        place = Place(server, port)
+        try:
+            yield place
+        finally:
+            for peer in place.peers:
+                peer.stream.socket.close()
+        nursery.cancel_scope.cancel()
