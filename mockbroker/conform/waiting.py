@@ -21,7 +21,7 @@ class Waiting:
 # By scenario, or by version and scenario.
 WAITING: Mapping[str, Waiting] = {
     "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
-    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3", 2, anywhere=True),
+    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3, and SASL", 2, anywhere=True),
     "fetch_holds": Waiting("fetch sessions", 30),
     "find_coordinator_versions": Waiting("transactions: a transactional key", 16),
     "kip848_errors": Waiting("KIP-848", 1),
