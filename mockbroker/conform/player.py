@@ -64,12 +64,14 @@ class Player:
 
     async def play(self) -> Difference | None:
         """The first difference, or None. Raises: OSError if the broker cannot be reached."""
-        async with trio.open_nursery() as nursery:
-            found = await self._play(nursery)
-            nursery.cancel_scope.cancel()
-        for connection in self.connections.values():
+        try:
+            async with trio.open_nursery() as nursery:
+                found = await self._play(nursery)
+                nursery.cancel_scope.cancel()
+        finally:
             with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(connection.stream)
+                for connection in self.connections.values():
+                    await trio.aclose_forcefully(connection.stream)
         return found
 
     async def _play(self, nursery: trio.Nursery) -> Difference | None:

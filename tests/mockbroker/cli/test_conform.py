@@ -1,0 +1,72 @@
+"""``mockbroker conform``: what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from golden import ROOT
+
+from mockbroker.cli import main
+
+FILES = ROOT / "fixtures" / "conversations" / "4.2.0"
+GOOD, WAITS = FILES / "sync_again.json.gz", FILES / "kip848_errors.json.gz"
+
+
+def conform(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["conform", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A conversation with an error code that nobody answers."""
+    found = json.loads(gzip.decompress(GOOD.read_bytes()))
+    found["steps"][1]["fields"]["errorCode"] = 42
+    path = tmp_path / "planted.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def test_all_pass_or_wait() -> None:
+    result = conform(GOOD, WAITS)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "ok       sync_again (Apache Kafka 4.2.0)",
+        "waiting  kip848_errors (Apache Kafka 4.2.0): for KIP-848",
+    ]
+    assert result.stderr.splitlines()[-1] == "1 ok, 0 differs, 1 waiting, 0 failed"
+
+
+def test_the_first_difference_is_told(planted: Path) -> None:
+    result = conform(planted, GOOD)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "differs  sync_again (Apache Kafka 4.2.0): step 2 JoinGroup v9 on A: error_code: recorded 42, got 79",
+        "ok       sync_again (Apache Kafka 4.2.0)",
+    ]
+
+
+def test_json(planted: Path) -> None:
+    result = conform("--json", GOOD, planted)
+    assert result.exit_code == 1
+    good, bad = (json.loads(line) for line in result.stdout.splitlines())
+    assert good == {"name": "sync_again (Apache Kafka 4.2.0)", "verdict": "ok", "detail": ""}
+    assert bad["verdict"] == "differs"
+
+
+def test_a_file_that_is_no_conversation(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    result = conform(tmp_path / "x.json")
+    assert result.exit_code == 1
+    assert "not JSON" in result.stdout
+
+
+BAD_ARGUMENTS = [[], ["nothing-there.json"], ["--against", "nowhere", str(GOOD)], ["--against", "host:x", str(GOOD)]]
+
+
+@pytest.mark.parametrize("arguments", BAD_ARGUMENTS)
+def test_bad_arguments(arguments: list[str]) -> None:
+    assert conform(*arguments).exit_code == 2

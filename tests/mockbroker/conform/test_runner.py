@@ -1,0 +1,95 @@
+"""Every conversation of Kafka 4.2.0, played side by side in one run; what a run says of each; what waits."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from golden import ROOT
+
+from mockbroker.cluster_api import open_cluster
+from mockbroker.conform.conversation import Conversation, Step
+from mockbroker.conform.player import Difference
+from mockbroker.conform.runner import Outcome, judge, play_file, run
+from mockbroker.conform.waiting import WAITING
+
+CONVERSATIONS = ROOT / "fixtures" / "conversations"
+FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
+AT_ONCE = 24  # most of them only wait
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """By scenario."""
+    told: list[Outcome] = []
+    trio.run(partial(run, list(FILES.values()), None, told.append, at_once=AT_ONCE))
+    return dict(zip(FILES, told, strict=True))
+
+
+@pytest.mark.parametrize("scenario", FILES)
+def test_conversation(scenario: str, outcomes: dict[str, Outcome]) -> None:
+    outcome = outcomes[scenario]
+    assert (outcome.verdict, "" if scenario in WAITING else outcome.detail) == (
+        "waiting" if scenario in WAITING else "ok",
+        "",
+    )
+
+
+def test_what_waits_is_there() -> None:
+    for name in WAITING:
+        version, _, scenario = name.rpartition("/")
+        assert (CONVERSATIONS / (version or "4.2.0") / f"{scenario}.json.gz").exists()
+
+
+def conversation(scenario: str, version: str = "4.2.0") -> Conversation:
+    release = f"Apache Kafka {version}"
+    return Conversation(scenario=scenario, release=release, doc="", config={}, topics={}, names={}, steps=[])
+
+
+def at(n: int) -> Difference:
+    return Difference(Step(n=n, event="response", api="Fetch", api_version=11, conn="A"), "x: recorded 1, got 2")
+
+
+VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, part of the detail
+    ("sync_again", "4.2.0", 0, True, "ok", ""),
+    ("sync_again", "4.2.0", 5, True, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
+    ("fetch_holds", "4.2.0", 30, True, "waiting", "for fetch sessions"),
+    ("fetch_holds", "4.2.0", 29, True, "differs", "step 29"),
+    ("fetch_holds", "4.2.0", 0, True, "differs", "listed as waiting for fetch sessions, but nothing differs"),
+    ("fetch_holds", "4.2.0", 30, False, "differs", "step 30"),
+    ("fetch_holds", "4.2.0", 0, False, "ok", ""),
+    ("api_versions", "3.9.1", 2, True, "waiting", "for message sets"),
+    ("api_versions", "4.2.0", 2, True, "differs", "step 2"),
+    ("sasl_plain", "4.2.0", 4, False, "waiting", "for SASL"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "version", "step", "ours", "verdict", "detail"), VERDICTS)
+def test_verdict(scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str) -> None:
+    found = judge(conversation(scenario, version), at(step) if step else None, ours=ours)
+    assert found.verdict == verdict
+    assert detail in found.detail
+
+
+async def test_a_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    assert (await play_file(tmp_path / "x.json")).verdict == "failed"
+
+
+async def test_nobody_there() -> None:
+    assert (await play_file(FILES["sync_again"], ("127.0.0.1", 1))).verdict == "failed"
+
+
+async def test_against_another_broker_of_the_same_kind() -> None:
+    """Topics are made, groups are cleared: twice is as good as once; other settings are not played."""
+    settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "num.partitions": 3}
+    async with open_cluster(config=settings, first_node=1) as cluster:
+        address = cluster.nodes[0].host, cluster.nodes[0].port
+        for scenario in ("two_members_join", "two_members_join", "offsets_by_topic_id", "cluster_and_topics"):
+            assert await play_file(FILES[scenario], address) == Outcome(f"{scenario} (Apache Kafka 4.2.0)", "ok")
+        other = await play_file(FILES["delay_two_joiners"], address)
+        unknown = await play_file(FILES["kip848_errors"], address)
+    assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
+    assert (unknown.verdict, unknown.detail[:4]) == ("waiting", "for ")
