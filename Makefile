@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -21,6 +21,9 @@ check: .venv/.dev
 format: .venv/.dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: .venv/.dev
+	$(BIN)/python -m mockbroker.conform.table fixtures/conversations > docs/conformance.md
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

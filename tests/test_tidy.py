@@ -92,6 +92,7 @@ ORDER: Mapping[str, list[str]] = {
         "conform/foreign",
         "conform/waiting",
         "conform/runner",
+        "conform/table",
         "conform/__init__",
         "demo/__init__",
         "demo/checks",
