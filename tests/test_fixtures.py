@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,15 @@ def test_the_conversations_can_be_taken_again(tmp_path: Path) -> None:
     assert len(made) == 94
     kept = {name: gzip.decompress((ROOT / "fixtures" / "conversations" / name).read_bytes()) for name in made}
     assert [name for name in made if made[name] != kept[name]] == []
+
+
+def test_every_script_is_recorded_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tests" / "oracle")
+    scripts = import_module("scripts").SCRIPTS
+    folder = ROOT / "fixtures" / "conversations"
+    listed = set((folder / "README.md").read_text("utf-8").splitlines())
+    for script in scripts:
+        assert f"| `{script.name}` | {' '.join(script.releases)} | {script.doc} |" in listed
+        for release in script.releases:
+            recorded = json.loads(gzip.decompress((folder / release / f"{script.name}.json.gz").read_bytes()))
+            assert (recorded["scenario"], recorded["doc"]) == (script.name, script.doc)
