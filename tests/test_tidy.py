@@ -65,6 +65,7 @@ ORDER: Mapping[str, list[str]] = {
         "group/rules",
         "group/subscription",
         "group/expiry",
+        "group/phases",
         "group/classic",
         "group/__init__",
         "journal",

@@ -24,7 +24,7 @@ COLUMNS = "| state | who | answer | versions | Kafka | seen |\n|---|---|---|---|
 HEAD = """# Conformance
 
 What Apache Kafka answered, as recorded in `fixtures/conversations`, and so what mockbroker answers: its tests play
-every one of them. Made by `make docs`; not edited by hand.
+every one of them, but for requests that it does not serve yet. Made by `make docs`; not edited by hand.
 
 State: of the group when the request was sent, as far as the conversation shows it ("?": a timer or a leave may have
 changed it). Who: `leader`, `member`, `id given` (by MEMBER_ID_REQUIRED, not used yet), `stranger`, `no id`. Answer:

@@ -12,8 +12,8 @@ from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects
-from mockbroker.group.classic import join_error
 from mockbroker.group.events import Join
+from mockbroker.group.phases import join_error
 from mockbroker.handlers.handler import Handler
 
 

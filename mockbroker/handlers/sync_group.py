@@ -7,8 +7,8 @@ from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects
-from mockbroker.group.classic import sync_error
 from mockbroker.group.events import Sync
+from mockbroker.group.phases import sync_error
 from mockbroker.handlers.handler import Handler
 
 

@@ -17,7 +17,7 @@ from tools.play import Ask, Play
 
 from kwire import ErrorCode as E
 from mockbroker.calls import Note, Reply
-from mockbroker.group import classic, rules
+from mockbroker.group import classic, phases, rules
 from mockbroker.group.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 from mockbroker.group.state import Group, State, session_of
 
@@ -425,7 +425,7 @@ def test_group_keeps_its_invariants():
 
 
 def forget_parked_syncs(monkeypatch):
-    monkeypatch.setattr(classic, "_interrupt_syncs", lambda *_: [])
+    monkeypatch.setattr(phases, "interrupt_syncs", lambda *_: [])
 
 
 def answer_dropped_joins(monkeypatch):
@@ -435,8 +435,8 @@ def answer_dropped_joins(monkeypatch):
         group.take_join(member)
         return real(group, member, event, reason)
 
-    real = classic._remove
-    monkeypatch.setattr(classic, "_remove", remove)
+    real = phases.remove
+    monkeypatch.setattr(phases, "remove", remove)
 
 
 def keep_generation_when_empty(monkeypatch):
@@ -447,8 +447,8 @@ def keep_generation_when_empty(monkeypatch):
             group.generation = before
         return effects
 
-    real = classic._complete_join
-    monkeypatch.setattr(classic, "_complete_join", complete)
+    real = phases.complete_join
+    monkeypatch.setattr(phases, "complete_join", complete)
 
 
 def heartbeat_does_not_renew(monkeypatch):
@@ -456,8 +456,8 @@ def heartbeat_does_not_renew(monkeypatch):
         if group.state is not State.PREPARING:
             real(group, member, now)
 
-    real = classic._renew
-    monkeypatch.setattr(classic, "_renew", renew)
+    real = phases.renew
+    monkeypatch.setattr(phases, "renew", renew)
 
 
 def miscount_parked_joins(monkeypatch):
@@ -475,8 +475,8 @@ def leader_may_be_gone(monkeypatch):
         group.leader = leader
         return effects
 
-    real = classic._remove
-    monkeypatch.setattr(classic, "_remove", remove)
+    real = phases.remove
+    monkeypatch.setattr(phases, "remove", remove)
 
 
 def sessions_never_end(monkeypatch):
