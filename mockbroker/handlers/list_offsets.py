@@ -43,8 +43,10 @@ def _answer(
     if found is None:
         return Answer(partition_index=index)
     offset, timestamp = found
-    epoch = partition.leader_epoch if call.version >= 4 else -1  # earlier versions cannot carry it
-    return Answer(partition_index=index, offset=offset, timestamp=timestamp, leader_epoch=epoch)
+    answer = Answer(partition_index=index, offset=offset, timestamp=timestamp)
+    if call.version >= 4:  # older versions have no place for it, and it may not be dropped in silence
+        answer.leader_epoch = partition.leader_epoch
+    return answer
 
 
 def _known_question(timestamp: int, version: int) -> bool:

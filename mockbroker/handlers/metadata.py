@@ -16,11 +16,14 @@ from mockbroker.handlers.handler import Handler
 
 RequestTopic = MetadataRequest.Topic
 ResponseTopic = MetadataResponse.Topic
+IDS_SINCE = 12  # the first version that may ask by topic id
 
 
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
     cluster = broker.cluster
     asked = call.request.topics
+    if call.version < IDS_SINCE and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()):
+        return [Reply(call.ticket, MetadataResponse(topics=[_refused(topic) for topic in asked or ()]))]
     if asked is None or (call.version == 0 and not asked):  # v0 has no null, empty means all
         topics = [_found(topic) for topic in cluster.topics.values()]
     else:
@@ -35,6 +38,11 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
         topics=topics,
     )
     return [Reply(call.ticket, response)]
+
+
+def _refused(topic: RequestTopic) -> ResponseTopic:
+    """v10 and v11 carry topic ids but may not ask by them; Kafka then refuses every topic and tells nothing else."""
+    return ResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
 
 
 def _asked(broker: Broker, call: Call[MetadataRequest], asked: RequestTopic) -> ResponseTopic:

@@ -1,0 +1,338 @@
+"""The same few questions to each client, in its own words: produce, read, offsets, topics.
+
+These run inside the test's process; group members run outside of it (``stage``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from interop.stage import LIMIT, need_client
+
+MILLISECONDS = int(LIMIT * 1000)
+
+
+class Adapter(Protocol):
+    """One client. ``acks``: "0", "1" or "all"; timestamps in milliseconds; offsets are -1 where there is none."""
+
+    def __init__(self, bootstrap: str) -> None: ...
+
+    def produce(
+        self,
+        topic: str,
+        by_partition: Mapping[int, Sequence[str]],
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = False,
+        timestamp: int | None = None,
+    ) -> None:
+        """Send all values; returns when each is acknowledged, or sent if nobody acknowledges."""
+
+    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+        """Seek to an offset and read this many records: offset and value."""
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        """The earliest offset, and the latest."""
+
+    def at(self, topic: str, partition: int, timestamp: int) -> int:
+        """The offset of the first record at or after a time."""
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None: ...
+
+
+class KafkaPython:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("kafka-python")
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        by_partition: Mapping[int, Sequence[str]],
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = False,
+        timestamp: int | None = None,
+    ) -> None:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            acks=acks if acks == "all" else int(acks),
+            compression_type=None if compression == "none" else compression,
+            enable_idempotence=idempotent,
+        )
+        sent = [
+            producer.send(topic, value.encode(), partition=partition, timestamp_ms=timestamp)
+            for partition, values in by_partition.items()
+            for value in values
+        ]
+        producer.flush(LIMIT)
+        for future in sent:
+            future.get(LIMIT)
+        producer.close()
+
+    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+        with self._consumer() as consumer:
+            at = self._partition(topic, partition)
+            consumer.assign([at])
+            consumer.seek(at, start)
+            records = [next(consumer) for _ in range(wanted)]
+        return [(record.offset, record.value.decode()) for record in records]
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        at = self._partition(topic, partition)
+        with self._consumer() as consumer:
+            return consumer.beginning_offsets([at])[at], consumer.end_offsets([at])[at]
+
+    def at(self, topic: str, partition: int, timestamp: int) -> int:
+        at = self._partition(topic, partition)
+        with self._consumer() as consumer:
+            found = consumer.offsets_for_times({at: timestamp})[at]
+        return found.offset if found else -1
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        from kafka import KafkaAdminClient
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": replicas}})
+        admin.close()
+
+    def _consumer(self) -> Any:
+        from kafka import KafkaConsumer
+
+        return KafkaConsumer(bootstrap_servers=self.bootstrap, consumer_timeout_ms=MILLISECONDS)
+
+    def _partition(self, topic: str, partition: int) -> Any:
+        from kafka import TopicPartition
+
+        return TopicPartition(topic, partition)
+
+
+class ConfluentKafka:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("confluent-kafka")
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        by_partition: Mapping[int, Sequence[str]],
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = False,
+        timestamp: int | None = None,
+    ) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "acks": acks,
+                "compression.type": compression,
+                "enable.idempotence": idempotent,
+            }
+        )
+        failed: list[object] = []
+
+        def delivered(error: object, _: object) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for partition, values in by_partition.items():
+            for value in values:
+                stamp = {} if timestamp is None else {"timestamp": timestamp}
+                producer.produce(topic, value.encode(), partition=partition, on_delivery=delivered, **stamp)
+        assert producer.flush(LIMIT) == 0
+        assert not failed
+
+    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer()
+        consumer.assign([TopicPartition(topic, partition, start)])
+        found: list[tuple[int, str]] = []
+        while len(found) < wanted:
+            message = consumer.poll(LIMIT)
+            assert message is not None, f"{len(found)} of {wanted} records"
+            assert message.error() is None, message.error()
+            found.append((message.offset(), message.value().decode()))
+        consumer.close()
+        return found
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer()
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=LIMIT)
+        consumer.close()
+        return low, high
+
+    def at(self, topic: str, partition: int, timestamp: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer()
+        (found,) = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=LIMIT)
+        consumer.close()
+        assert found.error is None, found.error
+        return found.offset
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(LIMIT)
+
+    def _consumer(self) -> Any:
+        from confluent_kafka import Consumer
+
+        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+
+
+class AioKafka:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("aiokafka")
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        by_partition: Mapping[int, Sequence[str]],
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = False,
+        timestamp: int | None = None,
+    ) -> None:
+        from aiokafka import AIOKafkaProducer
+
+        async def run() -> None:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self.bootstrap,
+                acks=acks if acks == "all" else int(acks),
+                compression_type=None if compression == "none" else compression,
+                enable_idempotence=idempotent,
+            )
+            async with producer:
+                sent = [
+                    await producer.send(topic, value.encode(), partition=partition, timestamp_ms=timestamp)
+                    for partition, values in by_partition.items()
+                    for value in values
+                ]
+                await asyncio.gather(*sent)
+
+        asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+        from aiokafka import TopicPartition
+
+        async def run(consumer: Any) -> list[tuple[int, str]]:
+            at = TopicPartition(topic, partition)
+            consumer.assign([at])
+            consumer.seek(at, start)
+            records = [await consumer.getone() for _ in range(wanted)]
+            return [(record.offset, record.value.decode()) for record in records]
+
+        return self._with_consumer(run)
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        from aiokafka import TopicPartition
+
+        async def run(consumer: Any) -> tuple[int, int]:
+            at = TopicPartition(topic, partition)
+            return (await consumer.beginning_offsets([at]))[at], (await consumer.end_offsets([at]))[at]
+
+        return self._with_consumer(run)
+
+    def at(self, topic: str, partition: int, timestamp: int) -> int:
+        from aiokafka import TopicPartition
+
+        async def run(consumer: Any) -> int:
+            at = TopicPartition(topic, partition)
+            found = (await consumer.offsets_for_times({at: timestamp}))[at]
+            return found.offset if found else -1
+
+        return self._with_consumer(run)
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+        async def run() -> None:
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+            await admin.start()
+            response = await admin.create_topics([NewTopic(topic, partitions, replicas)])
+            await admin.close()
+            assert [error[1] for error in response.topic_errors] == [0]
+
+        asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+    def _with_consumer(self, use: Any) -> Any:
+        from aiokafka import AIOKafkaConsumer
+
+        async def run() -> Any:
+            async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap) as consumer:
+                return await use(consumer)
+
+        return asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+
+class Kcat:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("kcat")
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        by_partition: Mapping[int, Sequence[str]],
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = False,
+        timestamp: int | None = None,
+    ) -> None:
+        assert timestamp is None, "kcat cannot set timestamps"
+        settings = {"acks": acks, "compression.codec": compression, "enable.idempotence": str(idempotent).lower()}
+        options = [word for name, value in settings.items() for word in ("-X", f"{name}={value}")]
+        for partition, values in by_partition.items():
+            self._run("-P", "-t", topic, "-p", str(partition), *options, given="\n".join(values))
+
+    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+        where = ("-t", topic, "-p", str(partition), "-o", str(start), "-c", str(wanted))
+        lines = self._run("-C", *where, "-f", "%o %s\n").splitlines()
+        return [(int(offset), value) for offset, value in (line.split(" ", 1) for line in lines)]
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        return self.at(topic, partition, -2), self.at(topic, partition, -1)
+
+    def at(self, topic: str, partition: int, timestamp: int) -> int:
+        return int(self._run("-Q", "-t", f"{topic}:{partition}:{timestamp}").split()[-1])
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        raise NotImplementedError("kcat has no admin calls")
+
+    def topics(self) -> dict[str, int]:
+        """Names and numbers of partitions, as ``kcat -L`` sees them."""
+        listed = json.loads(self._run("-L", "-J"))["topics"]
+        return {topic["topic"]: len(topic["partitions"]) for topic in listed}
+
+    def _run(self, *arguments: str, given: str = "") -> str:
+        command = ["kcat", "-b", self.bootstrap, *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+ADAPTERS: Mapping[str, type[Adapter]] = {
+    "kafka-python": KafkaPython,
+    "confluent-kafka": ConfluentKafka,
+    "aiokafka": AioKafka,
+    "kcat": Kcat,
+}

@@ -1,0 +1,63 @@
+"""How a member and the test talk: commands come on stdin, what happens goes out on stdout as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Any
+
+OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
+POLL = 0.1  # seconds that a poll may take before commands are looked at
+
+_commands: SimpleQueue[str] = SimpleQueue()
+
+
+def _listen() -> None:
+    for line in sys.stdin:
+        _commands.put(line.strip())
+        os.kill(os.getpid(), signal.SIGUSR1)
+    os._exit(3)  # the test is gone, so nobody needs this member
+
+
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+threading.Thread(target=_listen, daemon=True).start()
+
+
+def interrupt_on_command(handler: Callable[..., object]) -> None:
+    """Call this in the main thread, in the middle of whatever it does, when there is a command."""
+    signal.signal(signal.SIGUSR1, handler)
+
+
+def command() -> str:
+    """The next command, "" if there is none."""
+    return "" if _commands.empty() else _commands.get()
+
+
+def waiting() -> int:
+    """How many commands there are."""
+    return _commands.qsize()
+
+
+def tell(event: str, **what: Any) -> None:
+    sys.stdout.write(json.dumps({"event": event, **what}) + "\n")
+    sys.stdout.flush()
+
+
+def tell_partitions(event: str, partitions: Iterable[Any]) -> None:
+    """Any client's TopicPartition will do."""
+    tell(event, partitions=sorted([partition.topic, partition.partition] for partition in partitions))
+
+
+def tell_record(topic: str, partition: int, offset: int, value: bytes) -> None:
+    tell("record", topic=topic, partition=partition, offset=offset, value=value.decode())
+
+
+def tell_left() -> None:
+    """Out of the group in good order; end without waiting for the thread that reads stdin."""
+    tell("left")
+    os._exit(0)

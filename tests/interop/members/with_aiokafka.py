@@ -1,0 +1,51 @@
+"""A group member with aiokafka."""
+
+import asyncio
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from talk import OPTIONS, POLL, command, tell, tell_left, tell_partitions, tell_record
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class Listener(ConsumerRebalanceListener):
+    def on_partitions_assigned(self, assigned):
+        tell_partitions("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked):
+        tell_partitions("revoked", revoked)
+
+
+async def main():
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=OPTIONS["bootstrap"],
+        client_id=OPTIONS["client_id"],
+        group_id=OPTIONS["group"],
+        session_timeout_ms=OPTIONS["session_ms"],
+        heartbeat_interval_ms=OPTIONS["heartbeat_ms"],
+        partition_assignment_strategy=[ASSIGNORS[OPTIONS["assignor"]]],
+        auto_offset_reset=OPTIONS["reset"],
+        enable_auto_commit=False,
+        metadata_max_age_ms=1000,
+    )
+    consumer.subscribe([OPTIONS["topic"]], listener=Listener())
+    await consumer.start()
+    while (asked := command()) != "leave":
+        for records in (await consumer.getmany(timeout_ms=int(POLL * 1000))).values():
+            for record in records:
+                tell_record(record.topic, record.partition, record.offset, record.value)
+        if asked == "commit":
+            await consumer.commit()
+            tell("committed")
+    await consumer.stop()
+    tell_left()
+
+
+asyncio.run(main())

@@ -1,0 +1,76 @@
+"""A group member with kafka-python."""
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from talk import OPTIONS, command, interrupt_on_command, tell, tell_left, tell_partitions, tell_record, waiting
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class Listener(ConsumerRebalanceListener):
+    def on_partitions_assigned(self, assigned):
+        tell_partitions("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked):
+        tell_partitions("revoked", revoked)
+
+
+consumer = KafkaConsumer(
+    bootstrap_servers=OPTIONS["bootstrap"],
+    client_id=OPTIONS["client_id"],
+    group_id=OPTIONS["group"],
+    session_timeout_ms=OPTIONS["session_ms"],
+    heartbeat_interval_ms=OPTIONS["heartbeat_ms"],
+    partition_assignment_strategy=[ASSIGNORS[OPTIONS["assignor"]]],
+    auto_offset_reset=OPTIONS["reset"],
+    enable_auto_commit=False,
+    metadata_max_age_ms=1000,
+)
+consumer.subscribe([OPTIONS["topic"]], listener=Listener())
+
+
+class Asked(Exception):
+    """The test wants something."""
+
+
+def poll():
+    """All there is. Polls have no end but records and commands.
+
+    If a poll ends while kafka-python 3.0.12 joins, and SyncGroup is answered before the next poll begins, then that
+    poll finds nothing to do: the share is never taken over, heartbeats stay off, and the member is evicted. (In
+    BaseCoordinator.join_group_async the loop is not entered, so nobody looks at ``_join_task``.)
+    """
+    global polling
+    polling = True
+    try:
+        return consumer.poll(timeout_ms=60_000) if waiting() == 0 else {}
+    except Asked:
+        return {}
+    finally:
+        polling = False
+
+
+def interrupt(*_):
+    if polling:
+        raise Asked
+
+
+polling = False
+interrupt_on_command(interrupt)
+while (asked := command()) != "leave":
+    if asked == "commit":
+        consumer.commit()
+        tell("committed")
+    for records in poll().values():
+        for record in records:
+            tell_record(record.topic, record.partition, record.offset, record.value)
+consumer.close(autocommit=False)
+tell_left()

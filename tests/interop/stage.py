@@ -1,0 +1,318 @@
+"""What the tests here play on: a cluster, real clients in processes of their own, and one condition to wait on.
+
+Everything that happens - a line of the cluster's journal, a line that a client prints, the end of a process - wakes
+that condition, so that no test sleeps or polls. A wait that takes too long fails with all that happened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from need import lacking, need
+
+from mockbroker import Cluster, Event
+
+SESSION_MS = 2000
+HEARTBEAT_MS = 300
+LIMIT = 15.0  # seconds for one thing to happen
+MEMBERS = Path(__file__).parent / "members"
+MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
+FAMILIES = (*MODULES, "kcat")
+
+MARKS = [
+    pytest.mark.interop,
+    pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning"),  # kafka-python, on import
+]
+
+T = TypeVar("T")
+Owned = tuple[str, int]  # topic and partition
+
+
+def need_client(family: str) -> None:
+    """Skip, or in CI fail, without this client."""
+    if family == "kcat":
+        need("kcat", "Debian has it as a package")
+    elif find_spec(MODULES[family]) is None:
+        lacking(f"{family} is not installed: pip install kwire[demo]")
+
+
+class Member:
+    """One client in one group, in a process of its own. ``records``: topic, partition, offset, value, as it printed."""
+
+    def __init__(self, stage: Stage, name: str, command: Sequence[str]) -> None:
+        self.name = name
+        self.records: list[tuple[str, int, int, str]] = []
+        self.assigned: list[list[Owned]] = []  # what its own callback said, each time
+        self.committed = 0
+        self.log: list[str] = []
+        self._stage = stage
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+        )
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout, self.heard), daemon=True),
+            threading.Thread(target=self._read, args=(self._process.stderr, self.complained), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def values(self) -> list[str]:
+        return [value for *_, value in self.records]
+
+    def heard(self, line: str) -> None:
+        """A line on its stdout."""
+        said = json.loads(line)
+        match said.pop("event"):
+            case "record":
+                self.records.append((said["topic"], said["partition"], said["offset"], said["value"]))
+            case "assigned":
+                self.assigned.append([(topic, partition) for topic, partition in said["partitions"]])
+            case "committed":
+                self.committed += 1
+
+    def complained(self, line: str) -> None:
+        """A line on its stderr."""
+        self.log.append(line)
+
+    def commit(self) -> None:
+        """Commit the positions of everything it printed; returns when the client says that it is done."""
+        before = self.committed
+        self._say("commit")
+        self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
+
+    def leave(self) -> None:
+        """Close the client and wait for its process to end."""
+        self._say("leave")
+        assert self.ended() == 0, self._stage.report(f"{self.name} did not end well")
+
+    def kill(self) -> None:
+        """SIGKILL: it cannot say goodbye."""
+        self._process.kill()
+        self.ended()
+
+    def ended(self) -> int:
+        """Wait for the end of the process; its exit code."""
+        code = self._process.wait(LIMIT)
+        for reader in self._readers:
+            reader.join(LIMIT)
+        return code
+
+    def clean_up(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for reader in self._readers:
+            reader.join()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    def _say(self, command: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+
+    def _read(self, pipe: Any, take: Callable[[str], None]) -> None:
+        for line in pipe:
+            with self._stage.changed:
+                take(line.rstrip("\n"))
+                self._stage.changed.notify_all()
+
+
+class KcatMember(Member):
+    """kcat prints records as ``topic partition offset value``, tells rebalances on stderr, and leaves on SIGTERM.
+
+    It commits what it printed when it leaves.
+    """
+
+    FORMAT = "%t %p %o %s\n"
+
+    def heard(self, line: str) -> None:
+        topic, partition, offset, value = line.split(" ", 3)
+        self.records.append((topic, int(partition), int(offset), value))
+
+    def complained(self, line: str) -> None:
+        super().complained(line)
+        if " assigned: " in line:
+            found = re.findall(r"([^ ,]+) \[(\d+)\]", line.split(" assigned: ")[1])
+            self.assigned.append([(topic, int(partition)) for topic, partition in found])
+
+    def commit(self) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        assert self.ended() == 0, self._stage.report(f"{self.name} did not end well")
+
+
+class Stage:
+    """``group`` and ``topic`` are those of every member that is not told otherwise."""
+
+    group = "players"
+    topic = "orders"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.members: list[Member] = []
+        self.changed = threading.Condition()
+        cluster.journal.listeners.append(lambda _: self._something_happened())
+
+    def _something_happened(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+    # --- players ---
+
+    def member(
+        self, family: str, name: str = "", *, assignor: str = "range", reset: str = "earliest", bootstrap: str = ""
+    ) -> Member:
+        """A client of this family joins the group; returns at once. ``name``: its client id."""
+        need_client(family)
+        name = name or f"{family}-{len(self.members)}"
+        bootstrap = bootstrap or self.cluster.bootstrap_servers
+        if family == "kcat":
+            settings = {
+                "client.id": name,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "partition.assignment.strategy": assignor,
+                "auto.offset.reset": reset,
+                "topic.metadata.refresh.interval.ms": 1000,
+            }
+            options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+            command = ["kcat", "-b", bootstrap, "-G", self.group, *options, "-u", "-f", KcatMember.FORMAT, self.topic]
+            member: Member = KcatMember(self, name, command)
+        else:
+            asked = {
+                "bootstrap": bootstrap,
+                "client_id": name,
+                "group": self.group,
+                "topic": self.topic,
+                "session_ms": SESSION_MS,
+                "heartbeat_ms": HEARTBEAT_MS,
+                "assignor": assignor,
+                "reset": reset,
+            }
+            script = MEMBERS / f"with_{family.replace('-', '_')}.py"
+            member = Member(self, name, [sys.executable, str(script), json.dumps(asked)])
+        self.members.append(member)
+        return member
+
+    def joined(self, family: str, name: str = "", **how: str) -> Member:
+        """The same, but returns when the group, with this one in it, is stable."""
+        there = {member.name for member in self.members if member._process.poll() is None}
+        member = self.member(family, name, **how)
+        self.wait_stable({*there, member.name})
+        return member
+
+    # --- what the journal says ---
+
+    def events(self, kind: str = "") -> list[Event]:
+        """The group's, of one kind or all."""
+        return [event for event in self.cluster.events() if event.group == self.group and kind in ("", event.event)]
+
+    def shares(self, generation: int) -> dict[str, list[Owned]]:
+        """Who owns what in a generation, by client id."""
+        return {event.client: _flat(event) for event in self.events("assign") if event.generation == generation}
+
+    def generation(self) -> int:
+        """The newest that somebody was assigned anything in; -1 for none."""
+        return max((event.generation for event in self.events("assign")), default=-1)
+
+    def stable_with(self, clients: set[str]) -> bool:
+        """True if the newest generation is of these clients, and they share out every partition."""
+        shares = self.shares(self.generation())
+        newest = max((event.generation for event in self.events("generation")), default=-1)
+        owned = [partition for share in shares.values() for partition in share]
+        return newest == self.generation() and set(shares) == clients and sorted(owned) == self.all_partitions()
+
+    def all_partitions(self) -> list[Owned]:
+        return [(self.topic, index) for index in range(self.partitions)]
+
+    partitions = 6
+
+    def check_generations(self) -> int:
+        """No partition ever had two owners, and with an eager protocol each had one; the number of generations seen.
+
+        A generation may also share out nothing: kafka-python may lead before it knows the topic, also on Apache Kafka.
+        It then assigns nothing to anybody, and rejoins as soon as it does.
+        """
+        seen = sorted({event.generation for event in self.events("assign")})
+        protocols = {event.generation: event.protocol for event in self.events("generation")}
+        for generation in seen:
+            owned = Counter(partition for share in self.shares(generation).values() for partition in share)
+            assert max(owned.values(), default=1) == 1, self.report(
+                f"generation {generation}: two owners of one partition"
+            )
+            if owned and protocols[generation] != "cooperative-sticky":
+                assert sorted(owned) == self.all_partitions(), self.report(f"generation {generation}: not all owned")
+        return len(seen)
+
+    # --- waiting ---
+
+    def wait(self, what: str, holds: Callable[[], T], seconds: float = LIMIT) -> T:
+        """Wait until something holds, and give it."""
+        with self.changed:
+            if self.changed.wait_for(holds, seconds):
+                return holds()
+        raise AssertionError(self.report(f"waited {seconds:g} s in vain for {what}"))
+
+    def wait_a_moment(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds, but not for long."""
+        with self.changed:
+            self.changed.wait_for(holds, HEARTBEAT_MS / 1000)
+
+    def wait_stable(self, clients: set[str]) -> None:
+        """Wait until the group is of these clients, and each partition has its owner."""
+        self.wait(f"a stable group of {sorted(clients)}", lambda: self.stable_with(clients))
+
+    def wait_values(self, values: Sequence[str], *members: Member) -> None:
+        """Wait until these members together have printed each of these values, and check that it was once."""
+        wanted = sorted(values)
+
+        def printed() -> list[str]:
+            return sorted(value for member in members for value in member.values)
+
+        self.wait(f"{len(wanted)} records", lambda: len(printed()) >= len(wanted))
+        assert printed() == wanted, self.report("not the records that were produced")
+
+    def report(self, problem: str) -> str:
+        """The problem, the journal, and what the clients said."""
+        lines = [problem, "journal:"]
+        lines += [f"  {json.dumps(event.to_json())}" for event in self.cluster.events()]
+        for member in self.members:
+            lines.append(f"{member.name}: exit code {member._process.poll()}, {len(member.records)} records")
+            lines += [f"  {line}" for line in member.log[-30:]]
+        return "\n".join(lines)
+
+
+@contextmanager
+def stage_of(cluster: Cluster) -> Iterator[Stage]:
+    """A stage; afterwards none of its members is left."""
+    stage = Stage(cluster)
+    try:
+        yield stage
+    finally:
+        for member in stage.members:
+            member.clean_up()
+
+
+def _flat(event: Event) -> list[Owned]:
+    return sorted((topic, partition) for topic, indexes in (event.assignment or {}).items() for partition in indexes)

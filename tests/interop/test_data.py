@@ -1,0 +1,159 @@
+"""Real clients and the partition logs: every way to produce, to find an offset, and to read."""
+
+from __future__ import annotations
+
+import pytest
+from interop.adapters import ADAPTERS, Adapter, Kcat
+from interop.raw import Connection
+from interop.stage import FAMILIES, MARKS, Stage
+
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.list_offsets import ListOffsetsRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records.batch import Record, build_batch, read_batch
+from kwire.records.compression import NAMES
+
+pytestmark = MARKS
+
+VALUES = [f"value-{number}-{'x' * 50}" for number in range(20)]
+RECORDS = list(enumerate(VALUES))
+NOT_LEADER, NOT_COORDINATOR = 6, 16
+LIBRDKAFKA = ("confluent-kafka", "kcat")  # built with every codec; the other two need packages of their own for these
+
+
+@pytest.fixture
+def client(stage: Stage, family: str) -> Adapter:
+    return ADAPTERS[family](stage.cluster.bootstrap_servers)
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks(client: Adapter, acks: str) -> None:
+    client.produce("orders", {0: VALUES}, acks=acks)
+    assert client.read("orders", 0, 0, len(VALUES)) == RECORDS
+
+
+def test_idempotent_producer(client: Adapter) -> None:
+    client.produce("orders", {0: VALUES, 1: VALUES}, idempotent=True)
+    assert client.read("orders", 1, 0, len(VALUES)) == RECORDS
+
+
+@pytest.mark.parametrize(
+    ("family", "codec"),
+    [(family, "gzip") for family in FAMILIES]
+    + [(family, codec) for family in LIBRDKAFKA for codec in ("snappy", "lz4", "zstd")],
+)
+def test_compressed_batches_pass_as_they_are(stage: Stage, family: str, codec: str) -> None:
+    client = ADAPTERS[family](stage.cluster.bootstrap_servers)
+    client.produce("orders", {0: VALUES}, compression=codec)
+    assert client.read("orders", 0, 0, len(VALUES)) == RECORDS
+    assert stored_codecs(stage) == {codec}
+
+
+def stored_codecs(stage: Stage) -> set[str]:
+    """Codecs of the batches of partition 0, as a raw client gets them."""
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = FetchRequest.Topic(topic="orders", partitions=[partition])
+    with Connection(stage.cluster) as broker:
+        records = broker.ask(FetchRequest(max_wait_ms=0, topics=[topic]), 11).responses[0].partitions[0].records
+    found, at = set(), 0
+    while at < len(records):
+        batch = read_batch(records, at)
+        found.add(NAMES[batch.codec])
+        at += len(batch.data)
+    return found
+
+
+def test_seek_and_ends(client: Adapter) -> None:
+    assert client.ends("orders", 2) == (0, 0)
+    client.produce("orders", {2: VALUES})
+    assert client.ends("orders", 2) == (0, len(VALUES))
+    assert client.read("orders", 2, 15, 5) == RECORDS[15:]
+
+
+@pytest.mark.parametrize("family", ["kafka-python", "confluent-kafka", "aiokafka", "kcat"])
+def test_offset_by_time(stage: Stage, family: str) -> None:
+    writer = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)  # kcat cannot choose the time of a record
+    for timestamp in (1_000_000, 2_000_000, 3_000_000):
+        writer.produce("orders", {0: ["a", "b"]}, timestamp=timestamp)
+    client = ADAPTERS[family](stage.cluster.bootstrap_servers)
+    asked = (0, 1_000_001, 2_000_000, 2_500_000)
+    assert [client.at("orders", 0, timestamp) for timestamp in asked] == [0, 2, 2, 4]
+    at_the_end = 6 if family == "confluent-kafka" else -1  # the broker says -1, confluent-kafka turns it into the end
+    assert client.at("orders", 0, 3_000_001) in (at_the_end, -1)
+
+
+def test_topic_on_first_use(client: Adapter) -> None:
+    client.produce("made.by.writing", {0: VALUES})
+    assert client.read("made.by.writing", 0, 0, len(VALUES)) == RECORDS
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "kcat"])
+def test_create_topic(client: Adapter, stage: Stage) -> None:
+    client.create_topic("made", 4)
+    assert Kcat(stage.cluster.bootstrap_servers).topics()["made"] == 4
+    client.produce("made", {3: VALUES})
+    assert client.read("made", 3, 0, len(VALUES)) == RECORDS
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None:
+    writer = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)
+    writer.produce("orders", {0: ["old"]})
+    member = stage.joined(family, reset=reset)
+    if reset == "earliest":
+        stage.wait_values(["old"], member)
+        return
+    sent = 0  # nobody tells when a member has found the end, so write until it reads
+    while not member.records:
+        writer.produce("orders", {0: ["new"]})
+        sent += 1
+        assert sent < 100, stage.report("never read anything")
+        stage.wait_a_moment(lambda: member.records)
+    assert set(member.values) == {"new"}
+
+
+def test_three_brokers(wide_stage: Stage, family: str) -> None:
+    """Whoever is asked first: partitions are read and written at their leaders, groups live at their coordinator."""
+    first_node = wide_stage.cluster.nodes[0]
+    bootstrap = f"{first_node.host}:{first_node.port}"
+    client = ADAPTERS[family](bootstrap)
+    client.produce("orders", dict.fromkeys(range(wide_stage.partitions), VALUES))
+    for partition in range(wide_stage.partitions):
+        assert client.read("orders", partition, 0, len(VALUES)) == RECORDS
+    for group in ("a", "b", "c"):  # neighbours in the offsets topic, so each has another coordinator
+        wide_stage.group = group
+        member = wide_stage.joined(family, f"{family}-{group}", bootstrap=bootstrap)
+        wide_stage.wait_values(VALUES * wide_stage.partitions, member)
+        member.leave()
+
+
+def test_the_wrong_broker(wide_stage: Stage) -> None:
+    """Exactly one of three brokers leads a partition or coordinates a group; the others say so."""
+    batch = build_batch([Record(value=b"x")])
+    write = ProduceRequest.Topic(name="orders", partition_data=[ProduceRequest.Topic.Partition(index=0, records=batch)])
+    read = FetchRequest.Topic(
+        topic="orders",
+        partitions=[FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)],
+    )
+    look = ListOffsetsRequest.Topic(
+        name="orders", partitions=[ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=-1)]
+    )
+    answers = []
+    for node in wide_stage.cluster.nodes:
+        with Connection(wide_stage.cluster, node.node_id) as broker:
+            produced = broker.ask(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[write]), 9)
+            fetched = broker.ask(FetchRequest(max_wait_ms=0, topics=[read]), 11)
+            found = broker.ask(ListOffsetsRequest(replica_id=-1, topics=[look]), 5)
+            beaten = broker.ask(HeartbeatRequest(group_id="nobody's", generation_id=1, member_id="nobody"), 4)
+        answers.append(
+            (
+                produced.responses[0].partition_responses[0].error_code,
+                fetched.responses[0].partitions[0].error_code,
+                found.topics[0].partitions[0].error_code,
+                beaten.error_code,
+            )
+        )
+    produced, fetched, found, beaten = (sorted(column) for column in zip(*answers, strict=True))
+    assert produced == fetched == found == [0, NOT_LEADER, NOT_LEADER]
+    assert beaten == [NOT_COORDINATOR, NOT_COORDINATOR, 25]

@@ -1,0 +1,118 @@
+"""Real clients in consumer groups: joining, consuming, committing, leaving, dying."""
+
+from __future__ import annotations
+
+import pytest
+from interop.adapters import ADAPTERS
+from interop.stage import FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
+
+pytestmark = MARKS
+
+ASSIGNORS = {
+    "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
+    "aiokafka": ("range", "roundrobin", "sticky"),
+    "kcat": ("range", "roundrobin", "cooperative-sticky"),
+}
+VALUES = [f"value-{number}" for number in range(60)]
+
+
+def produce(stage: Stage, family: str, values: list[str] = VALUES) -> None:
+    """Spread the values over all partitions, with a client of this family."""
+    by_partition = {index: values[index :: stage.partitions] for index in range(stage.partitions)}
+    ADAPTERS[family](stage.cluster.bootstrap_servers).produce(stage.topic, by_partition)
+
+
+def test_joins_alone_and_consumes_everything(stage: Stage, family: str) -> None:
+    produce(stage, family)
+    member = stage.joined(family)
+    assert stage.shares(stage.generation()) == {member.name: stage.all_partitions()}
+    stage.wait_values(VALUES, member)
+    assert member.assigned[-1] == stage.all_partitions()
+    stage.check_generations()
+    member.leave()
+    assert stage.events()[-1].event == "empty"
+
+
+def test_three_join_one_by_one(stage: Stage, family: str) -> None:
+    produce(stage, family)
+    members = [stage.joined(family) for _ in range(3)]
+    assert stage.check_generations() >= 3
+    assert [len(share) for share in stage.shares(stage.generation()).values()] == [2, 2, 2]
+    owners = stage.shares(stage.generation())
+    for member in members:
+        stage.wait(
+            f"{member.name} to hear of its share",
+            lambda member=member: member.assigned and member.assigned[-1] == owners[member.name],
+        )
+
+
+@pytest.mark.parametrize(("family", "assignor"), [(family, name) for family in FAMILIES for name in ASSIGNORS[family]])
+def test_assignor(stage: Stage, family: str, assignor: str) -> None:
+    for _ in range(2):
+        stage.joined(family, assignor=assignor)
+    stage.check_generations()
+    assert {event.protocol for event in stage.events("generation")} == {assignor}
+    assert [len(share) for share in stage.shares(stage.generation()).values()] == [3, 3]
+
+
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+@pytest.mark.parametrize(("leads", "follows"), list(zip(FAMILIES, FAMILIES[1:] + FAMILIES[:1], strict=True)))
+def test_two_families_share_a_group(stage: Stage, leads: str, follows: str, assignor: str) -> None:
+    produce(stage, leads)
+    first = stage.joined(leads, assignor=assignor)
+    second = stage.joined(follows, assignor=assignor)
+    stage.check_generations()
+    assert [len(share) for share in stage.shares(stage.generation()).values()] == [3, 3]
+    assert stage.events("generation")[-1].leader.startswith(first.name)
+    stage.wait("every record", lambda: set(first.values + second.values) == set(VALUES))
+
+
+def test_more_members_than_partitions(stage: Stage, family: str) -> None:
+    stage.topic, stage.partitions = "narrow", 2
+    ADAPTERS["kafka-python"](stage.cluster.bootstrap_servers).create_topic(stage.topic, stage.partitions)
+    members = [stage.joined(family) for _ in range(3)]
+    stage.check_generations()
+    assert sorted(len(share) for share in stage.shares(stage.generation()).values()) == [0, 1, 1]
+    produce(stage, family)
+    stage.wait_values(VALUES, *members)
+
+
+def test_commits_and_resumes(stage: Stage, family: str) -> None:
+    produce(stage, family)
+    first = stage.joined(family)
+    stage.wait_values(VALUES, first)
+    first.commit()
+    first.leave()
+    more = [f"more-{number}" for number in range(12)]
+    produce(stage, family, more)
+    second = stage.joined(family)
+    stage.wait_values(more, second)
+    assert {offset for _, _, offset, _ in second.records} == {10, 11}
+
+
+def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
+    stays, leaves = stage.joined(family), stage.joined(family)
+    leaves.leave()
+    left = stage.wait("the leaving", lambda: stage.events("leave"))[0]
+    stage.wait_stable({stays.name})
+    assert left.client == leaves.name
+    assert stage.events("assign")[-1].time_ms - left.time_ms < SESSION_MS / 2
+    assert not stage.events("expire")
+    stage.check_generations()
+
+
+def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
+    produce(stage, family)
+    survivors = [stage.joined(family), stage.joined(family)]
+    victim = stage.joined(family)
+    victim.kill()
+    stage.wait_stable({member.name for member in survivors})
+    (expired,) = stage.events("expire")
+    assert (expired.client, expired.reason) == (victim.name, f"no heartbeat for {SESSION_MS / 1000:g} s")
+    assert not stage.events("leave")
+    stage.check_generations()
+    last_words = "after the death"
+    lost = stage.shares(stage.generation() - 1)[victim.name]
+    ADAPTERS[family](stage.cluster.bootstrap_servers).produce(stage.topic, {index: [last_words] for _, index in lost})
+    stage.wait("the lost partitions", lambda: sum(m.values.count(last_words) for m in survivors) == len(lost), LIMIT)

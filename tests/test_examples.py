@@ -1,0 +1,66 @@
+"""Every file in examples/ does what it says: users copy them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from interop.adapters import ADAPTERS
+from interop.stage import LIMIT, MARKS, need_client
+
+from mockbroker import run_cluster
+
+pytestmark = MARKS
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+CLIENTS = {
+    "connect_kafka_python.py": "kafka-python",
+    "connect_confluent_kafka.py": "confluent-kafka",
+    "connect_aiokafka.py": "aiokafka",
+    "connect_kcat.sh": "kcat",
+}
+PROGRAMS = {
+    "in_a_test.py": "the order arrived",
+    "trio_cluster.py": "events so far: 0",
+}
+
+
+def command(example: str) -> list[str]:
+    return ["sh" if example.endswith(".sh") else sys.executable, str(EXAMPLES / example)]
+
+
+def test_nothing_is_left_out() -> None:
+    assert sorted(path.name for path in EXAMPLES.iterdir() if path.is_file()) == sorted({**CLIENTS, **PROGRAMS})
+
+
+@pytest.mark.parametrize("example", CLIENTS)
+def test_client(example: str) -> None:
+    """The client joins group ``demo``, reads all, and the broker knows it by its group."""
+    need_client(CLIENTS[example])
+    with run_cluster(topics={"orders": 2}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+        ADAPTERS["confluent-kafka"](cluster.bootstrap_servers).produce("orders", {0: ["soup"], 1: ["salad", "cake"]})
+        process = subprocess.Popen(
+            [*command(example), cluster.bootstrap_servers], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        too_late = threading.Timer(LIMIT, process.kill)
+        too_late.start()
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline().strip() for _ in range(3)]
+        finally:
+            too_late.cancel()
+            process.kill()
+            _, errors = process.communicate()
+        assert sorted(lines) == ["0 0 soup", "1 0 salad", "1 1 cake"], errors
+        assert {event.group for event in cluster.events()} == {"demo"}
+
+
+@pytest.mark.parametrize("example", PROGRAMS)
+def test_program(example: str) -> None:
+    need_client("confluent-kafka")
+    done = subprocess.run(command(example), capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    assert PROGRAMS[example] in done.stdout
