@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 from interop.adapters import ADAPTERS
-from interop.stage import FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
+from interop.stage import ASSIGNORS, FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
 
 pytestmark = MARKS
 
-ASSIGNORS = {
-    "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
-    "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
-    "aiokafka": ("range", "roundrobin", "sticky"),
-    "kcat": ("range", "roundrobin", "cooperative-sticky"),
-}
 VALUES = [f"value-{number}" for number in range(60)]
 
 
@@ -56,8 +50,26 @@ def test_assignor(stage: Stage, family: str, assignor: str) -> None:
     assert [len(share) for share in stage.shares(stage.generation()).values()] == [3, 3]
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
-@pytest.mark.parametrize(("leads", "follows"), list(zip(FAMILIES, FAMILIES[1:] + FAMILIES[:1], strict=True)))
+RING = [  # each family leads once, and follows once
+    (leads, follows, assignor)
+    for leads, follows in zip(FAMILIES, FAMILIES[1:] + FAMILIES[:1], strict=True)
+    for assignor in ("range", "roundrobin")
+    if assignor in ASSIGNORS[leads] and assignor in ASSIGNORS[follows]
+]
+CROSSWISE = [
+    ("java", "aiokafka", "range"),
+    ("aiokafka", "java", "sticky"),
+    ("java", "franz-go", "sticky"),
+    ("franz-go", "kafka-python", "sticky"),
+    ("confluent-kafka", "java", "cooperative-sticky"),
+    ("java", "confluent-kafka", "cooperative-sticky"),
+    ("franz-go", "java", "cooperative-sticky"),
+    ("kafka-python", "franz-go", "cooperative-sticky"),
+    ("kcat", "kafka-python", "cooperative-sticky"),
+]
+
+
+@pytest.mark.parametrize(("leads", "follows", "assignor"), [*RING, *CROSSWISE])
 def test_two_families_share_a_group(stage: Stage, leads: str, follows: str, assignor: str) -> None:
     produce(stage, leads)
     first = stage.joined(leads, assignor=assignor)
