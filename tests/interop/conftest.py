@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from interop.stage import FAMILIES, Stage, stage_of
+from interop.stage import CONFIG, FAMILIES, Stage, stage_of
 
 from mockbroker import run_cluster
-
-CONFIG = {"group.initial.rebalance.delay.ms": 50, "group.min.session.timeout.ms": 100}
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from mockbroker import Cluster, Event
 SESSION_MS = 2000
 STATIC_SESSION_MS = 10_000  # a static member must be back within it
 HEARTBEAT_MS = 300
+CONFIG = {"group.initial.rebalance.delay.ms": 50, "group.min.session.timeout.ms": 100}
 LIMIT = 15.0  # seconds for one thing to happen
 MEMBERS = Path(__file__).parent / "members"
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
@@ -112,6 +113,7 @@ class Member:
     def complained(self, line: str) -> None:
         """A line on its stderr."""
         self.log.append(line)
+        self.fenced |= "fenced" in line.lower()
 
     def commit(self) -> None:
         """Commit the positions of everything it printed; returns when the client says that it is done."""
@@ -175,7 +177,6 @@ class KcatMember(Member):
         if " assigned: " in line:
             found = re.findall(r"([^ ,]+) \[(\d+)\]", line.split(" assigned: ")[1])
             self.assigned.append([(topic, int(partition)) for topic, partition in found])
-        self.fenced |= "fenced" in line.lower()
 
     def commit(self) -> None:
         self.leave()
@@ -276,6 +277,10 @@ class Stage:
         newest = max((event.generation for event in self.events("generation")), default=-1)
         owned = [partition for share in shares.values() for partition in share]
         return newest == self.generation() and set(shares) == clients and sorted(owned) == self.all_partitions()
+
+    def member_id(self, client: str) -> str:
+        """The newest that this client had."""
+        return [event.member_id for event in self.events() if event.client == client and event.member_id][-1]
 
     def all_partitions(self) -> list[Owned]:
         return [(self.topic, index) for index in range(self.partitions)]

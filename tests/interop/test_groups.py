@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 from interop.adapters import ADAPTERS
+from interop.raw import Connection
 from interop.stage import ASSIGNORS, FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
+
+from kwire.messages.heartbeat import HeartbeatRequest
 
 pytestmark = MARKS
 
+FENCED_INSTANCE_ID = 82
 VALUES = [f"value-{number}" for number in range(60)]
 
 
@@ -128,3 +132,41 @@ def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
     lost = stage.shares(stage.generation() - 1)[victim.name]
     ADAPTERS[family](stage.cluster.bootstrap_servers).produce(stage.topic, {index: [last_words] for _, index in lost})
     stage.wait("the lost partitions", lambda: sum(m.values.count(last_words) for m in survivors) == len(lost), LIMIT)
+
+
+STATIC = tuple(family for family in FAMILIES if family != "kafkajs")
+FENCED = tuple(family for family in STATIC if family != "aiokafka")
+
+
+@pytest.mark.parametrize("family", STATIC)
+def test_a_static_member_restarts(stage: Stage, family: str) -> None:
+    """Back within its session it has its share again: no rebalance, a new member id, and the old one is fenced."""
+    stays = stage.joined(family, "stays", instance="one")
+    before = stage.joined(family, "restarts", instance="two")
+    generation = stage.generation()
+    shares, old_id = stage.shares(generation), stage.member_id("restarts")
+    for member in (stays, before):
+        stage.wait("its share", lambda member=member: shares[member.name] in member.assigned)
+    told = len(stays.assigned)
+    before.leave()
+    after = stage.member(family, "restarts", instance="two")
+    stage.wait("its share again", lambda: after.assigned)
+    assert after.assigned == [shares["restarts"]]
+    assert stage.member_id("restarts") != old_id
+    assert stage.generation() == generation
+    assert not stage.events("leave") + stage.events("expire")
+    assert len(stays.assigned) == told
+    who = {"generation_id": generation, "member_id": old_id, "group_instance_id": "two"}
+    with Connection(stage.cluster) as broker:
+        assert broker.ask(HeartbeatRequest(group_id=stage.group, **who), 4).error_code == FENCED_INSTANCE_ID
+
+
+@pytest.mark.parametrize("family", FENCED)
+def test_of_two_with_one_instance_the_first_is_fenced(stage: Stage, family: str) -> None:
+    first = stage.joined(family, "first", instance="one")
+    stage.wait("its share", lambda: first.assigned)
+    generation = stage.generation()
+    second = stage.member(family, "second", instance="one")
+    stage.wait("its share", lambda: second.assigned)
+    stage.wait("the first to hear that it is fenced", lambda: first.fenced)
+    assert stage.generation() == generation
