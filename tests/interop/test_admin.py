@@ -69,12 +69,14 @@ def partitions_of(stage: Stage, topic: str) -> int:
         return len(broker.ask(asked, 12).topics[0].partitions)
 
 
+@pytest.mark.scenario("create topic")
 @offering("create_topic")
 def test_create_topic(at_work: Stage, admin: Admin, topic: str) -> None:
     admin.create_topic(topic, 4, replicas=3)
     assert partitions_of(at_work, topic) == 4
 
 
+@pytest.mark.scenario("delete topic")
 @offering("delete_topic")
 def test_delete_topic(at_work: Stage, admin: Admin, topic: str) -> None:
     admin.create_topic(topic, 1)
@@ -82,6 +84,7 @@ def test_delete_topic(at_work: Stage, admin: Admin, topic: str) -> None:
     assert partitions_of(at_work, topic) == 0
 
 
+@pytest.mark.scenario("create partitions")
 @offering("create_partitions")
 def test_create_partitions(at_work: Stage, admin: Admin, topic: str) -> None:
     admin.create_topic(topic, 1)
@@ -89,54 +92,64 @@ def test_create_partitions(at_work: Stage, admin: Admin, topic: str) -> None:
     assert partitions_of(at_work, topic) == 4
 
 
+@pytest.mark.scenario("list topics")
 @offering("partitions")
 def test_list_topics(admin: Admin) -> None:
     assert admin.partitions()["orders"] == Stage.partitions
 
 
+@pytest.mark.scenario("list offsets")
 @offering("ends")
 def test_list_offsets(at_work: Stage, admin: Admin, topic: str) -> None:
     ADAPTERS["confluent-kafka"](at_work.cluster.bootstrap_servers).produce(topic, {0: ["a", "b", "c"]})
     assert admin.ends(topic, 0) == (0, 3)
 
 
+@pytest.mark.scenario("describe configs")
 @offering("configs")
 def test_describe_configs(admin: Admin) -> None:
     assert {("cleanup.policy", "delete"), ("max.message.bytes", "1048588")} <= set(admin.configs("orders").items())
 
 
+@pytest.mark.scenario("describe cluster")
 @offering("nodes")
 def test_describe_cluster(admin: Admin) -> None:
     assert sorted(admin.nodes()) == [0, 1, 2]
 
 
+@pytest.mark.scenario("list groups")
 @offering("groups")
 def test_list_groups(admin: Admin, idle: str) -> None:
     assert {"players", idle} <= set(admin.groups())
 
 
+@pytest.mark.scenario("describe group")
 @offering("members")
 def test_describe_group(at_work: Stage, admin: Admin) -> None:
     assert admin.members("players") == ("Stable", {"worker": at_work.all_partitions()})
 
 
+@pytest.mark.scenario("list group offsets")
 @offering("committed")
 def test_list_group_offsets(admin: Admin, idle: str) -> None:
     assert admin.committed(idle) == COMMITTED
 
 
+@pytest.mark.scenario("alter group offsets")
 @offering("commit_for")
 def test_alter_group_offsets(admin: Admin, idle: str) -> None:
     admin.commit_for(idle, "orders", 1, 5)
     assert admin.committed(idle) == {**COMMITTED, ("orders", 1): 5}
 
 
+@pytest.mark.scenario("delete group offsets")
 @offering("delete_offset")
 def test_delete_group_offsets(admin: Admin, idle: str) -> None:
     admin.delete_offset(idle, "orders", 1)
     assert admin.committed(idle) == {("orders", 2): 12}
 
 
+@pytest.mark.scenario("delete group")
 @offering("delete_group")
 def test_delete_group(admin: Admin, idle: str) -> None:
     admin.delete_group(idle)
