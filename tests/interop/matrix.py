@@ -92,7 +92,7 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     "has no static members": {
         "kafkajs": ["static member restarts without rebalance", "static member is fenced by its double"],
     },
-    "its heartbeats do not name the instance, so two doubles take the share from each other, again and again": {
+    "its heartbeats do not name the instance, so two doubles take the share from each other, again and again, also on Kafka 4.2": {
         "aiokafka": ["static member is fenced by its double"],
     },
     "needs a package of its own for this codec": {
