@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs clients clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -37,6 +37,9 @@ oracle-stop: .venv/.dev
 
 oracle-check: .venv/.dev
 	@$(BIN)/python tests/oracle/check.py --release $(RELEASE) --port $(PORT)
+
+clients: .venv/.dev  # what each client can do, into docs/clients.md
+	$(BIN)/pytest tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md
 
 clean:
 	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from interop import programs
 from interop.adapters import ADAPTERS
 from interop.stage import LIMIT, MARKS, need_client
 
@@ -21,6 +22,9 @@ CLIENTS = {
     "connect_confluent_kafka.py": "confluent-kafka",
     "connect_aiokafka.py": "aiokafka",
     "connect_kcat.sh": "kcat",
+    "ConnectJava.java": "java",
+    "connect_franz_go.go": "franz-go",
+    "connect_kafkajs.js": "kafkajs",
 }
 PROGRAMS = {
     "in_a_test.py": "the order arrived",
@@ -29,7 +33,10 @@ PROGRAMS = {
 
 
 def command(example: str) -> list[str]:
-    return ["sh" if example.endswith(".sh") else sys.executable, str(EXAMPLES / example)]
+    file = EXAMPLES / example
+    if CLIENTS.get(example) in programs.PROGRAMS:
+        return programs.run_file(file)
+    return ["sh" if file.suffix == ".sh" else sys.executable, str(file)]
 
 
 def test_nothing_is_left_out() -> None:

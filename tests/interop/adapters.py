@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from interop.programs import asked
 from interop.stage import LIMIT, need_client
 
 MILLISECONDS = int(LIMIT * 1000)
@@ -330,9 +331,65 @@ class Kcat:
         return done.stdout
 
 
+class Program:
+    """A client in another language, asked over a pipe."""
+
+    family: str
+
+    def __init__(self, bootstrap: str) -> None:
+        need_client(self.family)
+        self.bootstrap = bootstrap
+
+    def produce(
+        self,
+        topic: str,
+        by_partition: Mapping[int, Sequence[str]],
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = False,
+        timestamp: int | None = None,
+    ) -> None:
+        records = [{"partition": at, "value": value} for at, values in by_partition.items() for value in values]
+        how = {"acks": acks, "compression": compression, "idempotent": idempotent, "timestamp": timestamp}
+        self.ask("produce", topic=topic, records=records, **how)
+
+    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+        found = self.ask("read", topic=topic, partition=partition, start=start, wanted=wanted)
+        return [(offset, value) for offset, value in found]
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        low, high = self.ask("ends", topic=topic, partition=partition)
+        return low, high
+
+    def at(self, topic: str, partition: int, timestamp: int) -> int:
+        return int(self.ask("at", topic=topic, partition=partition, timestamp=timestamp))
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        self.ask("create_topic", topic=topic, partitions=partitions, replicas=replicas)
+
+    def ask(self, call: str, **what: Any) -> Any:
+        return asked(self.family).ask(call, bootstrap=self.bootstrap, **what)
+
+
+class Java(Program):
+    family = "java"
+
+
+class FranzGo(Program):
+    family = "franz-go"
+
+
+class KafkaJs(Program):
+    family = "kafkajs"
+
+
 ADAPTERS: Mapping[str, type[Adapter]] = {
     "kafka-python": KafkaPython,
     "confluent-kafka": ConfluentKafka,
     "aiokafka": AioKafka,
     "kcat": Kcat,
+    "java": Java,
+    "franz-go": FranzGo,
+    "kafkajs": KafkaJs,
 }

@@ -1,15 +1,15 @@
-"""Fixtures: a cluster of its own for each test, so that its journal tells of nothing else."""
+"""Fixtures: a cluster of its own for each test, so that its journal tells of nothing else. And what came of the tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
-from interop.stage import FAMILIES, Stage, stage_of
+from interop import matrix
+from interop.stage import CONFIG, FAMILIES, Stage, stage_of
 
 from mockbroker import run_cluster
-
-CONFIG = {"group.initial.rebalance.delay.ms": 50, "group.min.session.timeout.ms": 100}
 
 
 @pytest.fixture
@@ -31,3 +31,38 @@ def wide_stage() -> Iterator[Stage]:
 def family(request: pytest.FixtureRequest) -> str:
     """Each client."""
     return str(request.param)
+
+
+# --- the matrix: tests that are marked as a scenario, by the client that they try ---
+
+_results: dict[tuple[str, str], str] = {}
+_pairs: dict[tuple[str, str, str], str] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--clients", type=Path, metavar="FILE", help="write what each client can do to FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "scenario(name): a line of docs/clients.md; {assignor} is filled in")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    mark = item.get_closest_marker("scenario")
+    if mark and (report.when == "call" or not report.passed):
+        params = item.callspec.params  # type: ignore[attr-defined]
+        said = "not run" if report.skipped else "ok" if report.passed else "FAILED"
+        if "leads" in params:
+            _pairs[params["leads"], params["follows"], params["assignor"]] = said
+        else:
+            scenario = mark.args[0].format(**params)
+            about = (matrix.SAME.get(scenario, scenario), params["family"])
+            _results[about] = max(said, _results.get(about, said), key=["ok", "not run", "FAILED"].index)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if path := session.config.getoption("clients", None):
+        path.write_text(matrix.page(_results, _pairs), "utf-8")

@@ -19,16 +19,28 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from interop import programs
 from need import lacking, need
 
 from mockbroker import Cluster, Event
 
 SESSION_MS = 2000
+STATIC_SESSION_MS = 10_000  # a static member must be back within it
 HEARTBEAT_MS = 300
+CONFIG = {"group.initial.rebalance.delay.ms": 50, "group.min.session.timeout.ms": 100}
 LIMIT = 15.0  # seconds for one thing to happen
 MEMBERS = Path(__file__).parent / "members"
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
-FAMILIES = (*MODULES, "kcat")
+FAMILIES = (*MODULES, "kcat", *programs.PROGRAMS)
+ASSIGNORS = {  # the first of each is what a member uses that is not told otherwise
+    "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
+    "aiokafka": ("range", "roundrobin", "sticky"),
+    "kcat": ("range", "roundrobin", "cooperative-sticky"),
+    "java": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "kafkajs": ("RoundRobinAssigner", "roundrobin"),
+}
 
 MARKS = [
     pytest.mark.interop,
@@ -43,8 +55,17 @@ def need_client(family: str) -> None:
     """Skip, or in CI fail, without this client."""
     if family == "kcat":
         need("kcat", "Debian has it as a package")
+    elif family in programs.PROGRAMS:
+        programs.command(family)
     elif find_spec(MODULES[family]) is None:
         lacking(f"{family} is not installed: pip install kwire[demo]")
+
+
+def member_program(family: str) -> list[str]:
+    """The command of a member, to which its options are added."""
+    if family in programs.PROGRAMS:
+        return [*programs.command(family), "member"]
+    return [sys.executable, str(MEMBERS / f"with_{family.replace('-', '_')}.py")]
 
 
 class Member:
@@ -55,6 +76,7 @@ class Member:
         self.records: list[tuple[str, int, int, str]] = []
         self.assigned: list[list[Owned]] = []  # what its own callback said, each time
         self.committed = 0
+        self.fenced = False
         self.log: list[str] = []
         self._stage = stage
         self._process = subprocess.Popen(
@@ -85,10 +107,13 @@ class Member:
                 self.assigned.append([(topic, partition) for topic, partition in said["partitions"]])
             case "committed":
                 self.committed += 1
+            case "fenced":
+                self.fenced = True
 
     def complained(self, line: str) -> None:
         """A line on its stderr."""
         self.log.append(line)
+        self.fenced |= "fenced" in line.lower()
 
     def commit(self) -> None:
         """Commit the positions of everything it printed; returns when the client says that it is done."""
@@ -181,20 +206,30 @@ class Stage:
     # --- players ---
 
     def member(
-        self, family: str, name: str = "", *, assignor: str = "range", reset: str = "earliest", bootstrap: str = ""
+        self,
+        family: str,
+        name: str = "",
+        *,
+        assignor: str = "",
+        reset: str = "earliest",
+        bootstrap: str = "",
+        instance: str = "",
     ) -> Member:
-        """A client of this family joins the group; returns at once. ``name``: its client id."""
+        """A client of this family joins the group; returns at once. ``name``: its client id; ``instance``: static."""
         need_client(family)
         name = name or f"{family}-{len(self.members)}"
+        assignor = assignor or ASSIGNORS[family][0]
         bootstrap = bootstrap or self.cluster.bootstrap_servers
+        session_ms = STATIC_SESSION_MS if instance else SESSION_MS
         if family == "kcat":
             settings = {
                 "client.id": name,
-                "session.timeout.ms": SESSION_MS,
+                "session.timeout.ms": session_ms,
                 "heartbeat.interval.ms": HEARTBEAT_MS,
                 "partition.assignment.strategy": assignor,
                 "auto.offset.reset": reset,
                 "topic.metadata.refresh.interval.ms": 1000,
+                **({"group.instance.id": instance} if instance else {}),
             }
             options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
             command = ["kcat", "-b", bootstrap, "-G", self.group, *options, "-u", "-f", KcatMember.FORMAT, self.topic]
@@ -205,13 +240,13 @@ class Stage:
                 "client_id": name,
                 "group": self.group,
                 "topic": self.topic,
-                "session_ms": SESSION_MS,
+                "session_ms": session_ms,
                 "heartbeat_ms": HEARTBEAT_MS,
                 "assignor": assignor,
                 "reset": reset,
+                "instance": instance,
             }
-            script = MEMBERS / f"with_{family.replace('-', '_')}.py"
-            member = Member(self, name, [sys.executable, str(script), json.dumps(asked)])
+            member = Member(self, name, [*member_program(family), json.dumps(asked)])
         self.members.append(member)
         return member
 
@@ -242,6 +277,10 @@ class Stage:
         newest = max((event.generation for event in self.events("generation")), default=-1)
         owned = [partition for share in shares.values() for partition in share]
         return newest == self.generation() and set(shares) == clients and sorted(owned) == self.all_partitions()
+
+    def member_id(self, client: str) -> str:
+        """The newest that this client had."""
+        return [event.member_id for event in self.events() if event.client == client and event.member_id][-1]
 
     def all_partitions(self) -> list[Owned]:
         return [(self.topic, index) for index in range(self.partitions)]

@@ -19,7 +19,7 @@ pytestmark = MARKS
 VALUES = [f"value-{number}-{'x' * 50}" for number in range(20)]
 RECORDS = list(enumerate(VALUES))
 NOT_LEADER, NOT_COORDINATOR = 6, 16
-LIBRDKAFKA = ("confluent-kafka", "kcat")  # built with every codec; the other two need packages of their own for these
+EVERY_CODEC = ("confluent-kafka", "kcat", "java", "franz-go")  # the others need packages of their own for these
 
 
 @pytest.fixture
@@ -27,21 +27,24 @@ def client(stage: Stage, family: str) -> Adapter:
     return ADAPTERS[family](stage.cluster.bootstrap_servers)
 
 
+@pytest.mark.scenario("acks={acks}")
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_acks(client: Adapter, acks: str) -> None:
     client.produce("orders", {0: VALUES}, acks=acks)
     assert client.read("orders", 0, 0, len(VALUES)) == RECORDS
 
 
+@pytest.mark.scenario("idempotent producer")
 def test_idempotent_producer(client: Adapter) -> None:
     client.produce("orders", {0: VALUES, 1: VALUES}, idempotent=True)
     assert client.read("orders", 1, 0, len(VALUES)) == RECORDS
 
 
+@pytest.mark.scenario("{codec}")
 @pytest.mark.parametrize(
     ("family", "codec"),
     [(family, "gzip") for family in FAMILIES]
-    + [(family, codec) for family in LIBRDKAFKA for codec in ("snappy", "lz4", "zstd")],
+    + [(family, codec) for family in EVERY_CODEC for codec in ("snappy", "lz4", "zstd")],
 )
 def test_compressed_batches_pass_as_they_are(stage: Stage, family: str, codec: str) -> None:
     client = ADAPTERS[family](stage.cluster.bootstrap_servers)
@@ -64,6 +67,7 @@ def stored_codecs(stage: Stage) -> set[str]:
     return found
 
 
+@pytest.mark.scenario("seeks, and finds both ends")
 def test_seek_and_ends(client: Adapter) -> None:
     assert client.ends("orders", 2) == (0, 0)
     client.produce("orders", {2: VALUES})
@@ -71,7 +75,7 @@ def test_seek_and_ends(client: Adapter) -> None:
     assert client.read("orders", 2, 15, 5) == RECORDS[15:]
 
 
-@pytest.mark.parametrize("family", ["kafka-python", "confluent-kafka", "aiokafka", "kcat"])
+@pytest.mark.scenario("offset by time")
 def test_offset_by_time(stage: Stage, family: str) -> None:
     writer = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)  # kcat cannot choose the time of a record
     for timestamp in (1_000_000, 2_000_000, 3_000_000):
@@ -79,15 +83,17 @@ def test_offset_by_time(stage: Stage, family: str) -> None:
     client = ADAPTERS[family](stage.cluster.bootstrap_servers)
     asked = (0, 1_000_001, 2_000_000, 2_500_000)
     assert [client.at("orders", 0, timestamp) for timestamp in asked] == [0, 2, 2, 4]
-    at_the_end = 6 if family == "confluent-kafka" else -1  # the broker says -1, confluent-kafka turns it into the end
-    assert client.at("orders", 0, 3_000_001) in (at_the_end, -1)
+    the_end = 6 if family in ("confluent-kafka", "franz-go", "kafkajs") else -1  # they make the end of the broker's -1
+    assert client.at("orders", 0, 3_000_001) in (the_end, -1)
 
 
+@pytest.mark.scenario("topic on first use")
 def test_topic_on_first_use(client: Adapter) -> None:
     client.produce("made.by.writing", {0: VALUES})
     assert client.read("made.by.writing", 0, 0, len(VALUES)) == RECORDS
 
 
+@pytest.mark.scenario("create topic")
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "kcat"])
 def test_create_topic(client: Adapter, stage: Stage) -> None:
     client.create_topic("made", 4)
@@ -96,6 +102,7 @@ def test_create_topic(client: Adapter, stage: Stage) -> None:
     assert client.read("made", 3, 0, len(VALUES)) == RECORDS
 
 
+@pytest.mark.scenario("begins at the {reset} offset")
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None:
     writer = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)
@@ -113,6 +120,7 @@ def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None
     assert set(member.values) == {"new"}
 
 
+@pytest.mark.scenario("three brokers")
 def test_three_brokers(wide_stage: Stage, family: str) -> None:
     """Whoever is asked first: partitions are read and written at their leaders, groups live at their coordinator."""
     first_node = wide_stage.cluster.nodes[0]

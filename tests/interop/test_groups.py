@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 from interop.adapters import ADAPTERS
-from interop.stage import FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
+from interop.matrix import PAIRS
+from interop.raw import Connection
+from interop.stage import ASSIGNORS, FAMILIES, LIMIT, MARKS, SESSION_MS, Stage
+
+from kwire.messages.heartbeat import HeartbeatRequest
 
 pytestmark = MARKS
 
-ASSIGNORS = {
-    "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
-    "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
-    "aiokafka": ("range", "roundrobin", "sticky"),
-    "kcat": ("range", "roundrobin", "cooperative-sticky"),
-}
+FENCED_INSTANCE_ID = 82
 VALUES = [f"value-{number}" for number in range(60)]
 
 
@@ -23,6 +22,7 @@ def produce(stage: Stage, family: str, values: list[str] = VALUES) -> None:
     ADAPTERS[family](stage.cluster.bootstrap_servers).produce(stage.topic, by_partition)
 
 
+@pytest.mark.scenario("joins alone")
 def test_joins_alone_and_consumes_everything(stage: Stage, family: str) -> None:
     produce(stage, family)
     member = stage.joined(family)
@@ -34,6 +34,7 @@ def test_joins_alone_and_consumes_everything(stage: Stage, family: str) -> None:
     assert stage.events()[-1].event == "empty"
 
 
+@pytest.mark.scenario("three join one by one")
 def test_three_join_one_by_one(stage: Stage, family: str) -> None:
     produce(stage, family)
     members = [stage.joined(family) for _ in range(3)]
@@ -47,6 +48,7 @@ def test_three_join_one_by_one(stage: Stage, family: str) -> None:
         )
 
 
+@pytest.mark.scenario("{assignor}")
 @pytest.mark.parametrize(("family", "assignor"), [(family, name) for family in FAMILIES for name in ASSIGNORS[family]])
 def test_assignor(stage: Stage, family: str, assignor: str) -> None:
     for _ in range(2):
@@ -56,8 +58,8 @@ def test_assignor(stage: Stage, family: str, assignor: str) -> None:
     assert [len(share) for share in stage.shares(stage.generation()).values()] == [3, 3]
 
 
-@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
-@pytest.mark.parametrize(("leads", "follows"), list(zip(FAMILIES, FAMILIES[1:] + FAMILIES[:1], strict=True)))
+@pytest.mark.scenario("shares a group")
+@pytest.mark.parametrize(("leads", "follows", "assignor"), PAIRS)
 def test_two_families_share_a_group(stage: Stage, leads: str, follows: str, assignor: str) -> None:
     produce(stage, leads)
     first = stage.joined(leads, assignor=assignor)
@@ -68,6 +70,7 @@ def test_two_families_share_a_group(stage: Stage, leads: str, follows: str, assi
     stage.wait("every record", lambda: set(first.values + second.values) == set(VALUES))
 
 
+@pytest.mark.scenario("more members than partitions")
 def test_more_members_than_partitions(stage: Stage, family: str) -> None:
     stage.topic, stage.partitions = "narrow", 2
     ADAPTERS["kafka-python"](stage.cluster.bootstrap_servers).create_topic(stage.topic, stage.partitions)
@@ -78,6 +81,7 @@ def test_more_members_than_partitions(stage: Stage, family: str) -> None:
     stage.wait_values(VALUES, *members)
 
 
+@pytest.mark.scenario("commits and resumes")
 def test_commits_and_resumes(stage: Stage, family: str) -> None:
     produce(stage, family)
     first = stage.joined(family)
@@ -91,6 +95,7 @@ def test_commits_and_resumes(stage: Stage, family: str) -> None:
     assert {offset for _, _, offset, _ in second.records} == {10, 11}
 
 
+@pytest.mark.scenario("leaves, and is replaced at once")
 def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
     stays, leaves = stage.joined(family), stage.joined(family)
     leaves.leave()
@@ -102,6 +107,7 @@ def test_who_leaves_is_replaced_at_once(stage: Stage, family: str) -> None:
     stage.check_generations()
 
 
+@pytest.mark.scenario("is killed, and evicted")
 def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
     produce(stage, family)
     survivors = [stage.joined(family), stage.joined(family)]
@@ -116,3 +122,43 @@ def test_who_is_killed_is_evicted(stage: Stage, family: str) -> None:
     lost = stage.shares(stage.generation() - 1)[victim.name]
     ADAPTERS[family](stage.cluster.bootstrap_servers).produce(stage.topic, {index: [last_words] for _, index in lost})
     stage.wait("the lost partitions", lambda: sum(m.values.count(last_words) for m in survivors) == len(lost), LIMIT)
+
+
+STATIC = tuple(family for family in FAMILIES if family != "kafkajs")
+FENCED = tuple(family for family in STATIC if family != "aiokafka")
+
+
+@pytest.mark.scenario("static member restarts without rebalance")
+@pytest.mark.parametrize("family", STATIC)
+def test_a_static_member_restarts(stage: Stage, family: str) -> None:
+    """Back within its session it has its share again: no rebalance, a new member id, and the old one is fenced."""
+    stays = stage.joined(family, "stays", instance="one")
+    before = stage.joined(family, "restarts", instance="two")
+    generation = stage.generation()
+    shares, old_id = stage.shares(generation), stage.member_id("restarts")
+    for member in (stays, before):
+        stage.wait("its share", lambda member=member: shares[member.name] in member.assigned)
+    told = len(stays.assigned)
+    before.leave()
+    after = stage.member(family, "restarts", instance="two")
+    stage.wait("its share again", lambda: after.assigned)
+    assert after.assigned == [shares["restarts"]]
+    assert stage.member_id("restarts") != old_id
+    assert stage.generation() == generation
+    assert not stage.events("leave") + stage.events("expire")
+    assert len(stays.assigned) == told
+    who = {"generation_id": generation, "member_id": old_id, "group_instance_id": "two"}
+    with Connection(stage.cluster) as broker:
+        assert broker.ask(HeartbeatRequest(group_id=stage.group, **who), 4).error_code == FENCED_INSTANCE_ID
+
+
+@pytest.mark.scenario("static member is fenced by its double")
+@pytest.mark.parametrize("family", FENCED)
+def test_of_two_with_one_instance_the_first_is_fenced(stage: Stage, family: str) -> None:
+    first = stage.joined(family, "first", instance="one")
+    stage.wait("its share", lambda: first.assigned)
+    generation = stage.generation()
+    second = stage.member(family, "second", instance="one")
+    stage.wait("its share", lambda: second.assigned)
+    stage.wait("the first to hear that it is fenced", lambda: first.fenced)
+    assert stage.generation() == generation

@@ -27,6 +27,7 @@ async def main():
     consumer = AIOKafkaConsumer(
         bootstrap_servers=OPTIONS["bootstrap"],
         client_id=OPTIONS["client_id"],
+        group_instance_id=OPTIONS["instance"] or None,
         group_id=OPTIONS["group"],
         session_timeout_ms=OPTIONS["session_ms"],
         heartbeat_interval_ms=OPTIONS["heartbeat_ms"],

@@ -13,6 +13,7 @@ consumer = Consumer(
         "partition.assignment.strategy": OPTIONS["assignor"],
         "auto.offset.reset": OPTIONS["reset"],
         "enable.auto.commit": False,
+        **({"group.instance.id": OPTIONS["instance"]} if OPTIONS["instance"] else {}),
         "topic.metadata.refresh.interval.ms": 1000,
     }
 )

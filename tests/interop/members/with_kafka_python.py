@@ -1,5 +1,7 @@
 """A group member with kafka-python."""
 
+import logging
+
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -14,6 +16,8 @@ ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
+logging.basicConfig()  # that it is fenced it tells nowhere else
+
 
 class Listener(ConsumerRebalanceListener):
     def on_partitions_assigned(self, assigned):
@@ -26,6 +30,7 @@ class Listener(ConsumerRebalanceListener):
 consumer = KafkaConsumer(
     bootstrap_servers=OPTIONS["bootstrap"],
     client_id=OPTIONS["client_id"],
+    group_instance_id=OPTIONS["instance"] or None,
     group_id=OPTIONS["group"],
     session_timeout_ms=OPTIONS["session_ms"],
     heartbeat_interval_ms=OPTIONS["heartbeat_ms"],

@@ -1,0 +1,343 @@
+"""What an administrator asks, put to each client that can ask it: topics, configurations, groups and their offsets.
+
+A class has the calls that its client has. kcat has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from interop.adapters import FranzGo, Java, KafkaJs, Program
+from interop.stage import LIMIT, Owned, need_client
+
+
+class Admin(Protocol):
+    """The whole of it."""
+
+    def __init__(self, bootstrap: str) -> None: ...
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None: ...
+
+    def delete_topic(self, topic: str) -> None: ...
+
+    def create_partitions(self, topic: str, partitions: int) -> None:
+        """So that there are this many in all."""
+
+    def partitions(self) -> Mapping[str, int]:
+        """Topics, and how many partitions each has."""
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        """The earliest offset, and the latest."""
+
+    def configs(self, topic: str) -> Mapping[str, str]: ...
+
+    def nodes(self) -> Sequence[int]:
+        """Ids of the brokers."""
+
+    def groups(self) -> Sequence[str]: ...
+
+    def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
+        """The group's state, and who owns what, by client id."""
+
+    def committed(self, group: str) -> Mapping[Owned, int]: ...
+
+    def commit_for(self, group: str, topic: str, partition: int, offset: int) -> None: ...
+
+    def delete_offset(self, group: str, topic: str, partition: int) -> None: ...
+
+    def delete_group(self, group: str) -> None: ...
+
+
+class KafkaPython:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("kafka-python")
+        self.bootstrap = bootstrap
+
+    def _ask(self, call: Callable[[Any], Any]) -> Any:
+        from kafka import KafkaAdminClient
+
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            return call(admin)
+        finally:
+            admin.close()
+
+    def _partition(self, topic: str, partition: int) -> Any:
+        from kafka import TopicPartition
+
+        return TopicPartition(topic, partition)
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        wanted = {topic: {"num_partitions": partitions, "replication_factor": replicas}}
+        self._ask(lambda admin: admin.create_topics(wanted))
+
+    def delete_topic(self, topic: str) -> None:
+        self._ask(lambda admin: admin.delete_topics([topic]))
+
+    def create_partitions(self, topic: str, partitions: int) -> None:
+        self._ask(lambda admin: admin.create_partitions({topic: partitions}))
+
+    def partitions(self) -> Mapping[str, int]:
+        found = self._ask(lambda admin: admin.describe_topics())
+        return {topic["name"]: len(topic["partitions"]) for topic in found}
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        at = self._partition(topic, partition)
+        first, last = (
+            self._ask(lambda admin, which=which: admin.list_partition_offsets({at: which}))[at] for which in (-2, -1)
+        )
+        return first.offset, last.offset
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        found = self._ask(lambda admin: admin.describe_configs(asked, config_filter="all"))["topic"][topic]
+        return {name: entry["value"] for name, entry in found.items()}
+
+    def nodes(self) -> Sequence[int]:
+        found = self._ask(lambda admin: admin.describe_cluster())
+        return [broker["broker_id"] for broker in found["brokers"]]
+
+    def groups(self) -> Sequence[str]:
+        return [group["group_id"] for group in self._ask(lambda admin: admin.list_groups())]
+
+    def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
+        found = self._ask(lambda admin: admin.describe_groups([group]))[group]
+        return found["group_state"], {
+            member["client_id"]: [
+                (topic["topic"], partition)
+                for topic in member["member_assignment"]["assigned_partitions"]
+                for partition in topic["partitions"]
+            ]
+            for member in found["members"]
+        }
+
+    def committed(self, group: str) -> Mapping[Owned, int]:
+        found = self._ask(lambda admin: admin.list_group_offsets({group: None}))[group]
+        return {(at.topic, at.partition): value.offset for at, value in found.items()}
+
+    def commit_for(self, group: str, topic: str, partition: int, offset: int) -> None:
+        from kafka import OffsetAndMetadata
+
+        wanted = {self._partition(topic, partition): OffsetAndMetadata(offset, "", -1)}
+        self._all_well(self._ask(lambda admin: admin.alter_group_offsets(group, wanted)))
+
+    def delete_offset(self, group: str, topic: str, partition: int) -> None:
+        unwanted = [self._partition(topic, partition)]
+        self._all_well(self._ask(lambda admin: admin.delete_group_offsets(group, unwanted)))
+
+    def delete_group(self, group: str) -> None:
+        assert self._ask(lambda admin: admin.delete_groups([group])) == {group: "OK"}
+
+    def _all_well(self, errors: Mapping[Any, Any]) -> None:
+        assert [error.errno for error in errors.values()] == [0]
+
+
+class ConfluentKafka:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("confluent-kafka")
+        from confluent_kafka.admin import AdminClient
+
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        self._only(self._admin.create_topics([NewTopic(topic, partitions, replicas)]))
+
+    def delete_topic(self, topic: str) -> None:
+        self._only(self._admin.delete_topics([topic]))
+
+    def create_partitions(self, topic: str, partitions: int) -> None:
+        from confluent_kafka.admin import NewPartitions
+
+        self._only(self._admin.create_partitions([NewPartitions(topic, partitions)]))
+
+    def partitions(self) -> Mapping[str, int]:
+        found = self._admin.list_topics(timeout=LIMIT).topics
+        return {name: len(topic.partitions) for name, topic in found.items()}
+
+    def ends(self, topic: str, partition: int) -> tuple[int, int]:
+        from confluent_kafka import TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        at = TopicPartition(topic, partition)
+        first, last = (
+            self._only(self._admin.list_offsets({at: which})) for which in (OffsetSpec.earliest(), OffsetSpec.latest())
+        )
+        return first.offset, last.offset
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        from confluent_kafka.admin import ConfigResource
+
+        found = self._only(self._admin.describe_configs([ConfigResource("topic", topic)]))
+        return {name: entry.value for name, entry in found.items()}
+
+    def nodes(self) -> Sequence[int]:
+        return [node.id for node in self._admin.describe_cluster().result(LIMIT).nodes]
+
+    def groups(self) -> Sequence[str]:
+        return [group.group_id for group in self._admin.list_consumer_groups().result(LIMIT).valid]
+
+    def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
+        found = self._only(self._admin.describe_consumer_groups([group]))
+        return found.state.name.title(), {
+            member.client_id: [(at.topic, at.partition) for at in member.assignment.topic_partitions]
+            for member in found.members
+        }
+
+    def committed(self, group: str) -> Mapping[Owned, int]:
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        found = self._only(self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
+        return {(at.topic, at.partition): at.offset for at in found.topic_partitions}
+
+    def commit_for(self, group: str, topic: str, partition: int, offset: int) -> None:
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, offset)])
+        self._only(self._admin.alter_consumer_group_offsets([wanted]))
+
+    def delete_group(self, group: str) -> None:
+        self._only(self._admin.delete_consumer_groups([group]))
+
+    def _only(self, futures: Mapping[Any, Any]) -> Any:
+        (future,) = futures.values()
+        return future.result(LIMIT)
+
+
+class AioKafka:
+    def __init__(self, bootstrap: str) -> None:
+        need_client("aiokafka")
+        self.bootstrap = bootstrap
+
+    def _ask(self, call: Callable[[Any], Awaitable[Any]]) -> Any:
+        from aiokafka.admin import AIOKafkaAdminClient
+
+        async def run() -> Any:
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
+            await admin.start()
+            try:
+                return await call(admin)
+            finally:
+                await admin.close()
+
+        return asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+    def create_topic(self, topic: str, partitions: int, replicas: int = 1) -> None:
+        from aiokafka.admin import NewTopic
+
+        answer = self._ask(lambda admin: admin.create_topics([NewTopic(topic, partitions, replicas)]))
+        assert [error[1] for error in answer.topic_errors] == [0]
+
+    def delete_topic(self, topic: str) -> None:
+        assert self._ask(lambda admin: admin.delete_topics([topic])).topic_error_codes == [(topic, 0)]
+
+    def create_partitions(self, topic: str, partitions: int) -> None:
+        from aiokafka.admin import NewPartitions
+
+        answer = self._ask(lambda admin: admin.create_partitions({topic: NewPartitions(partitions)}))
+        assert [error[1] for error in answer.topic_errors] == [0]
+
+    def partitions(self) -> Mapping[str, int]:
+        found = self._ask(lambda admin: admin.describe_topics())
+        return {topic["topic"]: len(topic["partitions"]) for topic in found}
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        (answer,) = self._ask(lambda admin: admin.describe_configs(asked))
+        (resource,) = answer.resources
+        return {entry[0]: entry[1] for entry in resource[-1]}
+
+    def nodes(self) -> Sequence[int]:
+        return [broker["node_id"] for broker in self._ask(lambda admin: admin.describe_cluster())["brokers"]]
+
+    def groups(self) -> Sequence[str]:
+        return [group for group, _ in self._ask(lambda admin: admin.list_consumer_groups())]
+
+    def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
+        from aiokafka.coordinator.protocol import ConsumerProtocol
+
+        (answer,) = self._ask(lambda admin: admin.describe_consumer_groups([group]))
+        ((_, _, state, _, _, members, *_),) = answer.groups
+        return state, {
+            member[1]: [
+                (topic, partition)
+                for topic, partitions in ConsumerProtocol.ASSIGNMENT.decode(member[-1]).assignment
+                for partition in partitions
+            ]
+            for member in members
+        }
+
+    def committed(self, group: str) -> Mapping[Owned, int]:
+        found = self._ask(lambda admin: admin.list_consumer_group_offsets(group))
+        return {(at.topic, at.partition): value.offset for at, value in found.items()}
+
+
+class ProgramAdmin(Program):
+    """All calls but one, over the pipe; what the client does not have is an error there."""
+
+    def delete_topic(self, topic: str) -> None:
+        self.ask("delete_topic", topic=topic)
+
+    def create_partitions(self, topic: str, partitions: int) -> None:
+        self.ask("create_partitions", topic=topic, partitions=partitions)
+
+    def partitions(self) -> Mapping[str, int]:
+        found: Mapping[str, int] = self.ask("partitions")
+        return found
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.ask("configs", topic=topic)
+        return found
+
+    def nodes(self) -> Sequence[int]:
+        found: Sequence[int] = self.ask("nodes")
+        return found
+
+    def groups(self) -> Sequence[str]:
+        found: Sequence[str] = self.ask("groups")
+        return found
+
+    def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
+        found = self.ask("members", group=group)
+        shares = {client: [(topic, index) for topic, index in share] for client, share in found["members"].items()}
+        return found["state"], shares
+
+    def committed(self, group: str) -> Mapping[Owned, int]:
+        return {(topic, partition): offset for topic, partition, offset in self.ask("committed", group=group)}
+
+    def commit_for(self, group: str, topic: str, partition: int, offset: int) -> None:
+        self.ask("commit_for", group=group, topic=topic, partition=partition, offset=offset)
+
+    def delete_group(self, group: str) -> None:
+        self.ask("delete_group", group=group)
+
+
+class JavaAdmin(ProgramAdmin, Java):
+    def delete_offset(self, group: str, topic: str, partition: int) -> None:
+        self.ask("delete_offset", group=group, topic=topic, partition=partition)
+
+
+class FranzGoAdmin(ProgramAdmin, FranzGo):
+    def delete_offset(self, group: str, topic: str, partition: int) -> None:
+        self.ask("delete_offset", group=group, topic=topic, partition=partition)
+
+
+class KafkaJsAdmin(ProgramAdmin, KafkaJs):
+    pass
+
+
+ADMINS: Mapping[str, Any] = {
+    "kafka-python": KafkaPython,
+    "confluent-kafka": ConfluentKafka,
+    "aiokafka": AioKafka,
+    "java": JavaAdmin,
+    "franz-go": FranzGoAdmin,
+    "kafkajs": KafkaJsAdmin,
+}

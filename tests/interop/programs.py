@@ -1,0 +1,190 @@
+"""Clients that are not in Python: a small program of ours around each, built into .cache when its sources change."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from need import lacking, need
+
+from mockbroker import run_cluster
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent.parent / ".cache" / "clients"
+LIMIT = 30.0  # seconds for one answer; the programs themselves give up after 15
+BUILD_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """``sources``: a folder here; ``build``: makes the program in a folder; ``start``: the command that starts it."""
+
+    sources: str
+    build: Callable[[Path, Path], None]
+    start: Callable[[Path], list[str]]
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> None:
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=BUILD_LIMIT
+    )
+    if done.returncode:
+        lacking(f"{' '.join(command[:2])} failed: {(done.stdout + done.stderr)[-500:]}")
+
+
+def _build_java(sources: Path, target: Path) -> None:
+    need("javac", "it compiles the member with Apache Kafka's own client")
+    mvn = need("mvn", "it fetches Apache Kafka's own client")
+    _run([mvn, "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dtarget={target}"], sources)
+    _run(["jar", "--create", "--file", "jars/client.jar", "-C", "classes", "."], target)
+    _archive_classes(target)
+
+
+def _archive_classes(target: Path) -> None:
+    """Lets one member join and leave, and keeps the classes that this took: Java then starts in half the time."""
+    options = {"client_id": "first", "group": "first", "topic": "orders", "assignor": "range", "reset": "earliest"}
+    times = {"session_ms": 10_000, "heartbeat_ms": 1_000}
+    with run_cluster(topics={"orders": 1}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+        member = json.dumps({"bootstrap": cluster.bootstrap_servers, **options, **times})
+        java, *rest = _start_java(target)
+        command = [java, f"-XX:ArchiveClassesAtExit={_archive(target)}", *rest, "member", member]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()  # it has its share
+            process.communicate("leave\n", timeout=BUILD_LIMIT)
+
+
+def _archive(target: Path) -> Path:
+    return target / "classes.jsa"
+
+
+def _start_java(target: Path) -> list[str]:
+    java = need("java", "Apache Kafka's own client runs on it")
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
+    archive = [f"-XX:SharedArchiveFile={_archive(target)}", "-Xlog:disable"] if _archive(target).exists() else []
+    jars = sorted(str(jar) for jar in (target / "jars").iterdir())  # Java compares their order with the archive's
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return [java, *quick, *archive, quiet, "-cp", os.pathsep.join(jars), "Client"]
+
+
+def _build_go(sources: Path, target: Path) -> None:
+    _go_build(sources, ".", target / "client")
+
+
+def _go_build(sources: Path, source: str, target: Path) -> None:
+    fetched = CACHE.parent / "go" / "bin" / "go"  # by .ci/setup, where the machine's is too old to fetch a newer one
+    go = str(fetched) if fetched.exists() else need("go", "it builds the member with franz-go")
+    _run([go, "build", "-o", str(target), source], sources, GOTOOLCHAIN="auto")
+
+
+def _build_node(sources: Path, target: Path) -> None:
+    need("node", "kafkajs runs on it")
+    npm = need("npm", "it fetches kafkajs")
+    shutil.copytree(sources, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    _run([npm, "ci", "--no-audit", "--no-fund"], target)
+
+
+PROGRAMS = {
+    "java": Program("java", _build_java, _start_java),
+    "franz-go": Program("go", _build_go, lambda target: [str(target / "client")]),
+    "kafkajs": Program("node", _build_node, lambda target: [need("node", "kafkajs runs on it"), f"{target}/client.js"]),
+}
+
+
+@cache
+def command(family: str) -> list[str]:
+    """What starts the program, which is built if it must be. Skips, or in CI fails, where that cannot be done."""
+    program = PROGRAMS[family]
+    sources = HERE / program.sources
+    files = sorted(path for path in sources.rglob("*") if path.is_file() and "node_modules" not in path.parts)
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
+    CACHE.mkdir(parents=True, exist_ok=True)
+    target, built = CACHE / program.sources, CACHE / f"{program.sources}.built"
+    with (CACHE / f"{program.sources}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once
+        if not built.exists() or built.read_text() != digest.hexdigest():
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir()
+            program.build(sources, target)
+            built.write_text(digest.hexdigest())
+    return program.start(target)
+
+
+def run_file(file: Path) -> list[str]:
+    """The command that runs a file which uses one of the clients, like those in examples/, with what is built here."""
+    match file.suffix:
+        case ".java":
+            *java, _ = command("java")
+            return [*java, str(file)]
+        case ".go":
+            target = Path(command("franz-go")[0]).parent / file.stem
+            _go_build(HERE / PROGRAMS["franz-go"].sources, str(file), target)
+            return [str(target)]
+        case ".js":
+            node, client = command("kafkajs")
+            return ["env", f"NODE_PATH={Path(client).parent / 'node_modules'}", node, str(file)]
+        case other:
+            raise ValueError(other)
+
+
+class Asked:
+    """One process that answers questions, a JSON line each, from first use until Python ends."""
+
+    def __init__(self, family: str) -> None:
+        self.family = family
+        self._process = subprocess.Popen(
+            [*command(family), "ask"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        atexit.register(self._end)
+
+    def ask(self, call: str, **what: Any) -> Any:
+        """The answer. What went wrong over there is an AssertionError here."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        too_late = threading.Timer(LIMIT, self._process.kill)
+        too_late.start()
+        try:
+            self._process.stdin.write(json.dumps({"call": call, **what}) + "\n")
+            line = self._process.stdout.readline()
+        finally:
+            too_late.cancel()
+        assert line, f"{self.family} ended instead of answering {call}"
+        said = json.loads(line)
+        assert "error" not in said, f"{self.family}, {call}: {said['error']}"
+        return said.get("answer")
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _end(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.kill()
+        self._process.wait()
+
+
+_running: dict[str, Asked] = {}
+
+
+def asked(family: str) -> Asked:
+    """The process of a family; a new one if the last has died."""
+    if family not in _running or not _running[family].alive:
+        _running[family] = Asked(family)
+    return _running[family]

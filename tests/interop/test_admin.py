@@ -1,0 +1,156 @@
+"""Real administrators: each call that a client offers, on three brokers, with a group at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from interop.adapters import ADAPTERS
+from interop.admins import ADMINS, Admin
+from interop.raw import Connection
+from interop.stage import CONFIG, MARKS, Stage, stage_of
+
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from mockbroker import run_cluster
+
+pytestmark = MARKS
+
+
+def offering(call: str) -> pytest.MarkDecorator:
+    """The clients that have this call."""
+    return pytest.mark.parametrize("family", [family for family, admin in ADMINS.items() if hasattr(admin, call)])
+
+
+@pytest.fixture(scope="module")
+def at_work() -> Iterator[Stage]:
+    """Three brokers; ``worker`` is alone in group ``players`` and owns all of ``orders``."""
+    topics = {Stage.topic: Stage.partitions}
+    with run_cluster(brokers=3, topics=topics, config=CONFIG) as cluster, stage_of(cluster) as stage:
+        stage.joined("confluent-kafka", "worker")
+        yield stage
+
+
+@pytest.fixture
+def admin(at_work: Stage, family: str) -> Admin:
+    found: Admin = ADMINS[family](at_work.cluster.bootstrap_servers)
+    return found
+
+
+@pytest.fixture
+def topic(at_work: Stage, family: str, request: pytest.FixtureRequest) -> str:
+    """A name of its own for a topic or a group of this test."""
+    return f"{family}.{request.node.originalname}"
+
+
+@pytest.fixture
+def idle(at_work: Stage, topic: str) -> str:
+    """A group of that name without members: offsets 11 and 12 are committed for partitions 1 and 2 of ``orders``."""
+    partitions = [OffsetCommitRequest.Topic.Partition(partition_index=n, committed_offset=10 + n) for n in (1, 2)]
+    commit = OffsetCommitRequest(
+        group_id=topic, topics=[OffsetCommitRequest.Topic(name="orders", partitions=partitions)]
+    )
+    with Connection(at_work.cluster) as broker:
+        node = broker.ask(FindCoordinatorRequest(coordinator_keys=[topic]), 4).coordinators[0].node_id
+    with Connection(at_work.cluster, node) as broker:
+        answer = broker.ask(commit, 8)
+    assert [partition.error_code for partition in answer.topics[0].partitions] == [0, 0]
+    return topic
+
+
+COMMITTED = {("orders", 1): 11, ("orders", 2): 12}
+
+
+def partitions_of(stage: Stage, topic: str) -> int:
+    """0 if there is no such topic."""
+    with Connection(stage.cluster) as broker:
+        asked = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=False)
+        return len(broker.ask(asked, 12).topics[0].partitions)
+
+
+@pytest.mark.scenario("create topic")
+@offering("create_topic")
+def test_create_topic(at_work: Stage, admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, 4, replicas=3)
+    assert partitions_of(at_work, topic) == 4
+
+
+@pytest.mark.scenario("delete topic")
+@offering("delete_topic")
+def test_delete_topic(at_work: Stage, admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, 1)
+    admin.delete_topic(topic)
+    assert partitions_of(at_work, topic) == 0
+
+
+@pytest.mark.scenario("create partitions")
+@offering("create_partitions")
+def test_create_partitions(at_work: Stage, admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, 1)
+    admin.create_partitions(topic, 4)
+    assert partitions_of(at_work, topic) == 4
+
+
+@pytest.mark.scenario("list topics")
+@offering("partitions")
+def test_list_topics(admin: Admin) -> None:
+    assert admin.partitions()["orders"] == Stage.partitions
+
+
+@pytest.mark.scenario("list offsets")
+@offering("ends")
+def test_list_offsets(at_work: Stage, admin: Admin, topic: str) -> None:
+    ADAPTERS["confluent-kafka"](at_work.cluster.bootstrap_servers).produce(topic, {0: ["a", "b", "c"]})
+    assert admin.ends(topic, 0) == (0, 3)
+
+
+@pytest.mark.scenario("describe configs")
+@offering("configs")
+def test_describe_configs(admin: Admin) -> None:
+    assert {("cleanup.policy", "delete"), ("max.message.bytes", "1048588")} <= set(admin.configs("orders").items())
+
+
+@pytest.mark.scenario("describe cluster")
+@offering("nodes")
+def test_describe_cluster(admin: Admin) -> None:
+    assert sorted(admin.nodes()) == [0, 1, 2]
+
+
+@pytest.mark.scenario("list groups")
+@offering("groups")
+def test_list_groups(admin: Admin, idle: str) -> None:
+    assert {"players", idle} <= set(admin.groups())
+
+
+@pytest.mark.scenario("describe group")
+@offering("members")
+def test_describe_group(at_work: Stage, admin: Admin) -> None:
+    assert admin.members("players") == ("Stable", {"worker": at_work.all_partitions()})
+
+
+@pytest.mark.scenario("list group offsets")
+@offering("committed")
+def test_list_group_offsets(admin: Admin, idle: str) -> None:
+    assert admin.committed(idle) == COMMITTED
+
+
+@pytest.mark.scenario("alter group offsets")
+@offering("commit_for")
+def test_alter_group_offsets(admin: Admin, idle: str) -> None:
+    admin.commit_for(idle, "orders", 1, 5)
+    assert admin.committed(idle) == {**COMMITTED, ("orders", 1): 5}
+
+
+@pytest.mark.scenario("delete group offsets")
+@offering("delete_offset")
+def test_delete_group_offsets(admin: Admin, idle: str) -> None:
+    admin.delete_offset(idle, "orders", 1)
+    assert admin.committed(idle) == {("orders", 2): 12}
+
+
+@pytest.mark.scenario("delete group")
+@offering("delete_group")
+def test_delete_group(admin: Admin, idle: str) -> None:
+    admin.delete_group(idle)
+    assert idle not in admin.groups()

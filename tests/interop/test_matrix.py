@@ -1,0 +1,50 @@
+"""docs/clients.md is of these tests, and all is well in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interop import matrix
+from interop.stage import FAMILIES
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+
+
+pytestmark = pytest.mark.interop
+
+
+def tables() -> list[list[list[str]]]:
+    """Heads and rows, without the line between them."""
+    found: list[list[list[str]]] = [[]]
+    for line in PAGE.read_text("utf-8").splitlines():
+        if line.startswith("| ---"):
+            continue
+        if line.startswith("|"):
+            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+        elif found[-1]:
+            found.append([])
+    return [table for table in found if table]
+
+
+def test_it_has_the_pinned_versions() -> None:
+    versions = dict(tables()[0][1:])
+    assert set(versions) == set(FAMILIES)
+    assert versions | matrix.pinned() == versions
+
+
+@pytest.mark.parametrize(("at", "title"), [*enumerate(matrix.SCENARIOS, 1)])
+def test_every_client_in_every_scenario(at: int, title: str) -> None:
+    head, *rows = tables()[at]
+    assert head == ["scenario", *FAMILIES]
+    well = {(scenario, family): "ok" for scenario in matrix.SCENARIOS[title] for family in FAMILIES}
+    well = {about: said for about, said in well.items() if about not in matrix.REASONS}
+    expected = [
+        [scenario, *(matrix.cell(well, scenario, family) for family in FAMILIES)]
+        for scenario in matrix.SCENARIOS[title]
+    ]
+    assert rows == expected
+
+
+def test_every_pair() -> None:
+    assert tables()[-1][1:] == [[*pair, "ok"] for pair in matrix.PAIRS]
