@@ -261,7 +261,11 @@ class Stage:
 
     def events(self, kind: str = "") -> list[Event]:
         """The group's, of one kind or all."""
-        return [event for event in self.cluster.events() if event.group == self.group and kind in ("", event.event)]
+        return [event for event in self.happened() if event.group == self.group and kind in ("", event.event)]
+
+    def happened(self) -> list[Event]:
+        """The whole journal; not by way of the broker's thread, which may be waiting to tell us of the next event."""
+        return list(self.cluster.journal.events)
 
     def shares(self, generation: int) -> dict[str, list[Owned]]:
         """Who owns what in a generation, by client id."""
@@ -335,7 +339,7 @@ class Stage:
     def report(self, problem: str) -> str:
         """The problem, the journal, and what the clients said."""
         lines = [problem, "journal:"]
-        lines += [f"  {json.dumps(event.to_json())}" for event in self.cluster.events()]
+        lines += [f"  {json.dumps(event.to_json())}" for event in self.happened()]
         for member in self.members:
             lines.append(f"{member.name}: exit code {member._process.poll()}, {len(member.records)} records")
             lines += [f"  {line}" for line in member.log[-30:]]
