@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from kwire.engines import reference
 from kwire.errors import DecodeError
+from kwire.primitives import MAX_ELEMENTS
 from kwire.schema import schema_of
 
 M = TypeVar("M")
@@ -19,7 +20,7 @@ Engine = Literal["reference"]
 class EngineModule(Protocol):
     """What a file in ``engines/`` offers."""
 
-    def decode(self, message: type[M], data: bytes, offset: int, version: int) -> tuple[M, int]: ...
+    def decode(self, message: type[M], data: bytes, offset: int, version: int, elements: int) -> tuple[M, int]: ...
 
     def encode(self, value: object, version: int) -> bytes: ...
 
@@ -39,10 +40,19 @@ def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "ref
 
 
 def decode_at(
-    message: type[M], data: bytes, offset: int, version: int, *, engine: Engine = "reference"
+    message: type[M],
+    data: bytes,
+    offset: int,
+    version: int,
+    *,
+    engine: Engine = "reference",
+    elements: int = MAX_ELEMENTS,
 ) -> tuple[M, int]:
-    """The message that begins at ``offset`` of ``data``, and the offset behind it. Offsets in errors count from 0."""
-    return ENGINES[engine].decode(message, data, offset, version)
+    """The message that begins at ``offset`` of ``data``, and the offset behind it. Offsets in errors count from 0.
+
+    ``elements``: how many the arrays of the message may have together.
+    """
+    return ENGINES[engine].decode(message, data, offset, version, elements)
 
 
 def encode(value: object, version: int, *, engine: Engine = "reference") -> bytes:

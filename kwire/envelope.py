@@ -69,11 +69,12 @@ def find_api(key: int, version: int) -> Api:
 def request_form(frame: bytes) -> tuple[Api, int, int]:
     """API, version, and version of the header, of a request.
 
-    An ApiVersions request too new for us still has a header that can be read. Raises: Truncated, UnknownApi.
+    An ApiVersions request in a version that does not exist still has a header that can be read.
+    Raises: Truncated, UnknownApi.
     """
     key, version = peek_request(frame)
     api = APIS[key] if key == API_VERSIONS else find_api(key, version)
-    return api, version, request_header_version(api, version) if version in api.versions else 2
+    return api, version, request_header_version(api, version)
 
 
 def decode_request_header(frame: bytes, *, engine: Engine = "reference") -> tuple[Api, RequestHeader, int]:

@@ -60,6 +60,9 @@ class FrameBuffer:
             return None
         frame = bytes(self._data[at + PREFIX.size : end])
         self._at = end
+        if end == len(self._data):  # do not keep a large frame until the next bytes come
+            self._data.clear()
+            self._at = 0
         return frame
 
     def __len__(self) -> int:

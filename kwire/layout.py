@@ -100,6 +100,8 @@ _resolved: dict[tuple[type, int], Record] = {}
 
 def resolve(message: type, version: int) -> Record:
     """The layout of a message in one version; kept once made. Raises: SchemaError if there is no such version."""
+    if type(version) is not int:
+        raise SchemaError(f"a version is an int, not {version!r}")
     if (message, version) not in _resolved:
         _resolved[message, version] = _resolve(message, version)
     return _resolved[message, version]

@@ -21,6 +21,7 @@ from construct import Construct
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 
 MAX_VARINT = 2**31 - 1  # lengths, counts and tags are Java ints; Kafka refuses more
+MAX_ELEMENTS = 2_000_000  # elements of all arrays of one message; what they become in memory is many times their bytes
 MAX_TEXT = 32_767  # bytes of a string, in both encodings: Kafka's own limit
 
 
@@ -35,6 +36,25 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
     if len(data) != size:
         raise Truncated(f"expected {size} bytes, found {len(data)}", path=where(path), offset=start)
     return data
+
+
+def spend(context: Any, count: int, path: str, start: int) -> None:
+    """Take elements from what the message may have in all, if somebody set a budget. Raises: LimitError."""
+    budget = context._params.get("budget")
+    if budget is None:
+        return
+    budget.left -= count
+    if budget.left < 0:
+        raise LimitError(f"more than {budget.most} elements in one message", path=where(path), offset=start)
+
+
+class Budget:
+    """How many elements the arrays of one message may have together."""
+
+    __slots__ = ("left", "most")
+
+    def __init__(self, most: int) -> None:
+        self.left = self.most = most
 
 
 def bytes_left(stream: BinaryIO) -> int:
@@ -255,9 +275,11 @@ class Counted(Construct):
         self.smallest = smallest
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> list[Any] | None:
+        start = stream.tell()
         count = read_count(stream, self.length, self.smallest, path)
         if count is None:
             return None
+        spend(context, count, path, start)
         return [self.element._parsereport(stream, context, f"{path} -> [{index}]") for index in range(count)]
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -324,7 +346,11 @@ class Tagged(Construct):
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
         values, unknown = obj
         fields: dict[int, bytes] = {}
+        if not isinstance(unknown, Mapping):
+            raise EncodeError(f"expected tags and bytes, got {type(unknown).__name__}", path=where(path))
         for tag, content in unknown.items():
+            if not isinstance(content, (bytes, bytearray, memoryview)):
+                raise EncodeError(f"tag {tag!r}: expected bytes, got {type(content).__name__}", path=where(path))
             if not isinstance(tag, int) or not 0 <= tag <= MAX_VARINT or tag in self.known:
                 raise EncodeError(f"tag {tag!r} is not one of an unknown tagged field", path=where(path))
             fields[tag] = bytes(content)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest
+from kwire.primitives import MAX_TEXT
 from kwire.schema import Versions
 from mockbroker.calls import Call, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
@@ -97,8 +98,10 @@ class Broker:
         self.cluster.create_topic(OFFSETS_TOPIC, self.cluster.place(settings.offsets_topic_num_partitions, replicas))
 
     def new_member_id(self, client_id: str) -> str:
-        """A member id that nobody had before."""
-        return f"{client_id}-{self._new_uuid()}"
+        """A member id that nobody had before. It must fit into a string, however long the client's name is."""
+        uuid = str(self._new_uuid())
+        name = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
+        return f"{name.decode('utf-8', 'ignore')}-{uuid}"
 
     def coordinator(self, group_id: str) -> int:
         """Id of the broker that leads the group's partition of the offsets topic."""

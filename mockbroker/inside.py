@@ -9,10 +9,10 @@ from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.broker import Broker
 from mockbroker.calls import Effects
-from mockbroker.cluster.model import MAX_PARTITIONS, OFFSETS_TOPIC, Partition, Topic, legal_topic_name
+from mockbroker.cluster.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 from mockbroker.handlers import fetch
 from mockbroker.java import partition_of_key
-from mockbroker.settings import SettingsError
+from mockbroker.settings import MAX_PARTITIONS, SettingsError
 
 RECORDS_OF_A_BATCH = 500  # a consumer takes whole batches; so many of usual size stay below its limits
 EVERYTHING = 2**63 - 1  # bytes

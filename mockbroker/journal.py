@@ -52,10 +52,14 @@ class Event:
 
 
 class Journal:
-    """Append-only. ``begin``: the time, in seconds, from which events count."""
+    """Append-only. ``begin``: the time, in seconds, from which events count.
+
+    ``most``: how many events are kept, the oldest go first; None keeps all.
+    """
 
     def __init__(self, begin: float) -> None:
         self.events: list[Event] = []
+        self.most: int | None = None
         self.listeners: list[Callable[[Event], None]] = []
         self.begin = begin
 
@@ -81,6 +85,8 @@ class Journal:
             offsets=_nested(note.offsets),
         )
         self.events.append(event)
+        if self.most is not None and len(self.events) > 2 * self.most:
+            del self.events[: -self.most]
         for listener in self.listeners:
             listener(event)
 

@@ -31,6 +31,7 @@ WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
 FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
 LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
+LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
 CLOSED = -1  # the file number of a closed socket
@@ -216,6 +217,8 @@ class Server:
             self._wake = trio.Event()
             with trio.move_on_at(self._wake_at):
                 await self._wake.wait()
+            if trio.current_time() - self._wake_at > LATE:  # what came in meanwhile counts first
+                await trio.lowlevel.checkpoint()
             now = trio.current_time()
             while self.router.deadline() <= now:
                 try:

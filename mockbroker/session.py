@@ -10,6 +10,8 @@ from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
 from mockbroker.router import Router, UnsupportedVersion
 
+MAX_ELEMENTS = 100_000  # of all arrays of one request: what takes longer than a second would hold up everybody
+
 
 class Session:
     """``connection``: a number of its own; ``node``: the broker that was connected to; ``host``: the peer's address."""
@@ -54,7 +56,7 @@ class Session:
                 raise RemoteProtocolError(f"{api.name} v{version} is not served")
             version, request = 0, UnsupportedVersion()
         else:
-            request, _ = codec.decode_at(api.request, frame, at, version)
+            request, _ = codec.decode_at(api.request, frame, at, version, elements=MAX_ELEMENTS)
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, version)
         return Call(self.ticket, client, request, len(frame))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+MAX_PARTITIONS = 100_000  # of all topics of a cluster; a typo should not take all memory
+
 
 class SettingsError(ValueError):
     """A name that does not exist, or a value that it cannot have."""
@@ -58,6 +60,7 @@ _LEAST = {
     "offsets.topic.num.partitions": 1,
     "socket.request.max.bytes": 1,
 }
+_MOST = {"num.partitions": MAX_PARTITIONS, "offsets.topic.num.partitions": MAX_PARTITIONS}
 _KINDS: Mapping[str, type] = {field.name: type(field.default) for field in fields(Settings) if field.name != "given"}
 
 
@@ -83,9 +86,8 @@ def _attribute(name: str) -> str:
     attribute = name.replace(".", "_")
     if attribute in _KINDS and name == _kafka_name(attribute):
         return attribute
-    near = get_close_matches(name, map(_kafka_name, _KINDS), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise SettingsError(f"unknown setting {name}{hint}")
+    near = get_close_matches(name.lower(), map(_kafka_name, _KINDS), n=1, cutoff=0.0)
+    raise SettingsError(f"unknown setting {name}; did you mean {near[0]}?")
 
 
 def _value(name: str, value: object) -> bool | int:
@@ -98,6 +100,7 @@ def _value(name: str, value: object) -> bool | int:
         number = int(text)
     except ValueError:
         raise SettingsError(f"{name}: expected a whole number, got {value!r}") from None
-    if not _LEAST.get(name, 0) <= number <= 2**31 - 1:
-        raise SettingsError(f"{name}: {number} is not between {_LEAST.get(name, 0)} and {2**31 - 1}")
+    least, most = _LEAST.get(name, 0), _MOST.get(name, 2**31 - 1)
+    if not least <= number <= most:
+        raise SettingsError(f"{name}: {number} is not between {least} and {most}")
     return number

@@ -34,6 +34,8 @@ def encode(form: Mapping[str, Any], engine: Engine) -> bytes:
     if "error" in form and "body" not in form:
         raise lines.LineError("the line holds an error instead of a message", "error")
     api = envelope.find_api(lines.integer(form, "api_key"), version := lines.integer(form, "api_version"))
+    if form.get("api_name", api.name) != api.name:
+        raise lines.LineError(f"is {form['api_name']}, but {api.key} is {api.name}", "api_name")
     trailing = lines.hexadecimal(form, "trailing", "")
     header, body = lines.member(form, "header", {}), lines.member(form, "body")
     match form.get("direction"):

@@ -115,8 +115,8 @@ class Section(primitives.Tagged):
 class MessageStruct(Subconstruct):
     """The outermost construct of a message: adds its name and version to every error."""
 
-    def __init__(self, message: type, version: int) -> None:
-        super().__init__(to_construct(resolve(message, version)))
+    def __init__(self, message: type, version: int, layout: Record) -> None:
+        super().__init__(to_construct(layout))
         self.message = schema_of(message).name
         self.version = version
 
@@ -140,16 +140,20 @@ _structs: dict[tuple[type, int], MessageStruct] = {}
 
 def struct(message: type, version: int) -> MessageStruct:
     """The construct schema of one message version; kept once made. Raises: SchemaError if there is no such version."""
+    layout = resolve(message, version)
     if (message, version) not in _structs:
-        _structs[message, version] = MessageStruct(message, version)
+        _structs[message, version] = MessageStruct(message, version, layout)
     return _structs[message, version]
 
 
-def decode(message: type[M], data: bytes, offset: int, version: int) -> tuple[M, int]:
-    """The message that begins at ``offset``, and the offset behind it. Raises: DecodeError."""
+def decode(message: type[M], data: bytes, offset: int, version: int, elements: int) -> tuple[M, int]:
+    """The message that begins at ``offset``, and the offset behind it. Raises: DecodeError.
+
+    ``elements``: how many the arrays of the message may have together.
+    """
     stream = io.BytesIO(data)
     stream.seek(offset)
-    value: Any = struct(message, version).parse_stream(stream)
+    value: Any = struct(message, version).parse_stream(stream, budget=primitives.Budget(elements))
     return value, stream.tell()
 
 

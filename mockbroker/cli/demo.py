@@ -27,7 +27,12 @@ def demo(as_json: bool) -> None:
     from mockbroker.demo.story import play
 
     told = timeline.choose(as_json=as_json, write=click.echo)
-    checks = check_all(trio.run(play, told))
+    try:
+        checks = check_all(trio.run(play, told))
+    except* KeyboardInterrupt:
+        checks = []
+    if not checks:
+        raise click.Abort
     told.checks(checks)
     failed = [check for check in checks if not check.held]
     for check in failed:

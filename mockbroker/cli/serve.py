@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -22,6 +22,7 @@ from mockbroker.journal import Event, Journal
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
 
+KEPT = 1_000  # events in memory: they go to the file, and a broker may serve for weeks
 log = logging.getLogger("mockbroker")
 
 
@@ -78,6 +79,8 @@ def serve(
     if port and port + brokers - 1 > 65535:
         raise click.UsageError(f"--port {port} leaves no room for {brokers} brokers")
     given = _read_config(config) | _parse_settings(settings)
+    if ready_file is not None and not ready_file.absolute().parent.is_dir():
+        raise click.UsageError(f"--ready-file {ready_file}: there is no such directory")
     known = _parse_topics(topics, Settings.parse(given).num_partitions)
     with ExitStack() as stack:
         file = stack.enter_context(_open_journal(journal)) if journal else None
@@ -86,10 +89,14 @@ def serve(
             async with open_cluster(
                 host=host, port=port, brokers=brokers, topics=known, config=given, as_version=as_version
             ) as cluster:
+                cluster.journal.most = KEPT
                 if file is not None:
                     _keep_journal(cluster.journal, file)
                 with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                    _announce(cluster, ready_file)
+                    try:
+                        _announce(cluster, ready_file)
+                    except OSError as error:
+                        _fail(f"cannot tell that it is ready: {error}")
                     async for _ in signals:
                         return
 
@@ -163,6 +170,8 @@ def _keep_journal(journal: Journal, file: TextIO) -> None:
         except OSError as error:
             log.error("the journal ends here: %s", error)
             journal.listeners.remove(write)
+            with suppress(OSError):  # the rest of what it holds cannot be written either
+                file.close()
 
     listener: Callable[[Event], None] = write
     journal.listeners.append(listener)
@@ -170,7 +179,6 @@ def _keep_journal(journal: Journal, file: TextIO) -> None:
 
 def _announce(cluster: Cluster, ready_file: Path | None) -> None:
     click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers}")
-    sys.stdout.flush()
     if ready_file is not None:
         content = {"bootstrap_servers": cluster.bootstrap_servers, "http": None, "pid": os.getpid()}
         beside = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")

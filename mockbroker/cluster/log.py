@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kwire.records.batch import Batch, read_batch, rebase
+from kwire import LimitError
+from kwire.records.batch import Batch, Record, read_batch, rebase
+
+MOST_LOOKED_THROUGH = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class PartitionLog:
         """
         for stored in self._batches:
             if stored.max_timestamp >= timestamp:
-                for record in read_batch(stored.data).records():
+                for record in _opened(stored):
                     if record.timestamp >= timestamp:
                         return record.offset, record.timestamp
         return None
@@ -71,7 +75,7 @@ class PartitionLog:
         if not self._batches:
             return None
         largest = max(self._batches, key=lambda stored: stored.max_timestamp)
-        record = max(read_batch(largest.data).records(), key=lambda record: record.timestamp)
+        record = max(_opened(largest), key=lambda record: record.timestamp)
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
@@ -79,3 +83,11 @@ class PartitionLog:
         if offset >= self.end:
             return len(self._batches)
         return max(bisect_right(self._bases, offset) - 1, 0)
+
+
+def _opened(stored: Stored) -> Iterator[Record]:
+    """The records of a batch. Raises: kwire.DecodeError, also for one with more records than anybody sends."""
+    batch = read_batch(stored.data)
+    if batch.count > MOST_LOOKED_THROUGH:
+        raise LimitError(f"{batch.count} records in one batch", message="RecordBatch")
+    return batch.records()

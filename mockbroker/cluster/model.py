@@ -11,9 +11,9 @@ from kwire.jsonform import uuid_text
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import Producers
+from mockbroker.settings import MAX_PARTITIONS
 
 OFFSETS_TOPIC = "__consumer_offsets"
-MAX_PARTITIONS = 100_000  # of one topic; a typo should not take all memory
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -99,6 +99,10 @@ class Cluster:
         """The topic and its records are gone."""
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
+
+    def has_room(self, partitions: int) -> bool:
+        """True if the cluster can have so many more partitions."""
+        return sum(len(topic.partitions) for topic in self.topics.values()) + partitions <= MAX_PARTITIONS
 
     def can_hold(self, replicas: Sequence[int]) -> bool:
         """True if a partition can have these replicas: at least one, brokers that are there, each once."""

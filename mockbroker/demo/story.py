@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import trio
 
@@ -23,6 +25,24 @@ CONFIG = {"group.initial.rebalance.delay.ms": 300, "group.min.session.timeout.ms
 
 class StepFailedError(Exception):
     """A step of the story did not come about in time."""
+
+
+@contextmanager
+def in_time(what: str) -> Iterator[None]:
+    """Raises: StepFailedError if the block takes longer than anything should."""
+    with trio.move_on_after(PATIENCE) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise StepFailedError(f"not within {PATIENCE:g} s: {what}")
+
+
+async def _ask(command: list[str]) -> Any:
+    """What a program that ends by itself says on its last line. Raises: StepFailedError."""
+    with in_time(" ".join(command[2:4])):
+        done = await trio.run_process(command, capture_stdout=True, check=False)
+        if done.returncode:
+            raise StepFailedError(f"{' '.join(command[2:4])} ended with exit code {done.returncode}")
+        return json.loads(done.stdout)
 
 
 class _Client:
@@ -43,7 +63,8 @@ class _Client:
         self.may_end = True
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
-        await self.process.wait()
+        with in_time(f"{self.kind} leaves"):
+            await self.process.wait()
 
 
 class _Stage:
@@ -68,20 +89,17 @@ class _Stage:
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until ``holds()``; looked at whenever something happened. Raises: StepFailedError."""
-        with trio.move_on_after(PATIENCE):
+        with in_time(what):
             while not holds():
                 if self._broken:
                     raise StepFailedError(f"{what}: {self._broken}")
                 self._changed = trio.Event()
                 await self._changed.wait()
-            return
-        raise StepFailedError(f"not within {PATIENCE:g} s: {what}")
 
     async def produce(self, count: int) -> None:
         first = self.story.produced
         command = [*_program("produce", self.cluster), str(first), str(count)]
-        done = await trio.run_process(command, capture_stdout=True)
-        outcome = json.loads(done.stdout)
+        outcome = await _ask(command)
         if outcome["failures"]:
             raise StepFailedError(f"{len(outcome['failures'])} records were not delivered: {outcome['failures'][0]}")
         self.story.produced += count
@@ -183,7 +201,7 @@ async def _act(stage: _Stage) -> None:
     stage.tell("stop", survivor.kind)
     await survivor.stop()
 
-    done = await trio.run_process(_program("committed", stage.cluster), capture_stdout=True)
-    story.committed = {int(index): offset for index, offset in json.loads(done.stdout)["committed"].items()}
+    found = await _ask(_program("committed", stage.cluster))
+    story.committed = {int(index): offset for index, offset in found["committed"].items()}
     story.ends = stage.ends()
     stage.tell("start", "reader", f"reads the committed offsets back: {sum(story.ends.values())} records in all")

@@ -78,6 +78,10 @@ def leave(group: Group, event: Leave, now: float) -> Effects:
     left: list[Member] = []
     answers: list[LeaveGroupResponse.Member] = []
     for leaving in event.members:
+        if leaving.member_id in group.pending:
+            effects.append(_pending_gone(group, "leave", leaving.member_id, leaving.reason or "left before it joined"))
+            answers.append(leave_answer(leaving, NONE))
+            continue
         error, member = _who_leaves(group, leaving)
         if member is not None:
             effects += phases.remove(group, member, "leave", leaving.reason or "left")
@@ -123,10 +127,7 @@ def tick(group: Group, now: float) -> Effects:
             case ("session", member_id):
                 effects += _session_over(group, group.members[member_id], now)
             case ("pending", member_id):
-                del group.pending[member_id]
-                effects.append(
-                    Note(event="expire", group=group.group_id, member_id=member_id, reason="member id was never used")
-                )
+                effects.append(_pending_gone(group, "expire", member_id, "member id was never used"))
                 effects += phases.complete_if_all_joined(group, now)
     return effects
 
@@ -161,7 +162,7 @@ def _session_over(group: Group, member: Member, now: float) -> Effects:
 
 
 def _give_id(group: Group, event: Join, now: float) -> Effects:
-    group.pending[event.fresh_id] = event.session_timeout
+    group.pending[event.fresh_id] = event.client_id
     group.waits.set(pending_of(event.fresh_id), now + event.session_timeout)
     note = Note(event="id_given", group=group.group_id, member_id=event.fresh_id, client_id=event.client_id)
     return [note, phases.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, event.fresh_id)]
@@ -182,14 +183,21 @@ def _turn_away(group: Group, event: Join, now: float) -> Effects:
     member = group.members.get(event.member_id)
     if member is not None:
         effects += phases.remove(group, member, "expire", "the group is full")
+        phases.inherit(group)
     if event.member_id in group.pending:
         _forget_pending(group, event.member_id)
     return effects if group.java_coordinator else effects + phases.complete_if_all_joined(group, now)
 
 
-def _forget_pending(group: Group, member_id: str) -> None:
-    del group.pending[member_id]
+def _forget_pending(group: Group, member_id: str) -> str:
+    """The id is not given out any more; the client that had it."""
     group.waits.forget(pending_of(member_id))
+    return group.pending.pop(member_id)
+
+
+def _pending_gone(group: Group, event: str, member_id: str, reason: str) -> Note:
+    client_id = _forget_pending(group, member_id)
+    return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)
 
 
 def _replace(group: Group, member: Member, event: Join, now: float) -> Effects:
@@ -278,9 +286,6 @@ def _who_leaves(group: Group, leaving: Leaving) -> tuple[ErrorCode, Member | Non
     if not leaving.member_id:
         member_id = group.holder(leaving.instance_id)
         return (UNKNOWN_MEMBER_ID, None) if member_id is None else (NONE, group.members[member_id])
-    if leaving.member_id in group.pending:
-        _forget_pending(group, leaving.member_id)
-        return NONE, None
     error = rules.identity_error(group, leaving)
     return error, None if error else group.members[leaving.member_id]
 

@@ -28,6 +28,7 @@ def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:
 
 def rebalance(group: Group, reason: str, now: float) -> Effects:
     """Members came or went: begin a join phase, or end the one that waited for them."""
+    inherit(group)
     begun = [] if group.state is State.PREPARING else prepare(group, reason, now)
     return begun + complete_if_all_joined(group, now)
 
@@ -112,6 +113,7 @@ def complete_join(group: Group, now: float) -> Effects:
 
 def elect(group: Group) -> None:
     """A leader that did not come back is replaced by the first who did."""
+    inherit(group)
     if group.members and group.members[group.leader].join is None:
         group.leader = next(member.member_id for member in group.in_map_order() if member.join is not None)
 
@@ -192,8 +194,14 @@ def remove(group: Group, member: Member, event: str, reason: str) -> Effects:
     group.unsynced.discard(member.member_id)
     group.waits.forget(session_of(member.member_id))
     if group.leader == member.member_id:
-        group.leader = next((other.member_id for other in group.in_map_order()), "")
+        group.leader = ""  # until ``inherit``; many may go at once
     return effects
+
+
+def inherit(group: Group) -> None:
+    """If the leader has gone, the first of those who are left leads."""
+    if not group.leader and group.members:
+        group.leader = group.in_map_order()[0].member_id
 
 
 def renew(group: Group, member: Member, now: float) -> None:

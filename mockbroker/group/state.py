@@ -70,7 +70,8 @@ class Member:
 class Group:
     """``java_coordinator``: which of Kafka's two coordinators this group behaves like; release.py has the differences.
     ``static``: instance id to member id. ``since``: when the state was entered.
-    ``pending``: member ids given out by MEMBER_ID_REQUIRED. ``unsynced``: members whose SyncGroup is due.
+    ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
+    is due.
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
@@ -93,7 +94,7 @@ class Group:
     most_members: int = 0
     offered: Counter[str] = field(default_factory=Counter)
     parked_joins: int = 0
-    pending: dict[str, float] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
     unsynced: set[str] = field(default_factory=set)
     delay: float = 0.0
     delay_left: float = 0.0

@@ -10,7 +10,6 @@ from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePart
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import MAX_PARTITIONS
 from mockbroker.handlers.handler import Handler
 
 Wanted = CreatePartitionsRequest.Topic
@@ -35,10 +34,10 @@ def _grow(broker: Broker, asked: Wanted, *, validate_only: bool) -> Refusal:
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     had = len(topic.partitions)
-    if not had < asked.count <= MAX_PARTITIONS:
+    if asked.count <= had or not broker.cluster.has_room(asked.count - had):
         return (
             ErrorCode.INVALID_PARTITIONS,
-            f"{asked.name} has {had} partitions; {asked.count} is no increase.",
+            f"{asked.name} has {had} partitions; {asked.count} cannot be.",
         )
     replicas: Sequence[Sequence[int]]
     if asked.assignments is None:

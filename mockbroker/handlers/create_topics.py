@@ -11,7 +11,7 @@ from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsRespon
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import MAX_PARTITIONS, legal_topic_name
+from mockbroker.cluster.model import legal_topic_name
 from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
 
@@ -83,8 +83,8 @@ def _replicas(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | 
         return _given(broker, topic)
     partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
-    if not 0 < partitions <= MAX_PARTITIONS:
-        return _Refusal(ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions, not 1 to {MAX_PARTITIONS}.")
+    if partitions < 1 or not cluster.has_room(partitions):
+        return _Refusal(ErrorCode.INVALID_PARTITIONS, f"There is no room for {partitions} partitions.")
     if not 0 < factor <= len(cluster.nodes):
         return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas on {len(cluster.nodes)} brokers.")
     return cluster.place(partitions, factor)

@@ -57,8 +57,8 @@ def _asked(broker: Broker, call: Call[MetadataRequest], asked: RequestTopic) -> 
     if not legal_topic_name(asked.name):
         return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=asked.name)
     wants = call.version < 4 or call.request.allow_auto_topic_creation
-    if wants and broker.settings.auto_create_topics_enable:
-        settings = broker.settings
+    settings = broker.settings
+    if wants and settings.auto_create_topics_enable and cluster.has_room(settings.num_partitions):
         replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
         cluster.create_topic(asked.name, replicas)
     return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=asked.name)

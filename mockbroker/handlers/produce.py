@@ -70,6 +70,8 @@ def _append(
         error = ErrorCode.UNKNOWN_TOPIC_ID
     if partition is not None and call.request.acks not in ACKS:  # Kafka's order: unknown, acks, leader
         error = ErrorCode.INVALID_REQUIRED_ACKS
+    if not error and topic is not None and topic.internal:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
     batch = check(data.records, call.version, broker.settings.message_max_bytes)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kwire import codec
 from kwire.codec import decode, decode_at, encode, struct
-from kwire.errors import DecodeError, EncodeError, SchemaError
+from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
 
 DATA = bytes.fromhex("000167" + "00000007" + "00016d")
 VALUE = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
@@ -47,3 +51,26 @@ def test_not_a_message() -> None:
 def test_struct() -> None:
     assert struct(HeartbeatResponse, 0).build(HeartbeatResponse(error_code=27)) == b"\x00\x1b"
     assert struct(HeartbeatResponse, 0).parse(b"\x00\x1b") == HeartbeatResponse(error_code=27)
+
+
+def test_the_elements_of_a_message_are_counted_together() -> None:
+    topics = [MetadataRequest.Topic(name="t") for _ in range(6)]
+    data = encode(MetadataRequest(topics=topics), 9)
+    assert decode_at(MetadataRequest, data, 0, 9, elements=6)[0].topics == topics
+    with pytest.raises(LimitError, match=r"MetadataRequest v9 at byte 0, topics: more than 5 elements in one message"):
+        decode_at(MetadataRequest, data, 0, 9, elements=5)
+
+
+def test_elements_inside_elements_count_too() -> None:
+    partition = OffsetCommitRequest.Topic.Partition()
+    request = OffsetCommitRequest(topics=[OffsetCommitRequest.Topic(name="t", partitions=[partition] * 3)] * 2)
+    data = encode(request, 8)
+    decode_at(OffsetCommitRequest, data, 0, 8, elements=8)
+    with pytest.raises(LimitError, match=r"topics\[1\]\.partitions"):
+        decode_at(OffsetCommitRequest, data, 0, 8, elements=7)
+
+
+@pytest.mark.parametrize("version", ["1", None, 1.5, True])
+def test_a_version_is_an_int(version: Any) -> None:
+    with pytest.raises(SchemaError, match="a version is an int"):
+        encode(MetadataRequest(), version)

@@ -25,9 +25,9 @@ def test_unknown_request(key: int, version: int, text: str) -> None:
     assert str(caught.value) == text
 
 
-@pytest.mark.parametrize("version", [99, -1])
-def test_header_of_an_api_versions_request_too_new(version: int) -> None:
-    frame = b"\x00\x12" + version.to_bytes(2, "big", signed=True) + b"\0\0\0\7" + b"\0\1c" + b"\0" + b"what is new"
+@pytest.mark.parametrize(("version", "tags"), [(99, b"\0"), (-1, b"")])
+def test_header_of_an_api_versions_request_that_does_not_exist(version: int, tags: bytes) -> None:
+    frame = b"\x00\x12" + version.to_bytes(2, "big", signed=True) + b"\0\0\0\7" + b"\0\1c" + tags + b"what is new"
     api, header, at = decode_request_header(frame)
     assert (api.name, header.request_api_version, header.correlation_id, header.client_id) == (
         "ApiVersions",

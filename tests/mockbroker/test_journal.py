@@ -76,3 +76,12 @@ def test_json_says_who_and_what_always_and_the_rest_where_it_says_something(jour
         {**always, "event": "assign", "assignment": {}},
         {**always, "event": "generation", "generation": 1, "leader": "a", "protocol": "range", "members": ("a",)},
     ]
+
+
+def test_the_oldest_events_go_where_a_bound_is_set():
+    journal = Journal(0.0)
+    journal.most = 10
+    for number in range(100):
+        journal.record(Note(event="join", group=str(number)), 0.0)
+    assert 10 <= len(journal.events) <= 20
+    assert journal.events[-1].group == "99"

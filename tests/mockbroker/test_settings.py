@@ -48,11 +48,11 @@ def test_taken(name, given, taken):
     [
         ("num.partition", 1, "unknown setting num.partition; did you mean num.partitions?"),
         ("num_partitions", 1, "unknown setting num_partitions; did you mean num.partitions?"),
-        ("zzz", 1, "unknown setting zzz"),
+        ("zzz", 1, "unknown setting zzz; did you mean group.max.size?"),
         ("num.partitions", "many", "num.partitions: expected a whole number, got 'many'"),
         ("num.partitions", "1.5", "num.partitions: expected a whole number, got '1.5'"),
-        ("num.partitions", 0, "num.partitions: 0 is not between 1 and 2147483647"),
-        ("num.partitions", 2**31, "num.partitions: 2147483648 is not between 1 and 2147483647"),
+        ("num.partitions", 0, "num.partitions: 0 is not between 1 and 100000"),
+        ("num.partitions", 2**31, "num.partitions: 2147483648 is not between 1 and 100000"),
         (
             "group.initial.rebalance.delay.ms",
             -1,

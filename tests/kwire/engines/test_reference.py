@@ -23,6 +23,7 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
+from kwire.primitives import MAX_ELEMENTS
 
 EVERY_MESSAGE = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 
@@ -154,7 +155,7 @@ def test_decode_error_three_levels_down() -> None:
 
 def test_offsets_count_from_the_start_of_what_was_given() -> None:
     with pytest.raises(DecodeError) as caught:
-        reference.decode(HeartbeatRequest, b"header" + b"\x00\x05g", 6, 0)
+        reference.decode(HeartbeatRequest, b"header" + b"\x00\x05g", 6, 0, MAX_ELEMENTS)
     assert str(caught.value) == "HeartbeatRequest v0 at byte 6, group_id: expected 5 bytes, found 1"
 
 

@@ -195,3 +195,39 @@ def test_a_hostile_connection_costs_one_line() -> None:
         _, errors = process.communicate(timeout=10)
     assert len(errors.splitlines()) == 1
     assert "looks like an HTTP request" in errors
+
+
+def test_a_ready_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["serve", "--port", "0", "--ready-file", str(tmp_path / "nothing" / "ready")])
+    assert done.exit_code == 2
+    assert "there is no such directory" in done.stderr
+    (tmp_path / "ready").mkdir()
+    done = subprocess.run(
+        [*COMMAND, "--ready-file", str(tmp_path / "ready" / ".." / "ready")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_ends_the_journal_and_not_the_broker() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    with served("--journal", "/dev/full", "--set", "group.initial.rebalance.delay.ms=0") as (process, addresses):
+        from kwire.messages.join_group import JoinGroupRequest
+
+        join = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
+        )
+        assert ask(addresses[0], join, 3)
+        process.terminate()
+        _, errors = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert "the journal ends here" in errors
+    assert "Traceback" not in errors

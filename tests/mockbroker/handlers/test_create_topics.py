@@ -111,3 +111,12 @@ def test_a_name_twice_is_refused_once_and_others_are_made(desk):
 
 def test_no_topics(desk):
     assert create(desk, 5) == []
+
+
+def test_a_cluster_has_room_for_so_many_partitions_in_all():
+    desk = Desk()
+    for name in ("a", "b"):
+        wanted = CreateTopicsRequest.Topic(name=name, num_partitions=60_000, replication_factor=1)
+        answer = desk.ask(CreateTopicsRequest(topics=[wanted]), 7)
+    assert answer.topics[0].error_code == E.INVALID_PARTITIONS
+    assert "b" not in desk.broker.cluster.topics

@@ -143,3 +143,13 @@ def test_parked_answers_have_the_form_of_their_version(version):
     desk.wait(300.0)
     assert (sent.answer.error_code, sent.answer.member_id) == (E.UNKNOWN_MEMBER_ID, "")
     assert sent.answer.protocol_name == ("" if version < 7 else None)
+
+
+def test_a_client_with_a_long_name_harms_nobody():
+    """Its id is told to everybody in the group, and must fit into a string."""
+    desk = Desk(config={"group.initial.rebalance.delay.ms": 500})
+    long = desk.send(join(), 3, client_id="x" * 32_740)
+    honest = desk.send(join(), 3)
+    desk.wait(2.0)
+    assert len(long.answer.member_id) == 32_767
+    assert honest.answer.leader == long.answer.member_id

@@ -203,3 +203,8 @@ def test_a_count_of_a_billion_allocates_nothing(desk):
 def test_forging_changes_what_it_says():
     assert forged() == GOOD
     assert struct.unpack_from(">q", forged(base_offset=55))[0] == 55
+
+
+def test_clients_do_not_write_where_groups_live(desk):
+    found = line(produce(desk, 7, GOOD, topic="__consumer_offsets"))
+    assert found.error_code == E.INVALID_TOPIC_EXCEPTION
