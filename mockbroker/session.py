@@ -10,7 +10,7 @@ from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
 from mockbroker.router import Router, UnsupportedVersion
 
-MAX_ELEMENTS = 100_000  # of all arrays of one request: what takes longer than a second would hold up everybody
+MAX_ELEMENTS = 50_000  # of all arrays of one request: what takes longer than a second would hold up everybody
 
 
 class Session:

@@ -46,7 +46,7 @@ class Shape:
 
 
 def snake(name: str) -> str:
-    """Kafka's name as the contract has it: ``isKRaftController`` -> ``is_k_raft_controller``."""
+    """Kafka's name in snake_case: ``isKRaftController`` -> ``is_k_raft_controller``."""
     return BOUNDARY.sub("_", name).lower()
 
 

@@ -1,4 +1,4 @@
-"""String hashes and HashMap order as on a JVM; the table is that of the group coordinator's facts, section 8."""
+"""String hashes and HashMap order as on a JVM; the table was made on one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mockbroker demo, as the contract has it."""
+"""mockbroker demo, as scripts rely on it."""
 
 from __future__ import annotations
 

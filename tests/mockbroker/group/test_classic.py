@@ -1,5 +1,5 @@
-"""The classic group in virtual time. Numbers in test ids: sections of the group coordinator's facts, 10.x its rows
-observed on real brokers."""
+"""The classic group in virtual time. Numbers in test ids: 2 states, 3 JoinGroup, 4 the other requests, 5 protocols and
+leaders, 6 timers; 10.x was observed on real brokers, as docs/conformance.md has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decision tables, row by row; sections are those of the group coordinator's facts."""
+"""The decision tables, row by row; sections are numbered as in test_classic.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FindCoordinator: where a group is, in every version; facts, section 4.7."""
+"""FindCoordinator: where a group is, in every version."""
 
 from __future__ import annotations
 

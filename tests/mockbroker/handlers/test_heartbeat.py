@@ -1,4 +1,4 @@
-"""Heartbeat: every version; facts, section 4.2. What a group answers stands in group/test_rules.py."""
+"""Heartbeat: every version. What a group answers stands in group/test_rules.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JoinGroup: versions, and the order of checks before the group is asked; facts, sections 3.1 and 3.2."""
+"""JoinGroup: versions, and the order of checks before the group is asked."""
 
 from __future__ import annotations
 

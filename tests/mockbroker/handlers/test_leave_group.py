@@ -1,4 +1,4 @@
-"""LeaveGroup: one member up to v2, several from v3 on; facts, section 4.3."""
+"""LeaveGroup: one member up to v2, several from v3 on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit: topics first, then the group; facts, section 4.4."""
+"""OffsetCommit: topics first, then the group."""
 
 from __future__ import annotations
 

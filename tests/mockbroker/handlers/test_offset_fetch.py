@@ -1,4 +1,4 @@
-"""OffsetFetch: one group up to v7, several from v8 on, topic ids from v10 on; facts, section 4.6."""
+"""OffsetFetch: one group up to v7, several from v8 on, topic ids from v10 on."""
 
 from __future__ import annotations
 

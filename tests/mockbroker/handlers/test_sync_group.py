@@ -1,4 +1,4 @@
-"""SyncGroup: every version; facts, section 4.1."""
+"""SyncGroup: every version."""
 
 from __future__ import annotations
 
