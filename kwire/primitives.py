@@ -59,8 +59,6 @@ class Budget:
 
 def bytes_left(stream: BinaryIO) -> int:
     """Bytes between here and the end of the stream."""
-    if isinstance(stream, io.BytesIO):
-        return len(stream.getbuffer()) - stream.tell()
     here = stream.tell()
     end = stream.seek(0, io.SEEK_END)
     stream.seek(here)

@@ -69,6 +69,11 @@ class _Connection:
             self.begun = now
         self.taken = self.session.taken
 
+    async def wait_calm(self) -> None:
+        """Wait until something was sent or answered, or it is closed."""
+        self.calm = trio.Event()
+        await self.calm.wait()
+
     @property
     def full(self) -> bool:
         """True while more input would only pile up."""
@@ -168,11 +173,9 @@ class Server:
                 self._pump([connection])
                 connection.note(trio.current_time())
                 while connection.full and not connection.closed:
-                    connection.calm = trio.Event()
-                    await connection.calm.wait()
+                    await connection.wait_calm()
             while connection.draining and not connection.closed:  # it asked, closed its half, and still reads
-                connection.calm = trio.Event()
-                await connection.calm.wait()
+                await connection.wait_calm()
         except (OSError, trio.ClosedResourceError):
             pass  # reset by the peer, or closed by us
         finally:

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mockbroker.broker import Broker
-from mockbroker.group.state import Group
+from mockbroker.group.state import DEAD, Group
 from mockbroker.journal import readable
-
-DEAD = "Dead"  # what Kafka's tools call a group that is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mockbroker.broker import Broker
-from mockbroker.group.state import State
+from mockbroker.group.state import DEAD, State
 from mockbroker.journal import Event
-from mockbroker.snapshots import DEAD, GroupSnapshot, snapshot
+from mockbroker.snapshots import GroupSnapshot, snapshot
 
 EVENTS_TOLD = 20  # the last ones, of all groups: about two rebalances of three members
 STATES = [*(state.value for state in State), DEAD]

@@ -101,13 +101,19 @@ def parse_object(line: str) -> dict[str, Any]:
     return found
 
 
-def integer(found: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """An integer of the line; null counts as missing. Raises: LineError."""
+def _value(found: Mapping[str, Any], key: str, default: Any) -> Any:
+    """What stands under a key; null counts as missing."""
     value = found.get(key)
     if value is None:
         value = default
     if value is None:
         raise LineError("missing", key)
+    return value
+
+
+def integer(found: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """An integer of the line; null counts as missing. Raises: LineError."""
+    value = _value(found, key, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"expected an integer, got {_kind(value)}", key)
     return value
@@ -115,11 +121,7 @@ def integer(found: Mapping[str, Any], key: str, default: int | None = None) -> i
 
 def member(found: Mapping[str, Any], key: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
     """An object inside the line. Raises: LineError."""
-    value = found.get(key)
-    if value is None:
-        value = default
-    if value is None:
-        raise LineError("missing", key)
+    value = _value(found, key, default)
     if not isinstance(value, dict):
         raise LineError(f"expected an object, got {_kind(value)}", key)
     return value
@@ -127,11 +129,7 @@ def member(found: Mapping[str, Any], key: str, default: dict[str, Any] | None = 
 
 def hexadecimal(found: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
     """Bytes written in hex. Raises: LineError."""
-    value = found.get(key)
-    if value is None:
-        value = default
-    if value is None:
-        raise LineError("missing", key)
+    value = _value(found, key, default)
     if not isinstance(value, str):
         raise LineError(f"expected hex, got {_kind(value)}", key)
     try:

@@ -112,6 +112,10 @@ class Cluster:
         """Where the partitions of the next topic go."""
         return place(sorted(self.nodes), partitions, replicas, start=len(self.topics))
 
+    def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:
+        """A topic by its id or its name: newer requests have one, older the other."""
+        return self.by_id.get(topic_id) if by_id else self.topics.get(name)
+
     def partition(self, topic: str, index: int) -> Partition | None:
         """A partition by topic name, or None."""
         found = self.topics.get(topic)

@@ -218,10 +218,8 @@ def _replace(group: Group, member: Member, event: Join, now: float) -> Effects:
     )
     if group.state is State.STABLE and rules.choose_protocol(group) == group.protocol:
         return [*effects, _back_in_place(group, member, event, was_leader)]
-    if group.state is not State.PREPARING:
-        effects += phases.prepare(group, f"static member {event.instance_id} is back", now)
     group.park_join(member, event.ticket)
-    return effects + phases.complete_if_all_joined(group, now)
+    return effects + phases.rebalance(group, f"static member {event.instance_id} is back", now)
 
 
 def _back_in_place(group: Group, member: Member, event: Join, was_leader: str) -> Reply:
@@ -272,10 +270,8 @@ def _rejoin(group: Group, member: Member, event: Join, now: float) -> Effects:
     _update(group, member, event)
     effects: Effects = [phases.note(group, "rejoin", member, event.reason)]
     why = "rejoined as leader" if leads and same else "rejoined with other metadata"
-    if group.state is not State.PREPARING:
-        effects += phases.prepare(group, f"{member.member_id} {why}", now)
     group.park_join(member, event.ticket)
-    return effects + phases.complete_if_all_joined(group, now)
+    return effects + phases.rebalance(group, f"{member.member_id} {why}", now)
 
 
 # --- members that go --------------------------------------------------------------------------------------------

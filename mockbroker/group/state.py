@@ -22,6 +22,8 @@ class State(Enum):
     STABLE = "Stable"
 
 
+DEAD = "Dead"  # what Kafka's tools call a group that is not there
+
 COMES_FROM = {
     State.EMPTY: {State.PREPARING},
     State.PREPARING: {State.STABLE, State.COMPLETING, State.EMPTY},

@@ -7,11 +7,10 @@ from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroups
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.group.state import Group, Member, State
+from mockbroker.group.state import DEAD, Group, Member, State
 from mockbroker.handlers.handler import Handler
 
 Described = DescribeGroupsResponse.Group
-DEAD = "Dead"  # what a group is called that is not there
 ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
 
 

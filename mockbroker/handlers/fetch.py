@@ -68,7 +68,7 @@ def _read(broker: Broker, call: Call[FetchRequest]) -> _Result:
     result = _Result(FetchResponse(), 0, failed=False, waits_for=[])
     left = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
     for asked in call.request.topics:
-        topic = _topic(broker, call, asked)
+        topic = broker.cluster.find(asked.topic, asked.topic_id, by_id=call.version >= 13)
         partitions: list[Answer] = []
         for wanted in asked.partitions:
             answer = _read_partition(broker, call, topic, wanted, left, first=result.size == 0)
@@ -83,11 +83,6 @@ def _read(broker: Broker, call: Call[FetchRequest]) -> _Result:
             FetchResponse.Topic(topic=asked.topic, topic_id=asked.topic_id, partitions=partitions)
         )
     return result
-
-
-def _topic(broker: Broker, call: Call[FetchRequest], asked: FetchRequest.Topic) -> Topic | None:
-    cluster = broker.cluster
-    return cluster.by_id.get(asked.topic_id) if call.version >= 13 else cluster.topics.get(asked.topic)
 
 
 def _read_partition(

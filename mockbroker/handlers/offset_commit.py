@@ -56,8 +56,7 @@ def _known_partitions(broker: Broker, call: Call[OffsetCommitRequest], answer: _
     by_id = call.version >= 10
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for asked in call.request.topics:
-        cluster = broker.cluster
-        topic = cluster.by_id.get(asked.topic_id) if by_id else cluster.topics.get(asked.name)
+        topic = broker.cluster.find(asked.name, asked.topic_id, by_id=by_id)
         for partition in asked.partitions:
             if topic is None:
                 answer.add(asked, partition, missing)

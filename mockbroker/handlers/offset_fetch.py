@@ -5,6 +5,8 @@ Neither the state of the group nor whether a partition exists is looked at.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -19,6 +21,7 @@ NOTHING = Committed(offset=-1)
 NO_OFFSETS = Offsets()
 Group = OffsetFetchResponse.Group
 Topic = OffsetFetchResponse.Topic
+Line = TypeVar("Line", OffsetFetchResponse.Topic.Partition, OffsetFetchResponse.Group.Topic.Partition)
 
 
 def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001
@@ -40,26 +43,25 @@ def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> OffsetFetchRes
         return OffsetFetchResponse(error_code=error)
     offsets = _offsets(broker, request.group_id)
     if asked is None:
-        wanted = {topic: list(partitions) for topic, partitions in offsets.by_topic().items()}
-        return OffsetFetchResponse(topics=[_topic(offsets, *item) for item in wanted.items()])
+        return OffsetFetchResponse(topics=[_topic(offsets, *item) for item in offsets.by_topic().items()])
     topics = [_topic(offsets, topic.name, topic.partition_indexes, error) for topic in asked]
     return OffsetFetchResponse(topics=topics)
 
 
-def _topic(offsets: Offsets, name: str, indexes: list[int], error: int = 0) -> Topic:
-    partitions = []
-    for index in indexes:
-        found = NOTHING if error else offsets.get(name, index) or NOTHING
-        partitions.append(
-            Topic.Partition(
-                partition_index=index,
-                committed_offset=found.offset,
-                committed_leader_epoch=found.leader_epoch,
-                metadata=found.metadata,
-                error_code=error,
-            )
-        )
-    return Topic(name=name, partitions=partitions)
+def _topic(offsets: Offsets, name: str, indexes: Iterable[int], error: int = 0) -> Topic:
+    return Topic(name=name, partitions=[_line(Topic.Partition, offsets, name, index, error) for index in indexes])
+
+
+def _line(kind: type[Line], offsets: Offsets, name: str, index: int, error: int) -> Line:
+    """One partition, in the struct of v0-7 or that of v8+, which have the same fields."""
+    found = NOTHING if error else offsets.get(name, index) or NOTHING
+    return kind(
+        partition_index=index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=error,
+    )
 
 
 def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchRequest.Group) -> Group:
@@ -67,16 +69,14 @@ def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchReq
         return Group(group_id=asked.group_id, error_code=error)
     offsets = _offsets(broker, asked.group_id)
     if asked.topics is None:
-        topics = [_all_of(broker, call.version, offsets, topic) for topic in offsets.by_topic()]
+        named = broker.cluster.topics
+        topics = [
+            _group_topic(offsets, name, named[name].topic_id if call.version >= 10 else None, partitions)
+            for name, partitions in offsets.by_topic().items()
+        ]
     else:
         topics = [_asked_of(broker, call.version, offsets, topic) for topic in asked.topics]
     return Group(group_id=asked.group_id, topics=topics)
-
-
-def _all_of(broker: Broker, version: int, offsets: Offsets, name: str) -> Group.Topic:
-    topic = broker.cluster.topics[name]
-    indexes = list(offsets.by_topic()[name])
-    return _group_topic(offsets, name, topic.topic_id if version >= 10 else None, indexes)
 
 
 def _asked_of(broker: Broker, version: int, offsets: Offsets, asked: OffsetFetchRequest.Group.Topic) -> Group.Topic:
@@ -88,18 +88,11 @@ def _asked_of(broker: Broker, version: int, offsets: Offsets, asked: OffsetFetch
     return _group_topic(offsets, topic.name, asked.topic_id, asked.partition_indexes)
 
 
-def _group_topic(offsets: Offsets, name: str, topic_id: UUID | None, indexes: list[int], error: int = 0) -> Group.Topic:
-    """v8+: the same partitions in another struct; from v10 on the topic has its id instead of its name."""
-    partitions = [
-        Group.Topic.Partition(
-            partition_index=partition.partition_index,
-            committed_offset=partition.committed_offset,
-            committed_leader_epoch=partition.committed_leader_epoch,
-            metadata=partition.metadata,
-            error_code=partition.error_code,
-        )
-        for partition in _topic(offsets, name, indexes, error).partitions
-    ]
+def _group_topic(
+    offsets: Offsets, name: str, topic_id: UUID | None, indexes: Iterable[int], error: int = 0
+) -> Group.Topic:
+    """v8+; from v10 on the topic has its id instead of its name."""
+    partitions = [_line(Group.Topic.Partition, offsets, name, index, error) for index in indexes]
     if topic_id is None:
         return Group.Topic(name=name, partitions=partitions)
     return Group.Topic(topic_id=topic_id, partitions=partitions)

@@ -28,7 +28,7 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:  
     grown: list[Partition] = []
     response = ProduceResponse()
     for asked in request.topic_data:
-        topic = _topic(broker, call, asked)
+        topic = broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
         response.responses.append(
             ProduceResponse.Topic(
                 name=asked.name,
@@ -50,11 +50,6 @@ def _answer(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
         names = ", ".join(ErrorCode(error).name for error in sorted(errors))
         return [Close(call.ticket, f"Produce with acks 0 failed: {names}")]
     return [NoReply(call.ticket)]
-
-
-def _topic(broker: Broker, call: Call[ProduceRequest], asked: ProduceRequest.Topic) -> Topic | None:
-    cluster = broker.cluster
-    return cluster.by_id.get(asked.topic_id) if call.version >= 13 else cluster.topics.get(asked.name)
 
 
 def _append(
