@@ -1,71 +1,95 @@
 """Messages to bytes and back, without headers.
 
-Versions stop here: above, one object stands for all versions of a message.
+Versions stop here: above, one object stands for all versions of a message. The compiled engine decides; what it refuses
+the reference engine refuses too, and says why and where.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
-from kwire.engines import reference
+from kwire.engines import compiled
 from kwire.errors import DecodeError
-from kwire.primitives import MAX_ELEMENTS
+from kwire.limits import weight_limit
 from kwire.schema import schema_of
 
+if TYPE_CHECKING:
+    from kwire.engines import reference
+
 M = TypeVar("M")
-Engine = Literal["reference"]
+Engine = Literal["compiled", "reference"]
+ENGINES: tuple[Engine, ...] = ("compiled", "reference")
 
 
-class EngineModule(Protocol):
-    """What a file in ``engines/`` offers."""
-
-    def decode(self, message: type[M], data: bytes, offset: int, version: int, elements: int) -> tuple[M, int]: ...
-
-    def encode(self, value: object, version: int) -> bytes: ...
-
-
-ENGINES: Mapping[Engine, EngineModule] = {"reference": reference}
-
-
-def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "reference", strict: bool = False) -> M:
+def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "compiled", strict: bool = False) -> M:
     """The message in ``data``. Bytes behind it are ignored, as Kafka does, unless ``strict``.
+
+    ``strict`` accepts only what ``encode`` would write: no bytes behind the message, null as -1, varints of the shortest
+    form, tags in ascending order and none twice, no tagged field at its default, booleans 0 or 1.
 
     Raises: DecodeError with path and byte offset; SchemaError for a version that the message does not have.
     """
     value, end = decode_at(message, data, 0, version, engine=engine)
-    if strict and end != len(data):
-        raise trailing_error(message, version, end, len(data))
+    if strict:
+        check_strict(value, data, 0, end, version, engine=engine)
     return value
 
 
 def decode_at(
-    message: type[M],
-    data: bytes,
-    offset: int,
-    version: int,
-    *,
-    engine: Engine = "reference",
-    elements: int = MAX_ELEMENTS,
+    message: type[M], data: bytes, offset: int, version: int, *, engine: Engine = "compiled", weight: int | None = None
 ) -> tuple[M, int]:
     """The message that begins at ``offset`` of ``data``, and the offset behind it. Offsets in errors count from 0.
 
-    ``elements``: how many the arrays of the message may have together.
+    ``weight``: what it may become in memory (``limits.weight_limit`` of its size, if not given).
     """
-    return ENGINES[engine].decode(message, data, offset, version, elements)
+    if data.__class__ is not bytes:
+        data = bytes(data)
+    if weight is None:
+        weight = weight_limit(len(data) - offset)
+    if engine == "reference":
+        return _reference().decode(message, data, offset, version, weight)
+    try:
+        return compiled.decode(message, data, offset, version, weight)
+    except compiled.REFUSALS as refusal:
+        if isinstance(refusal, compiled.FINAL):
+            raise
+        _explain_decoding(message, data, offset, version, weight, refusal)
 
 
-def encode(value: object, version: int, *, engine: Engine = "reference") -> bytes:
+def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes:
     """The bytes of ``value`` in this version.
 
     Raises: EncodeError if the version cannot carry the value; SchemaError if there is no such version.
     """
-    return ENGINES[engine].encode(value, version)
+    if engine == "reference":
+        return _reference().encode(value, version)
+    try:
+        return compiled.encode(value, version)
+    except compiled.REFUSALS as refusal:
+        if isinstance(refusal, compiled.FINAL):
+            raise
+        _explain_encoding(value, version, refusal)
 
 
 def struct(message: type, version: int) -> Any:
     """The ``construct.Construct`` of one message version; it parses to, and builds from, the message class."""
-    return reference.struct(message, version)
+    return _reference().struct(message, version)
+
+
+def check_strict(value: object, data: bytes, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
+    """Refuse bytes that are not what ``encode`` writes of the value read from them, or that go on behind it.
+
+    Raises: DecodeError at the first byte that differs.
+    """
+    message, name = type(value), schema_of(type(value)).name
+    written = encode(value, version, engine=engine)
+    given = data[begin:end]
+    if written != given:
+        pairs = zip(written, given, strict=False)
+        at = next((n for n, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(written), len(given)))
+        raise DecodeError("not as Kafka writes it", offset=begin + at, message=name, version=version)
+    if end != len(data):
+        raise trailing_error(message, version, end, len(data))
 
 
 def trailing_error(message: type, version: int, end: int, size: int) -> DecodeError:
@@ -73,3 +97,22 @@ def trailing_error(message: type, version: int, end: int, size: int) -> DecodeEr
     return DecodeError(
         f"{size - end} bytes behind the message", offset=end, message=schema_of(message).name, version=version
     )
+
+
+def _reference() -> Any:
+    """The reference engine; construct is not loaded before it is needed."""
+    from kwire.engines import reference
+
+    return reference
+
+
+def _explain_decoding(
+    message: type, data: bytes, offset: int, version: int, weight: int, refusal: BaseException
+) -> NoReturn:
+    _reference().decode(message, data, offset, version, weight)
+    raise AssertionError(f"only the compiled engine refuses {schema_of(message).name} v{version}") from refusal
+
+
+def _explain_encoding(value: object, version: int, refusal: BaseException) -> NoReturn:
+    _reference().encode(value, version)
+    raise AssertionError(f"only the compiled engine refuses {schema_of(type(value)).name} v{version}") from refusal

@@ -77,14 +77,14 @@ def request_form(frame: bytes) -> tuple[Api, int, int]:
     return api, version, request_header_version(api, version)
 
 
-def decode_request_header(frame: bytes, *, engine: Engine = "reference") -> tuple[Api, RequestHeader, int]:
+def decode_request_header(frame: bytes, *, engine: Engine = "compiled") -> tuple[Api, RequestHeader, int]:
     """API, header, and where the body begins. Raises: DecodeError."""
     api, _, header_version = request_form(frame)
     header, at = codec.decode_at(RequestHeader, frame, 0, header_version, engine=engine)
     return api, header, at
 
 
-def decode_request(frame: bytes, *, engine: Engine = "reference", strict: bool = False) -> Request:
+def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = False) -> Request:
     """A request frame without its length prefix. ``strict`` refuses bytes behind the body.
 
     Raises: DecodeError; byte offsets count from the start of the frame.
@@ -111,7 +111,7 @@ def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
 
 
 def decode_response(
-    frame: bytes, api_key: int, api_version: int, *, engine: Engine = "reference", strict: bool = False
+    frame: bytes, api_key: int, api_version: int, *, engine: Engine = "compiled", strict: bool = False
 ) -> Response:
     """A response frame without its length prefix, to a request of this API and version.
 
@@ -139,7 +139,7 @@ def encode_request(
     correlation_id: int,
     client_id: str | None = None,
     header: RequestHeader | None = None,
-    engine: Engine = "reference",
+    engine: Engine = "compiled",
 ) -> bytes:
     """A request frame without its length prefix; ``header`` instead of the two ids keeps unknown tags.
 
@@ -163,7 +163,7 @@ def encode_response(
     *,
     correlation_id: int,
     header: ResponseHeader | None = None,
-    engine: Engine = "reference",
+    engine: Engine = "compiled",
 ) -> bytes:
     """A response frame without its length prefix. Raises: EncodeError, SchemaError."""
     api = _api_of(body, "response")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 
 from kwire.errors import FrameError
+from kwire.limits import MAX_FRAME
 
 PREFIX = struct.Struct(">i")
-MAX_FRAME = 104_857_600  # Kafka's socket.request.max.bytes: 100 MiB
 _HINTS = (
     (b"GET ", "an HTTP request"),
     (b"POST", "an HTTP request"),

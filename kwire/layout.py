@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.errors import SchemaError
-from kwire.schema import NO_VERSIONS, Field, Schema, Versions, schema_of
+from kwire.limits import MAX_NESTING
+from kwire.schema import Field, Schema, Versions, schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,14 @@ def _resolve(message: type, version: int) -> Record:
     return _record(message, schema, version, version in schema.flexible)
 
 
-def _record(type_: type, schema: Schema, version: int, flexible: bool) -> Record:
+def _record(type_: type, schema: Schema, version: int, flexible: bool, depth: int = 1) -> Record:
+    if depth > MAX_NESTING:
+        raise SchemaError(f"{schema.name} stands more than {MAX_NESTING} structs deep")
     slots: list[Slot] = []
     tagged: list[Slot] = []
     absent: list[Slot] = []
     for name, field in schema.fields.items():
-        node = _node(field, version, flexible)
+        node = _node(field, version, flexible, depth)
         if version not in field.versions:
             if not field.ignorable:
                 absent.append(Slot(name, node, field))
@@ -133,7 +136,7 @@ def _record(type_: type, schema: Schema, version: int, flexible: bool) -> Record
     return Record(type_, tuple(slots), flexible, tuple(tagged), tuple(absent))
 
 
-def _node(field: Field, version: int, flexible: bool) -> Node:
+def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
     compact = flexible if field.flexible is None else version in field.flexible
     null = version in field.null
     match field.kind:
@@ -143,10 +146,13 @@ def _node(field: Field, version: int, flexible: bool) -> Node:
             return Blob(compact, null, records=field.kind == "records")
         case "array":
             assert field.of is not None
-            return List(_node(field.of, version, flexible), compact, null)
+            element = _node(field.of, version, flexible, depth)
+            if smallest(element) == 0:
+                raise SchemaError(f"an array of {field.of.struct} has elements of no bytes, its count would be unbounded")
+            return List(element, compact, null)
         case "struct":
             assert field.struct is not None
-            record = _record(field.struct, schema_of(field.struct), version, flexible)
+            record = _record(field.struct, schema_of(field.struct), version, flexible, depth + 1)
             return Maybe(record, tagged=field.tag is not None) if null else record
         case wire:
             return Fixed(wire)
@@ -165,6 +171,45 @@ def smallest(node: Node) -> int:
             return 1
         case Record(_, slots, flexible):
             return sum(smallest(slot.node) for slot in slots) + int(flexible)
+
+
+# Bytes that CPython (64 bit) keeps for what is decoded: an object of a struct, a list, a place in it, and fixed values.
+_OBJECT, _SLOT, _LIST, _PLACE = 32, 8, 72, 9
+_VALUES = {"bool": 0, "float64": 24, "uuid": 128}
+_NUMBER = 32
+
+
+def weight(node: Node) -> int:
+    """Bytes of memory that the lightest value of this form keeps, strings and bytes not counted (see limits)."""
+    match node:
+        case Fixed(wire):
+            return _VALUES.get(wire, _NUMBER)
+        case Text() | Blob() | Maybe():
+            return 0
+        case List():
+            return _LIST
+        case Record(cls, slots, _, tagged):
+            carried = {slot.name for slot in slots}
+            fields = schema_of(cls).fields
+            inside = sum(weight(slot.node) for slot in slots)
+            inside += sum(_initial_weight(field) for name, field in fields.items() if name not in carried)
+            return _OBJECT + _SLOT * (len(fields) + 1) + inside
+
+
+def element_weight(array: List) -> int:
+    """Bytes of memory that one more element of an array keeps at least."""
+    return _PLACE + weight(array.element)
+
+
+def _initial_weight(field: Field) -> int:
+    """Bytes of memory that a field keeps which has its default: those that are shared keep nothing."""
+    if not field.is_fresh:
+        return 0
+    if field.kind == "array":
+        return _LIST
+    assert field.struct is not None
+    inside = schema_of(field.struct).fields.values()
+    return _OBJECT + _SLOT * (len(inside) + 1) + sum(map(_initial_weight, inside))
 
 
 def text(message: type, version: int) -> str:
@@ -205,24 +250,6 @@ def _lines(record: Record, indent: str) -> Iterator[str]:
                 pass
     if record.flexible:
         yield f"{indent}(tagged fields)"
-
-
-def zero_sized(message: type) -> bool:
-    """True if some array of this message has elements that take no bytes; such a count would be unbounded."""
-
-    def unsafe(node: Node) -> bool:
-        match node:
-            case List(element):
-                return smallest(element) == 0 or unsafe(element)
-            case Maybe(record):
-                return unsafe(record)
-            case Record(_, slots, _, tagged):
-                return any(unsafe(slot.node) for slot in (*slots, *tagged))
-            case _:
-                return False
-
-    versions = schema_of(message).versions or NO_VERSIONS
-    return any(unsafe(resolve(message, version)) for version in versions_of(versions))
 
 
 def versions_of(versions: Versions) -> range:

@@ -19,10 +19,7 @@ from uuid import UUID
 from construct import Construct
 
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
-
-MAX_VARINT = 2**31 - 1  # lengths, counts and tags are Java ints; Kafka refuses more
-MAX_ELEMENTS = 2_000_000  # elements of all arrays of one message; what they become in memory is many times their bytes
-MAX_TEXT = 32_767  # bytes of a string, in both encodings: Kafka's own limit
+from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 
 
 def where(path: str) -> str:
@@ -38,18 +35,18 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
     return data
 
 
-def spend(context: Any, count: int, path: str, start: int) -> None:
-    """Take elements from what the message may have in all, if somebody set a budget. Raises: LimitError."""
+def spend(context: Any, weight: int, path: str, start: int) -> None:
+    """Take from what the message may weigh, if somebody set a limit. Raises: LimitError."""
     budget = context._params.get("budget")
     if budget is None:
         return
-    budget.left -= count
+    budget.left -= weight
     if budget.left < 0:
-        raise LimitError(f"more than {budget.most} elements in one message", path=where(path), offset=start)
+        raise LimitError(f"the message would take more than {budget.most} bytes of memory", path=where(path), offset=start)
 
 
 class Budget:
-    """How many elements the arrays of one message may have together."""
+    """What is left of the weight that a message may have."""
 
     __slots__ = ("left", "most")
 
@@ -130,6 +127,9 @@ def check_tag_end(stream: BinaryIO, tag: int, begin: int, size: int, path: str) 
         raise DecodeError(f"tag {tag} says {size} bytes, its value takes {taken}", path=where(path), offset=begin)
 
 
+BOOLEANS = {False: False, True: True}  # what is a boolean: these, and what is equal to them
+
+
 class Fixed(Construct):
     """Integers, booleans and floats: one ``struct`` format."""
 
@@ -142,13 +142,16 @@ class Fixed(Construct):
         return self.packer.unpack(read(stream, self.packer.size, path, stream.tell()))[0]
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
-        if not isinstance(obj, (int, self.expected)):
-            raise EncodeError(f"expected {self.expected.__name__}, got {type(obj).__name__}", path=where(path))
         try:
-            stream.write(self.packer.pack(obj))
-        except (struct.error, OverflowError):
-            raise EncodeError(f"{_shown(obj)} does not fit into {self.packer.size} bytes", path=where(path)) from None
+            stream.write(self.packer.pack(BOOLEANS[obj] if self.expected is bool else obj))
+        except (struct.error, OverflowError, LookupError, TypeError):
+            raise EncodeError(self._complaint(obj), path=where(path)) from None
         return obj
+
+    def _complaint(self, obj: Any) -> str:
+        if not isinstance(obj, int) or self.expected is bool:
+            return f"expected {self.expected.__name__}, got {type(obj).__name__}"
+        return f"{_shown(obj)} does not fit into {self.packer.size} bytes"
 
     def _sizeof(self, context: Any, path: str) -> Any:
         return self.packer.size
@@ -266,18 +269,19 @@ class Blob(Construct):
 class Counted(Construct):
     """Elements behind their count. A count that the bytes left cannot hold is refused before the first element."""
 
-    def __init__(self, element: Construct, length: Length, smallest: int) -> None:
+    def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:
         super().__init__()
         self.element = element
         self.length = length
         self.smallest = smallest
+        self.weight = weight
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> list[Any] | None:
         start = stream.tell()
         count = read_count(stream, self.length, self.smallest, path)
         if count is None:
             return None
-        spend(context, count, path, start)
+        spend(context, count * self.weight, path, start)
         return [self.element._parsereport(stream, context, f"{path} -> [{index}]") for index in range(count)]
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
@@ -295,14 +299,18 @@ class Counted(Construct):
 class Maybe(Construct):
     """A struct that may be null."""
 
-    def __init__(self, record: Construct, tagged: bool) -> None:
+    def __init__(self, record: Construct, tagged: bool, weight: int) -> None:
         super().__init__()
         self.record = record
         self.tagged = tagged
+        self.weight = weight
 
     def _parse(self, stream: BinaryIO, context: Any, path: str) -> Any:
-        there = read_presence(stream, self.tagged, path)
-        return self.record._parsereport(stream, context, path) if there else None
+        start = stream.tell()
+        if not read_presence(stream, self.tagged, path):
+            return None
+        spend(context, self.weight, path, start)
+        return self.record._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
         absent, there = (b"\x00", b"\x01") if self.tagged else (b"\xff", b"\x01")
@@ -331,6 +339,7 @@ class Tagged(Construct):
             tag = read_uvarint(stream, path, start)
             size = read_uvarint(stream, path, start)
             if tag not in self.known:
+                spend(context, TAG_WEIGHT, path, start)
                 unknown[tag] = read(stream, size, path, start)
                 continue
             name, form = self.known[tag]

@@ -15,7 +15,8 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from operator import attrgetter
+from typing import Any, TypeVar, cast, dataclass_transform
 from uuid import UUID
 
 from kwire.errors import SchemaError
@@ -97,6 +98,11 @@ class Field:
     entity: str = ""
     of: Field | None = None
     struct: type | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if every value needs a default of its own, because it can be changed."""
+        return self.default is UNSET and self.kind in ("array", "struct")
 
     def initial(self) -> object:
         """A fresh default value."""
@@ -269,20 +275,81 @@ def _declare(
             raise SchemaError(f"{cls.__name__}.{name} has no field kind")
         _check(f"{cls.__name__}.{name}", field, annotation, versions, flexible)
         fields[name] = field
-        setattr(cls, name, _default_of(field))
     tags = [field.tag for field in fields.values() if field.tag is not None]
     if sorted(tags) != list(range(len(tags))):
         raise SchemaError(f"{cls.__name__}: tags must be 0 to {len(tags) - 1}, each once, not {tags}")
-    cls.__annotations__ = {**annotations, "unknown_tags": "dict[int, bytes] | None"}
-    setattr(cls, "unknown_tags", dataclasses.field(default=None, repr=False))  # noqa: B010 - not a declared attribute
-    setattr(cls, "__kafka__", Schema(cls.__name__, fields, versions, flexible, api))  # noqa: B010
-    return dataclass(slots=True, kw_only=True)(cls)
+    schema = Schema(cls.__name__, fields, versions, flexible, api)
+    return _slots_class(cls, {**annotations, "unknown_tags": "dict[int, bytes] | None"}, schema)
 
 
-def _default_of(field: Field) -> Any:
-    if field.default is UNSET and field.kind in ("array", "struct"):
-        return dataclasses.field(default_factory=field.initial)
-    return dataclasses.field(default=field.initial())
+def _slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -> type[T]:
+    """The class again, with slots and the methods of a dataclass.
+
+    ``dataclasses`` makes the same, ten times slower: there are a thousand structs, and a program wants a few.
+    """
+    names = (*schema.fields, "unknown_tags")
+    body = {key: value for key, value in vars(cls).items() if key not in schema.fields}
+    body.pop("__dict__", None)
+    body.pop("__weakref__", None)
+    made: Any = type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": names, "__annotations__": annotations})
+    made.__qualname__ = cls.__qualname__
+    made.__kafka__ = schema
+    made.__dataclass_fields__ = _DataclassFields()
+    made.__match_args__ = ()
+    made.__hash__ = None
+    for method in (_init(schema.fields), *_methods(names)):
+        method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
+        method.__module__ = made.__module__
+        setattr(made, method.__name__, method)
+    return cast("type[T]", made)
+
+
+def _init(fields: Mapping[str, Field]) -> Any:
+    """The constructor of a slots class: keywords only, each with its default."""
+    fresh = {name for name, field in fields.items() if field.is_fresh}
+    space: dict[str, Any] = {f"_{name}": f.initial if name in fresh else f.initial() for name, f in fields.items()}
+    arguments = [f"{name}=_" if name in fresh else f"{name}=_{name}" for name in fields]
+    stores = [
+        f"\n self.{name} = _{name}() if {name} is _ else {name}" if name in fresh else f"\n self.{name} = {name}"
+        for name in fields
+    ]
+    head = f"def __init__(self, *, {', '.join([*arguments, 'unknown_tags=None'])}):\n self.unknown_tags = unknown_tags"
+    space["_"] = UNSET
+    exec(head + "".join(stores), space)  # noqa: S102 - made of checked field names
+    return space["__init__"]
+
+
+def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
+    """What else a dataclass has. ``names``: of all slots, unknown_tags last."""
+    values = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
+
+    def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - the name it gets
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def __repr__(self: Any) -> str:  # noqa: N807
+        shown = zip(names, values(self), strict=True)
+        return f"{self.__class__.__qualname__}({', '.join(f'{name}={v!r}' for name, v in shown if name != names[-1] or v)})"
+
+    def __replace__(self: Any, **changes: Any) -> Any:  # noqa: N807
+        return self.__class__(**{**dict(zip(names, values(self), strict=True)), **changes})
+
+    return __eq__, __repr__, __replace__
+
+
+class _DataclassFields:
+    """What ``dataclasses.fields``, ``replace`` and ``asdict`` look for, made when it is first asked for."""
+
+    def __get__(self, _: object, cls: type) -> Any:
+        specs: list[Any] = [
+            (name, object, dataclasses.field(default_factory=each.initial) if each.is_fresh else each.initial())
+            for name, each in schema_of(cls).fields.items()
+        ]
+        specs.append(("unknown_tags", object, dataclasses.field(default=None, repr=False)))
+        found = dataclasses.make_dataclass(cls.__name__, specs, kw_only=True).__dict__["__dataclass_fields__"]
+        for name, field in found.items():
+            field.type = cls.__annotations__[name]
+        setattr(cls, "__dataclass_fields__", found)  # noqa: B010 - not a declared attribute
+        return found
 
 
 def _check(where: str, field: Field, annotation: object, versions: Versions | None, flexible: Versions | None) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest
-from kwire.primitives import MAX_TEXT
+from kwire.limits import MAX_TEXT
 from kwire.schema import Versions
 from mockbroker.calls import Call, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic

@@ -15,7 +15,7 @@ from kwire.headers import request_header_version, response_header_version
 
 @click.command("decode")
 @frames.arguments
-@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="reference", show_default=True)
+@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="compiled", show_default=True)
 def command(source: str, response: bool, api_key: int | None, api_version: int | None, engine: Engine) -> None:
     """Frames to JSON, a line each.
 

@@ -16,7 +16,7 @@ from kwire.schema import Api
 
 @click.command("encode")
 @click.argument("source", metavar="[FILE|-]", default="-")
-@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="reference", show_default=True)
+@click.option("--engine", type=click.Choice(sorted(ENGINES)), default="compiled", show_default=True)
 def command(source: str, engine: Engine) -> None:
     """JSON, as `kwire decode` prints it, to frames: {"hex": ...} each, without the 4 bytes of length.
 

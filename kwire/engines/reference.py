@@ -15,7 +15,8 @@ from construct import Struct as ConstructStruct
 
 from kwire import primitives
 from kwire.errors import DecodeError, EncodeError
-from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve, smallest
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, resolve, smallest
+from kwire.layout import weight as weight_of
 from kwire.schema import schema_of
 
 M = TypeVar("M")
@@ -45,9 +46,9 @@ def to_construct(node: Node) -> Construct:
             return primitives.Blob(primitives.Length(None if compact else "i", null))
         case List(element, compact, null):
             length = primitives.Length(None if compact else "i", null)
-            return primitives.Counted(to_construct(element), length, smallest(element))
+            return primitives.Counted(to_construct(element), length, smallest(element), element_weight(node))
         case Maybe(record, tagged):
-            return primitives.Maybe(to_construct(record), tagged)
+            return primitives.Maybe(to_construct(record), tagged, weight_of(record))
         case Record():
             return RecordStruct(node)
 
@@ -74,7 +75,7 @@ class RecordStruct(Adapter):
 
     def _encode(self, obj: Any, context: Any, path: str) -> Any:
         record = self.record
-        if isinstance(obj, Mapping):
+        if isinstance(obj, Mapping) and not context._params.get("typed"):
             obj = self._from_mapping(obj, path)
         if type(obj) is not record.type:
             expected, got = record.type.__name__, type(obj).__name__
@@ -146,18 +147,18 @@ def struct(message: type, version: int) -> MessageStruct:
     return _structs[message, version]
 
 
-def decode(message: type[M], data: bytes, offset: int, version: int, elements: int) -> tuple[M, int]:
+def decode(message: type[M], data: bytes, offset: int, version: int, weight: int) -> tuple[M, int]:
     """The message that begins at ``offset``, and the offset behind it. Raises: DecodeError.
 
-    ``elements``: how many the arrays of the message may have together.
+    ``weight``: what it may weigh (see limits).
     """
     stream = io.BytesIO(data)
     stream.seek(offset)
-    value: Any = struct(message, version).parse_stream(stream, budget=primitives.Budget(elements))
+    value: Any = struct(message, version).parse_stream(stream, budget=primitives.Budget(weight))
     return value, stream.tell()
 
 
 def encode(value: object, version: int) -> bytes:
-    """The bytes of a message in this version. Raises: EncodeError."""
-    data: bytes = struct(type(value), version).build(value)
+    """The bytes of a message in this version; mappings do not stand for structs here. Raises: EncodeError."""
+    data: bytes = struct(type(value), version).build(value, typed=True)
     return data

@@ -1,0 +1,121 @@
+"""Layout -> Python source -> functions: fast, and without any books.
+
+A reader and a writer are generated when a version of a message is first read or written, and kept. They only accept or
+refuse; why something is refused is for the reference engine to say, which ``codec`` asks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from kwire.engines import reader, runtime, text, writer
+from kwire.engines.runtime import Packers, Refused, Unpackers
+from kwire.layout import resolve
+from kwire.errors import SchemaError
+from kwire.limits import HEAVIEST, MAX_TEXT
+from kwire.schema import ZERO_UUID, schema_of
+
+FINAL = SchemaError  # a refusal that needs no explanation
+REFUSALS = (ValueError, TypeError, AttributeError, LookupError, OverflowError, struct.error)
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+Writer = Callable[[Any], bytes]
+Key = tuple[type, int]
+
+_unpackers = cache(Unpackers)
+
+
+@cache
+def _packers(*pieces: str) -> Packers:
+    return Packers(*pieces)
+
+
+_NAMES: dict[str, Any] = {
+    **{name: getattr(runtime, name) for name in vars(runtime) if not name.startswith("_")},
+    "Struct": struct.Struct,
+    "unpackers": _unpackers,
+    "packers": _packers,
+    "new": object.__new__,
+    "MAX_TEXT": MAX_TEXT,
+    "NO_TAGS": {},
+    "UNWEIGHED": 2**62,
+    "ZERO_UUID": ZERO_UUID,
+}
+
+_readers: dict[Key, Reader] = {}
+_writers: dict[Key, Writer] = {}
+
+
+def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
+    """The message that begins at ``offset``, and the offset behind it. Raises: one of REFUSALS.
+
+    ``weight``: what it may weigh (see limits).
+    """
+    if (len(data) - offset) * HEAVIEST > weight:
+        return _decode_weighed(message, data, offset, version, weight)
+    try:
+        read = _readers[message, version]
+    except KeyError:
+        read = _readers[message, version] = reader_of(message, version, text.Way())
+    try:
+        return read(data, offset)
+    except UnicodeDecodeError:
+        return reader_of(message, version, text.Way(escaped=True))(data, offset)
+
+
+def _decode_weighed(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
+    try:
+        return reader_of(message, version, text.Way(weighed=True))(data, offset, weight)
+    except UnicodeDecodeError:
+        return reader_of(message, version, text.Way(weighed=True, escaped=True))(data, offset, weight)
+
+
+def encode(value: Any, version: int) -> bytes:
+    """The bytes of a message in this version. Raises: one of REFUSALS."""
+    message = value.__class__
+    try:
+        write = _writers[message, version]
+    except KeyError:
+        write = _writers[message, version] = writer_of(message, version, writer.Way())
+    try:
+        return write(value)
+    except UnicodeEncodeError:
+        return writer_of(message, version, writer.Way(escaped=True))(value)
+
+
+@cache
+def reader_of(message: type, version: int, way: text.Way) -> Callable[..., tuple[Any, int]]:
+    """The function that reads one version. Raises: SchemaError if there is no such version."""
+    source, names = reader.reader_source(_title(message, version), resolve(message, version), way)
+    found: Callable[..., tuple[Any, int]] = _run(source, names)["read"]
+    return found
+
+
+@cache
+def writer_of(message: type, version: int, way: writer.Way) -> Writer:
+    """The function that writes one version. Raises: SchemaError if there is no such version."""
+    source, names = writer.writer_source(_title(message, version), resolve(message, version), way)
+    found: Writer = _run(source, names)["write"]
+    return found
+
+
+def source(message: type, version: int) -> str:
+    """What is generated for one version: its reader, its writer. Raises: SchemaError if there is no such version."""
+    layout = resolve(message, version)
+    title = _title(message, version)
+    read, _ = reader.reader_source(title, layout, text.Way())
+    write, _ = writer.writer_source(title, layout, writer.Way())
+    return f"{read}\n{write}"
+
+
+def _title(message: type, version: int) -> str:
+    return f"{schema_of(message).name} v{version}"
+
+
+def _run(source: str, names: text.Names) -> dict[str, Any]:
+    space = {**_NAMES, **names.objects}
+    exec(source, space)  # noqa: S102 - generated from a checked declaration
+    return space

@@ -1,0 +1,175 @@
+"""Rows: arrays of structs whose elements have the same lengths, read by one ``struct.iter_unpack``.
+
+Elements of one Kafka array are mostly alike: as many replicas each, ids of one length, no tagged fields. When an element
+was read in the usual way, its lengths are the key to a loop for elements like it, which checks the lengths of every row
+and stops at the first that differs. A loop is generated when its key came up WARM times, and MAX_SHAPES of them are kept,
+so that no input can make us generate code without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct, calcsize
+from typing import Any
+
+from kwire.engines import runtime
+from kwire.engines.text import CODES, Lines, Names, Way, missing, source
+from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
+
+WARM = 12  # elements of a shape that are read in the usual way before a loop is made for it
+MAX_SHAPES = 16
+MAX_ROW = 1024  # bytes
+MAX_FIELDS = 64  # values of a row: each is a local variable
+MAX_LENGTH = 126  # of a string or array: what fits into one byte in the compact form
+
+Rows = Callable[..., Any]
+
+
+def uniform(record: Record) -> bool:
+    """True if elements of this form can be rows: nothing in it but values, strings, bytes and arrays of values."""
+    return all(_uniform(slot.node) for slot in record.slots)
+
+
+def _uniform(node: Node) -> bool:
+    match node:
+        case Fixed() | Text() | Blob(records=False) | List(Fixed()):
+            return True
+        case Record():
+            return uniform(node)
+        case _:
+            return False
+
+
+def key_of(record: Record, before: int) -> list[str]:
+    """Names of the counts of an element, if those before it went up to ``n<before>``."""
+    return [f"n{before + number}" for number in range(1, _counts(record) + 1)]
+
+
+def _counts(node: Node) -> int:
+    match node:
+        case Text() | Blob() | List():
+            return 1
+        case Record():
+            return sum(_counts(slot.node) for slot in node.slots)
+        case _:
+            return 0
+
+
+class Shapes(dict[Any, "Rows | None"]):
+    """Counts of an element, as they stand on the wire -> the loop for elements like it, or None."""
+
+    def __init__(self, record: Record, way: Way) -> None:
+        super().__init__()
+        self.record = record
+        self.way = way
+        self._seen: dict[Any, int] = {}
+
+    def __missing__(self, key: Any) -> Rows | None:
+        if len(self) >= MAX_SHAPES:
+            return None
+        seen = self._seen[key] = self._seen.get(key, 0) + 1
+        if len(self._seen) > MAX_SHAPES:
+            self._seen.clear()
+        if seen < WARM:
+            return None
+        self[key] = found = self._make((key,) if isinstance(key, int) else key)
+        return found
+
+    def _make(self, counts: tuple[int, ...]) -> Rows | None:
+        row = _Row(counts, self.way)
+        row.record(self.record, "o")
+        if calcsize(row.format) > MAX_ROW or len(row.targets) > MAX_FIELDS or max(counts, default=0) > MAX_LENGTH:
+            return None
+        space: dict[str, Any] = {**vars(runtime), **row.names.objects, "new": object.__new__, "Struct": Struct}
+        exec(row.source(), space)  # noqa: S102 - made of layouts and checked numbers
+        found: Rows = space["rows"]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    name: str
+    count: int
+
+
+class _Row:
+    """The loop for one shape."""
+
+    def __init__(self, counts: tuple[int, ...], way: Way) -> None:
+        self.counts: Iterator[int] = iter(counts)
+        self.way = way
+        self.names = Names()
+        self.lines = Lines("")
+        self.format = ">"
+        self.targets: list[str] = []
+        self.checks: list[str] = []
+        self.weight = 0
+
+    def source(self) -> str:
+        left = ", left" if self.way.weighed else ""
+        out = Lines(f"def rows(buf, pos, count, found{left}):")
+        size = calcsize(self.format)
+        rows = self.names.define("iter_rows", f'Struct("{self.format}").iter_unpack')
+        out.add(f"count = min(count, (len(buf) - pos) // {size})")
+        if self.way.weighed:
+            out.add(f"if count * {self.weight} > left:", f"    return 0, pos{left}")
+        out.add("before = len(found)", "add = found.append")
+        with out.block(f"for {', '.join(self.targets)}, in {rows}(memoryview(buf)[pos : pos + count * {size}]):"):
+            if self.checks:
+                out.add(f"if {' or '.join(self.checks)}:", "    break")
+            out.add(*(line.strip("\n") for line in self.lines.lines[1:]), "add(o)")
+        out.add("got = len(found) - before")
+        if self.way.weighed:
+            out.add(f"left -= got * {self.weight}")
+        out.add(f"return got, pos + got * {size}{left}")
+        return source("rows", self.names, [out])
+
+    def field(self, code: str, name: str) -> str:
+        """One more value of the row."""
+        self.format += code
+        self.targets.append(name)
+        return name
+
+    def record(self, record: Record, name: str, target: str = "") -> None:
+        self.lines.lines.append(f"{name} = {f'{target} = ' if target else ''}new({self.names.struct(record.type)})")
+        for slot in record.slots:
+            self.node(slot.node, f"{name}.{slot.name}")
+        if record.flexible:
+            tags = self.field("B", self.lines.fresh("t"))
+            self.checks.append(tags)
+        absent = [(field_name, field) for field_name, field in missing(record)]
+        absent += [(slot.name, slot.field) for slot in record.tagged]
+        self.lines.lines.append(f"{name}.unknown_tags = None")
+        self.lines.lines += [f"{name}.{field_name} = {self.names.initial(field)}" for field_name, field in absent]
+
+    def node(self, node: Node, target: str) -> None:
+        match node:
+            case Fixed("uuid"):
+                self.lines.lines.append(f"{target} = uuid({self.field('16s', self.lines.fresh('u'))})")
+            case Fixed(wire):
+                self.lines.lines.append(f"{target} = {self.field(CODES[wire], self.lines.fresh('f'))}")
+            case Record():
+                self.record(node, self.lines.fresh("o"), target)
+            case Text() | Blob() | List():
+                self.lines.lines.append(f"{target} = {self.counted(node)}")
+
+    def counted(self, node: Node) -> str:
+        """An expression for a string, bytes or an array of which the length is known."""
+        assert isinstance(node, (Text, Blob, List))
+        count = next(self.counts)
+        code = "B" if node.compact else "h" if isinstance(node, Text) else "i"
+        self.checks.append(f"{self.field(code, self.lines.fresh('n'))} != {count}")
+        length = count - int(node.compact)
+        if length < 0:
+            return "None"
+        if isinstance(node, List):
+            assert isinstance(node.element, Fixed)
+            self.weight += length * element_weight(node)
+            wire = node.element.wire
+            items = [self.field(CODES[wire], self.lines.fresh("i")) for _ in range(length)]
+            return f"[{', '.join(f'uuid({item})' if wire == 'uuid' else item for item in items)}]"
+        if length == 0:
+            return '""' if isinstance(node, Text) else 'b""'
+        content = self.field(f"{length}s", self.lines.fresh("s"))
+        return f"{content}.{self.way.decode}" if isinstance(node, Text) else content

@@ -1,0 +1,307 @@
+"""Layout -> Python source of a function that writes a message.
+
+What makes it fast: parts are collected and joined once; neighbouring fixed fields, and arrays of fixed elements between
+them, are one ``pack``; short lengths come out of a table.
+
+The function is ``(value) -> bytes``. It looks at the class of every struct and container, as text would pass for an
+array of strings and one struct for another; all else is left to what ``struct`` and Python refuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kwire.engines.text import CODES, Lines, Names, missing, source
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text
+from kwire.schema import Field, schema_of
+
+
+EMPTY = 'b""'
+ZERO = r'b"\0"'
+MINUS_ONE_BYTE = r'b"\xff"'
+MINUS_ONE = r'b"\xff\xff\xff\xff"'
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """``escaped``: text with surrogate escapes is written as the bytes that they stand for."""
+
+    escaped: bool = False
+
+    @property
+    def encode(self) -> str:
+        """How text becomes bytes."""
+        return 'encode("utf-8", "surrogateescape")' if self.escaped else "encode()"
+
+
+def writer_source(title: str, layout: Record, way: Way) -> tuple[str, Names]:
+    """The source, and the names that it needs beside those of ``runtime``."""
+    names = Names()
+    functions: list[Lines] = []
+    body = _Body("def write(o):", names, way, functions)
+    body.record(layout, "o", outermost=True)
+    body.finish()
+    return source(title, names, [*functions, body.out]), names
+
+
+class _Body:
+    """One function. ``run``: pieces for Packers and their arguments; ``parts``: what was made and not put out yet."""
+
+    def __init__(self, head: str, names: Names, way: Way, functions: list[Lines]) -> None:
+        self.out = Lines(head)
+        self.names = names
+        self.way = way
+        self.functions = functions
+        self.run: list[tuple[str, str]] = []
+        self.lengths: list[str] = []
+        self.parts: list[str] = []
+        self.looped = False  # a list ``out`` is there
+        self.at_list = len(self.out.lines)
+
+    # -- what is pending -----------------------------------------------------------------------------------------
+
+    def end_run(self) -> None:
+        """The pending run as one part."""
+        if not self.run:
+            return
+        pieces = [piece for piece, _ in self.run]
+        values = ", ".join(value for _, value in self.run)
+        if self.lengths:
+            name = self.names.define(f"pack_{_word(pieces)}", f"packers({', '.join(map(_quoted, _merged(pieces)))})")
+            self.parts.append(f"{name}[{', '.join(self.lengths)}]({values})")
+        else:
+            codes = "".join(pieces)
+            name = self.names.define(f"pack_{codes}", f'Struct(">{codes}").pack')
+            self.parts.append(f"{name}({values})")
+        self.run, self.lengths = [], []
+
+    def put_out(self) -> None:
+        """All parts so far onto the list."""
+        self.end_run()
+        self.looped = True
+        if len(self.parts) == 1:
+            self.out.add(f"add({self.parts[0]})")
+        elif self.parts:
+            self.out.add(f"out += ({', '.join(self.parts)})")
+        self.parts = []
+
+    def finish(self) -> None:
+        self.end_run()
+        if not self.looped:
+            whole = self.parts[0] if len(self.parts) == 1 else f"{EMPTY}.join(({', '.join(self.parts)}))"
+            self.out.add(f"return {whole if self.parts else EMPTY}")
+            return
+        self.put_out()
+        self.out.add(f"return {EMPTY}.join(out)")
+        self.out.lines[self.at_list : self.at_list] = ["    out = []", "    add = out.append"]
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node, value: str) -> None:
+        match node:
+            case Fixed("uuid"):
+                self.run.append((CODES["uuid"], f"uuid_bytes({value})"))
+            case Fixed("bool"):
+                self.run.append(("B", f"FLAGS[{value}]"))
+            case Fixed(wire):
+                self.run.append((CODES[wire], value))
+            case Text():
+                self.text(node, value)
+            case Blob():
+                self.blob(node, value)
+            case List(Fixed(), _, False):
+                self.fixed_array(node, value)
+            case List():
+                self.array(node, value)
+            case Maybe():
+                self.maybe(node, value)
+            case Record():
+                inner = self.out.fresh("o")
+                self.out.add(f"{inner} = {value}")
+                self.record(node, inner)
+
+    def record(self, record: Record, name: str, *, outermost: bool = False) -> None:
+        if not outermost:  # the caller has looked at the class of a message to find this function
+            self.out.add(f"if {name}.__class__ is not {self.names.struct(record.type)}:", "    raise Refused")
+        for slot in record.absent:
+            self.out.add(f"if {self.differs(slot.field, f'{name}.{slot.name}')}:", "    raise Refused")
+        if not record.flexible:
+            self.out.add(f"if {name}.unknown_tags:", "    raise Refused")
+        for slot in record.slots:
+            self.node(slot.node, f"{name}.{slot.name}")
+        if record.flexible:
+            self.tags(record, name)
+
+    def differs(self, field: Field, value: str) -> str:
+        """Whether a value is not its default, as an expression."""
+        if not field.is_fresh:
+            initial = field.initial()
+            return f"{value} is not None" if initial is None else f"{value} != {self.names.value(initial)}"
+        if field.kind == "array":
+            return f"{value} != []"
+        return f"{value} != {self.names.hand_in(f'default_{_struct_name(field)}', field.initial())}"
+
+    def text(self, node: Text, value: str) -> None:
+        name, data = self.out.fresh("s"), self.out.fresh("b")
+        if node.null:
+            self.out.add(f"{name} = {value}")
+            with self.out.block(f"if {name} is None:"):
+                self.out.add(f"{data} = {EMPTY}", f"{name} = {self.null(node)}")
+            with self.out.block("else:"):
+                self.out.add(f"{data} = {name}.{self.way.encode}")
+                self.out.add(f"{name} = {self.count(node, f'len({data})')}")
+        else:
+            self.out.add(f"{data} = {value}.{self.way.encode}")
+            self.out.add(f"{name} = {self.count(node, f'len({data})')}")
+        self.counted(node, name, data)
+
+    def blob(self, node: Blob, value: str) -> None:
+        name, data = self.out.fresh("n"), self.out.fresh("b")
+        self.out.add(f"{data} = {value}")
+        if node.null:
+            with self.out.block(f"if {data} is None:"):
+                self.out.add(f"{data} = {EMPTY}", f"{name} = {self.null(node)}")
+            with self.out.block("else:"):
+                self.exact("bytes", "blob", data)
+                self.out.add(f"{name} = {self.count(node, f'len({data})')}")
+        else:
+            self.exact("bytes", "blob", data)
+            self.out.add(f"{name} = {self.count(node, f'len({data})')}")
+        self.counted(node, name, data)
+
+    def exact(self, cls: str, convert: str, name: str) -> None:
+        self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
+
+    def count(self, node: Text | Blob | List, length: str) -> str:
+        """The length as it is written: bytes in the compact form, else a number for the run."""
+        if not node.compact:
+            return length
+        number = self.out.fresh("l")
+        self.out.add(f"{number} = {length}")
+        longer = f"text_count({number})" if isinstance(node, Text) else f"varint({number} + 1)"
+        return f"COUNTS[{number}] if {number} < SHORT else {longer}"
+
+    def null(self, node: Text | Blob | List) -> str:
+        return ZERO if node.compact else "-1"
+
+    def counted(self, node: Text | Blob, count: str, data: str) -> None:
+        if node.compact:
+            self.end_run()
+            self.parts += [count, data]
+        else:
+            self.run.append(("h" if isinstance(node, Text) else "i", count))
+            self.end_run()
+            self.parts.append(data)
+
+    def fixed_array(self, node: List, value: str) -> None:
+        assert isinstance(node.element, Fixed)
+        name, length = self.out.fresh("a"), self.out.fresh("n")
+        self.out.add(f"{name} = {value}")
+        self.exact("list", "array", name)
+        self.out.add(f"{length} = len({name})")
+        wire = node.element.wire
+        items = {"uuid": f"map(uuid_bytes, {name})", "bool": f"[FLAGS[v] for v in {name}]"}.get(wire, name)
+        code = "B" if wire == "bool" else CODES[wire]
+        self.run.append((f"{'*' if node.compact else '+'}{code}", f"{length} + 1" if node.compact else length))
+        self.run.append(("", f"*{items}"))
+        self.lengths.append(length)
+
+    # -- arrays, nulls, tags -------------------------------------------------------------------------------------
+
+    def array(self, node: List, value: str) -> None:
+        name = self.out.fresh("a")
+        self.out.add(f"{name} = {value}")
+        if node.null:
+            self.put_out()
+            with self.out.block(f"if {name} is None:"):
+                self.out.add(f"add({ZERO if node.compact else MINUS_ONE})")
+            with self.out.block("else:"):
+                self.elements(node, name)
+        else:
+            self.elements(node, name)
+
+    def elements(self, node: List, name: str) -> None:
+        self.exact("list", "array", name)
+        if isinstance(node.element, Fixed):
+            self.fixed_array(List(node.element, node.compact, False), name)
+            self.put_out()
+            return
+        count = self.out.fresh("n")
+        self.out.add(f"{count} = len({name})")
+        if node.compact:
+            self.end_run()
+            self.parts.append(f"COUNTS[{count}] if {count} < SHORT else varint({count} + 1)")
+        else:
+            self.run.append(("i", count))
+        self.put_out()
+        item = self.out.fresh("o")
+        with self.out.block(f"for {item} in {name}:"):
+            if isinstance(node.element, Record):
+                self.record(node.element, item)
+            else:
+                self.node(node.element, item)
+            self.put_out()
+
+    def maybe(self, node: Maybe, value: str) -> None:
+        name = self.out.fresh("o")
+        self.out.add(f"{name} = {value}")
+        self.put_out()
+        with self.out.block(f"if {name} is None:"):
+            self.out.add(f"add({ZERO if node.tagged else MINUS_ONE_BYTE})")
+        with self.out.block("else:"):
+            self.run.append(("B", "1"))
+            self.record(node.record, name)
+            self.put_out()
+
+    def tags(self, record: Record, name: str) -> None:
+        self.end_run()
+        there = [f"{name}.unknown_tags", *(self.differs(slot.field, f"{name}.{slot.name}") for slot in record.tagged)]
+        write = f"{self.tag_writer(record)}({name})" if record.tagged else f"write_tags(NO_TAGS, {name}.unknown_tags, NO_TAGS)"
+        self.parts.append(f"{write} if {' or '.join(there)} else {ZERO}")
+
+    def tag_writer(self, record: Record) -> str:
+        """The name of the function that writes the tagged section of a struct with known tags."""
+        name = f"write_{self.names.struct(record.type)}_tags"
+        if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
+            return name
+        for slot in record.tagged:
+            self.functions.append(self.field_writer(name, slot))
+        lines = Lines(f"def {name}(o):")
+        lines.add("known = {}")
+        for slot in record.tagged:
+            with lines.block(f"if {self.differs(slot.field, f'o.{slot.name}')}:"):
+                lines.add(f"known[{slot.tag}] = {name}_{slot.tag}(o.{slot.name})")
+        tags = ", ".join(str(slot.tag) for slot in record.tagged)
+        lines.add(f"return write_tags(known, o.unknown_tags, ({tags},))")
+        self.functions.append(lines)
+        return name
+
+    def field_writer(self, name: str, slot: Slot) -> Lines:
+        body = _Body(f"def {name}_{slot.tag}(v):", self.names, self.way, self.functions)
+        body.node(slot.node, "v")
+        body.finish()
+        return body.out
+
+
+def _word(pieces: list[str]) -> str:
+    return "".join(pieces).replace("*", "_").replace("+", "_count_")
+
+
+def _merged(pieces: list[str]) -> list[str]:
+    """Neighbouring plain pieces as one; those of values that belong to an array are empty."""
+    merged: list[str] = []
+    for piece in filter(None, pieces):
+        if merged and piece[0] not in "*+" and merged[-1][0] not in "*+":
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    return merged
+
+
+def _quoted(piece: str) -> str:
+    return f'"{piece}"'
+
+
+def _struct_name(field: Field) -> str:
+    assert field.struct is not None
+    return schema_of(field.struct).name
