@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from kwire.engines import compiled
 from kwire.errors import DecodeError
-from kwire.limits import weight_limit
+from kwire.limits import UNWEIGHED, weight_limit
 from kwire.schema import schema_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "com
 
     Raises: DecodeError with path and byte offset; SchemaError for a version that the message does not have.
     """
+    if engine == "compiled" and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
+        try:
+            return compiled.readers[message][version](data, 0)[0]
+        except compiled.REFUSALS:
+            pass  # a reader not made yet, text that is not UTF-8, or bytes to be refused: the long way tells them apart
     value, end = decode_at(message, data, 0, version, engine=engine)
     if strict:
         check_strict(value, data, 0, end, version, engine=engine)
@@ -63,6 +68,10 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
     """
     if engine == "reference":
         return _reference().encode(value, version)
+    try:
+        return compiled.writers[value.__class__][version](value)
+    except compiled.REFUSALS:
+        pass  # as in decode
     try:
         return compiled.encode(value, version)
     except compiled.REFUSALS as refusal:

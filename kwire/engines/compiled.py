@@ -7,6 +7,7 @@ refuse; why something is refused is for the reference engine to say, which ``cod
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ from kwire.engines import reader, runtime, text, writer
 from kwire.engines.runtime import Packers, Refused, Unpackers
 from kwire.layout import resolve
 from kwire.errors import SchemaError
-from kwire.limits import HEAVIEST, MAX_TEXT
+from kwire.limits import HEAVIEST
 from kwire.schema import ZERO_UUID, schema_of
 
 FINAL = SchemaError  # a refusal that needs no explanation
@@ -23,7 +24,6 @@ REFUSALS = (ValueError, TypeError, AttributeError, LookupError, OverflowError, s
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Writer = Callable[[Any], bytes]
-Key = tuple[type, int]
 
 _unpackers = cache(Unpackers)
 
@@ -39,14 +39,14 @@ _NAMES: dict[str, Any] = {
     "unpackers": _unpackers,
     "packers": _packers,
     "new": object.__new__,
-    "MAX_TEXT": MAX_TEXT,
     "NO_TAGS": {},
     "UNWEIGHED": 2**62,
     "ZERO_UUID": ZERO_UUID,
 }
 
-_readers: dict[Key, Reader] = {}
-_writers: dict[Key, Writer] = {}
+# What was used so far: readers of messages that need no weighing, and writers.
+readers: defaultdict[type, dict[int, Reader]] = defaultdict(dict)
+writers: defaultdict[type, dict[int, Writer]] = defaultdict(dict)
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
@@ -57,9 +57,9 @@ def decode(message: type, data: bytes, offset: int, version: int, weight: int) -
     if (len(data) - offset) * HEAVIEST > weight:
         return _decode_weighed(message, data, offset, version, weight)
     try:
-        read = _readers[message, version]
+        read = readers[message][version]
     except KeyError:
-        read = _readers[message, version] = reader_of(message, version, text.Way())
+        read = readers[message][version] = reader_of(message, version, text.Way())
     try:
         return read(data, offset)
     except UnicodeDecodeError:
@@ -77,9 +77,9 @@ def encode(value: Any, version: int) -> bytes:
     """The bytes of a message in this version. Raises: one of REFUSALS."""
     message = value.__class__
     try:
-        write = _writers[message, version]
+        write = writers[message][version]
     except KeyError:
-        write = _writers[message, version] = writer_of(message, version, writer.Way())
+        write = writers[message][version] = writer_of(message, version, writer.Way())
     try:
         return write(value)
     except UnicodeEncodeError:

@@ -99,14 +99,17 @@ class _Body:
         self.run.append((code, count))
         self.flush()
         if node.compact:
-            self.long_count(count)
+            self.long_count(count, MAX_TEXT + 1 if isinstance(node, Text) else None)
         if isinstance(node, List) and self.way.weighed:
             with self.out.block(f"if {count} > {int(node.compact)}:"):
                 self.weigh(f"({count} - 1)" if node.compact else count, element_weight(node))
         self.lead = _Lead(node, count, target)
 
-    def long_count(self, count: str) -> None:
-        self.out.add(f"if {count} > 127:", f"    {count}, pos = uvarint(buf, pos, {count})")
+    def long_count(self, count: str, most: int | None = None) -> None:
+        with self.out.block(f"if {count} > 127:"):
+            self.out.add(f"{count}, pos = uvarint(buf, pos, {count})")
+            if most is not None:
+                self.out.add(f"if {count} > {most}:", "    raise Refused")
 
     def weigh(self, count: str, each: int) -> None:
         self.out.add(f"left -= {count} * {each}" if count else f"left -= {each}", "if left < 0:", "    raise Refused")
@@ -147,15 +150,13 @@ class _Body:
             value = f"{name}.{self.way.decode}" if isinstance(node, Text) else name
             first, after = name, [f"{lead.target} = {value}{f' if {there} else None' if node.null else ''}"]
             if not codes:
-                self.slice(node, count, name)
-                self.out.add(*after)
+                self.slice(node, count, lead.target)
                 return
             if not isinstance(node, Text) and not node.null:
                 first, after = lead.target, []
-        most = ", MAX_TEXT" if isinstance(node, Text) else ""
         table = self.names.define(
             f"{'texts' if isinstance(node, Text) else 'blobs' if code == 's' else f'array_{code}'}_{codes or 'alone'}",
-            f'unpackers("{code}", "{codes}", {int(node.compact)}, {node.null}{most})',
+            f'unpackers("{code}", "{codes}", {int(node.compact)}, {node.null})',
         )
         self.out.add(f"{_listed([first, *targets])} = {table}[{count}](buf, pos)")
         width = calcsize(f">{code}")
@@ -166,17 +167,18 @@ class _Body:
             move = f"{move} if {count if node.compact else f'{count} > 0'} else {behind}"
         self.out.add(f"pos += {move}", *after)
 
-    def slice(self, node: Text | Blob, count: str, name: str) -> None:
+    def slice(self, node: Text | Blob, count: str, target: str) -> None:
         """A string or bytes with nothing of fixed width behind."""
+        there = count if node.compact else f"{count} >= 0"
         if not node.null:
-            self.out.add(f"if {f'not {count}' if node.compact else f'{count} < 0'}:", "    raise Refused")
+            self.out.add(f"if not {there if node.compact else f'({there})'}:", "    raise Refused")
         end = self.out.fresh("e")
         length = f"{count} - 1" if node.compact else count
-        if isinstance(node, Text) and node.compact:
-            self.out.add(f"if {count} > {MAX_TEXT + 1}:", "    raise Refused")
         if node.null:
-            length = f"({length} if {count if node.compact else f'{count} > 0'} else 0)"
-        self.out.add(f"{end} = pos + {length}", f"{name} = buf[pos:{end}]", f"pos = {end}")
+            length = f"({length} if {there} else 0)"
+        value = f"buf[pos:{end}].{self.way.decode}" if isinstance(node, Text) else f"buf[pos:{end}]"
+        self.out.add(f"{end} = pos + {length}", f"{target} = {value}{f' if {there} else None' if node.null else ''}")
+        self.out.add(f"pos = {end}")
 
     # -- arrays, nulls, tags -------------------------------------------------------------------------------------
 
@@ -200,15 +202,15 @@ class _Body:
         self.out.add(f"if {count} * {smallest(node.element)} > len(buf) - pos:", "    raise Refused")
         if self.way.weighed:
             self.weigh(count, element_weight(node))
-        found, add = self.out.fresh("a"), self.out.fresh("add")
-        self.out.add(f"{target} = {found} = []", f"{add} = {found}.append")
+        found = self.out.fresh("a")
+        self.out.add(f"{target} = {found} = []")
         if isinstance(node.element, Record) and uniform(node.element):
-            self.rows(node.element, count, found, add)
+            self.rows(node.element, count, found)
             return
         with self.out.block(f"for _ in range({count}):"):
-            self.element(node.element, add)
+            self.element(node.element, found)
 
-    def element(self, node: Node, add: str) -> None:
+    def element(self, node: Node, found: str) -> None:
         if isinstance(node, Record):
             item = self.out.fresh("o")
             self.record(node, item)
@@ -216,16 +218,16 @@ class _Body:
             item = self.out.fresh("v")
             self.node(node, item)
         self.flush()
-        self.out.add(f"{add}({item})")
+        self.out.add(f"{found}.append({item})")
 
-    def rows(self, record: Record, count: str, found: str, add: str) -> None:
+    def rows(self, record: Record, count: str, found: str) -> None:
         """Elements that are likely to have equal lengths: after one, as many as are like it are read as rows."""
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
         shapes = self.names.hand_in(f"shapes_{self.names.struct(record.type)}", Shapes(record, self.way))
         self.out.add(f"{tries} = 3")
         with self.out.block(f"while {count}:"):
             before = self.out.fresh("n")  # counts of this element have higher numbers
-            self.element(record, add)
+            self.element(record, found)
             self.out.add(f"{count} -= 1")
             with self.out.block(f"if {count} > 2 and {tries}:"):
                 key = ", ".join(key_of(record, int(before[1:]))) or "()"

@@ -28,12 +28,12 @@ class Unpackers(dict[int, Read]):
     """Length as it stands on the wire -> what reads that many elements and the fixed fields behind them.
 
     ``code``: struct code of an element; ``tail``: codes of the fields behind; ``more``: how much the number on the wire
-    is above the length; ``most``: longest length. A null reads as empty, if ``null``.
+    is above the length. A null reads as empty, if ``null``.
     """
 
-    def __init__(self, code: str, tail: str, more: int, null: bool, most: int = MAX_VARINT) -> None:
+    def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
         super().__init__()
-        self.code, self.tail, self.more, self.null, self.most = code, tail, more, null, most
+        self.code, self.tail, self.more, self.null = code, tail, more, null
 
     def __missing__(self, wire: int) -> Read:
         length = wire - self.more
@@ -41,8 +41,6 @@ class Unpackers(dict[int, Read]):
             if not self.null:
                 raise Refused
             length = 0
-        if length > self.most:
-            raise Refused
         found: Read = struct.Struct(f">{repeated(self.code, length)}{self.tail}").unpack_from
         if len(self) < TABLE_SIZE and length <= MAX_PACKED:
             self[wire] = found

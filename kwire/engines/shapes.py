@@ -9,11 +9,11 @@ so that no input can make us generate code without end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from struct import Struct, calcsize
 from typing import Any
 
 from kwire.engines import runtime
+from kwire.engines.runtime import varint
 from kwire.engines.text import CODES, Lines, Names, Way, missing, source
 from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 
@@ -21,7 +21,7 @@ WARM = 12  # elements of a shape that are read in the usual way before a loop is
 MAX_SHAPES = 16
 MAX_ROW = 1024  # bytes
 MAX_FIELDS = 64  # values of a row: each is a local variable
-MAX_LENGTH = 126  # of a string or array: what fits into one byte in the compact form
+MAX_COUNT = 0x3FFF  # length of a string or array as it stands on the wire: what a varint of two bytes can be
 
 Rows = Callable[..., Any]
 
@@ -77,20 +77,16 @@ class Shapes(dict[Any, "Rows | None"]):
         return found
 
     def _make(self, counts: tuple[int, ...]) -> Rows | None:
+        if max(counts, default=0) > MAX_COUNT:
+            return None
         row = _Row(counts, self.way)
         row.record(self.record, "o")
-        if calcsize(row.format) > MAX_ROW or len(row.targets) > MAX_FIELDS or max(counts, default=0) > MAX_LENGTH:
+        if calcsize(row.format) > MAX_ROW or len(row.targets) > MAX_FIELDS:
             return None
         space: dict[str, Any] = {**vars(runtime), **row.names.objects, "new": object.__new__, "Struct": Struct}
         exec(row.source(), space)  # noqa: S102 - made of layouts and checked numbers
         found: Rows = space["rows"]
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
-    name: str
-    count: int
 
 
 class _Row:
@@ -114,11 +110,11 @@ class _Row:
         out.add(f"count = min(count, (len(buf) - pos) // {size})")
         if self.way.weighed:
             out.add(f"if count * {self.weight} > left:", f"    return 0, pos{left}")
-        out.add("before = len(found)", "add = found.append")
+        out.add("before = len(found)")
         with out.block(f"for {', '.join(self.targets)}, in {rows}(memoryview(buf)[pos : pos + count * {size}]):"):
             if self.checks:
                 out.add(f"if {' or '.join(self.checks)}:", "    break")
-            out.add(*(line.strip("\n") for line in self.lines.lines[1:]), "add(o)")
+            out.add(*(line.strip("\n") for line in self.lines.lines[1:]), "found.append(o)")
         out.add("got = len(found) - before")
         if self.way.weighed:
             out.add(f"left -= got * {self.weight}")
@@ -158,8 +154,10 @@ class _Row:
         """An expression for a string, bytes or an array of which the length is known."""
         assert isinstance(node, (Text, Blob, List))
         count = next(self.counts)
-        code = "B" if node.compact else "h" if isinstance(node, Text) else "i"
-        self.checks.append(f"{self.field(code, self.lines.fresh('n'))} != {count}")
+        code, written = "B" if node.compact else "h" if isinstance(node, Text) else "i", count
+        if node.compact and count > 127:
+            code, written = "H", int.from_bytes(varint(count), "big")
+        self.checks.append(f"{self.field(code, self.lines.fresh('n'))} != {written}")
         length = count - int(node.compact)
         if length < 0:
             return "None"

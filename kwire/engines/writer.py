@@ -56,7 +56,6 @@ class _Body:
         self.lengths: list[str] = []
         self.parts: list[str] = []
         self.looped = False  # a list ``out`` is there
-        self.at_list = len(self.out.lines)
 
     # -- what is pending -----------------------------------------------------------------------------------------
 
@@ -65,7 +64,7 @@ class _Body:
         if not self.run:
             return
         pieces = [piece for piece, _ in self.run]
-        values = ", ".join(value for _, value in self.run)
+        values = ", ".join(value for _, value in self.run if value)
         if self.lengths:
             name = self.names.define(f"pack_{_word(pieces)}", f"packers({', '.join(map(_quoted, _merged(pieces)))})")
             self.parts.append(f"{name}[{', '.join(self.lengths)}]({values})")
@@ -78,11 +77,13 @@ class _Body:
     def put_out(self) -> None:
         """All parts so far onto the list."""
         self.end_run()
-        self.looped = True
-        if len(self.parts) == 1:
-            self.out.add(f"add({self.parts[0]})")
-        elif self.parts:
+        if not self.looped:
+            self.out.add(f"out = [{', '.join(self.parts)}]")
+            self.looped = True
+        elif len(self.parts) > 2:
             self.out.add(f"out += ({', '.join(self.parts)})")
+        else:
+            self.out.add(*(f"out.append({part})" for part in self.parts))
         self.parts = []
 
     def finish(self) -> None:
@@ -93,7 +94,6 @@ class _Body:
             return
         self.put_out()
         self.out.add(f"return {EMPTY}.join(out)")
-        self.out.lines[self.at_list : self.at_list] = ["    out = []", "    add = out.append"]
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class _Body:
                 self.out.add(f"{name} = {self.count(node, f'len({data})')}")
         else:
             self.out.add(f"{data} = {value}.{self.way.encode}")
-            self.out.add(f"{name} = {self.count(node, f'len({data})')}")
+            name = self.count(node, f"len({data})")
         self.counted(node, name, data)
 
     def blob(self, node: Blob, value: str) -> None:
@@ -166,7 +166,7 @@ class _Body:
                 self.out.add(f"{name} = {self.count(node, f'len({data})')}")
         else:
             self.exact("bytes", "blob", data)
-            self.out.add(f"{name} = {self.count(node, f'len({data})')}")
+            name = self.count(node, f"len({data})")
         self.counted(node, name, data)
 
     def exact(self, cls: str, convert: str, name: str) -> None:
@@ -214,7 +214,7 @@ class _Body:
         if node.null:
             self.put_out()
             with self.out.block(f"if {name} is None:"):
-                self.out.add(f"add({ZERO if node.compact else MINUS_ONE})")
+                self.out.add(f"out.append({ZERO if node.compact else MINUS_ONE})")
             with self.out.block("else:"):
                 self.elements(node, name)
         else:
@@ -247,17 +247,29 @@ class _Body:
         self.out.add(f"{name} = {value}")
         self.put_out()
         with self.out.block(f"if {name} is None:"):
-            self.out.add(f"add({ZERO if node.tagged else MINUS_ONE_BYTE})")
+            self.out.add(f"out.append({ZERO if node.tagged else MINUS_ONE_BYTE})")
         with self.out.block("else:"):
             self.run.append(("B", "1"))
             self.record(node.record, name)
             self.put_out()
 
     def tags(self, record: Record, name: str) -> None:
-        self.end_run()
-        there = [f"{name}.unknown_tags", *(self.differs(slot.field, f"{name}.{slot.name}") for slot in record.tagged)]
-        write = f"{self.tag_writer(record)}({name})" if record.tagged else f"write_tags(NO_TAGS, {name}.unknown_tags, NO_TAGS)"
-        self.parts.append(f"{write} if {' or '.join(there)} else {ZERO}")
+        differ = [f"{name}.unknown_tags", *(self.differs(slot.field, f"{name}.{slot.name}") for slot in record.tagged)]
+        there = " or ".join(differ)
+        unknown = f"write_tags(NO_TAGS, {name}.unknown_tags, NO_TAGS)"
+        write = f"{self.tag_writer(record)}({name})" if record.tagged else unknown
+        if self.looped and self.run and not self.parts:  # the empty section as one more byte of the run
+            run, lengths = list(self.run), list(self.lengths)
+            with self.out.block(f"if {there}:"):
+                self.end_run()
+                self.parts.append(write)
+                self.put_out()
+            with self.out.block("else:"):
+                self.run, self.lengths = [*run, ("x", "")], lengths
+                self.put_out()
+        else:
+            self.end_run()
+            self.parts.append(f"{write} if {there} else {ZERO}")
 
     def tag_writer(self, record: Record) -> str:
         """The name of the function that writes the tagged section of a struct with known tags."""
