@@ -34,9 +34,10 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def frames(origin: str, stem: str, direction: str) -> Iterator[Line]:
-    """The lines of one API and direction: ``origin`` is one of FOLDERS."""
-    for folder in FOLDERS[origin]:
-        yield from (line for line in read(folder / f"{stem}.jsonl.gz") if line["direction"] == direction)
+    """The lines of one API and direction: ``origin`` is one of FOLDERS. Not every API was captured."""
+    files = [folder / f"{stem}.jsonl.gz" for folder in FOLDERS[origin]]
+    for path in filter(Path.exists, files):
+        yield from (line for line in read(path) if line["direction"] == direction)
 
 
 def decode(line: Line) -> Request | Response:
@@ -131,7 +132,8 @@ def header_values(message: Request | Response) -> list[Any]:
 
 def header_of(line: Line) -> list[Any]:
     if line["direction"] == "request":
-        return [line["api_key"], line["api_version"], line["correlation_id"], line["client_id"]]
+        client_id = line["client_id"] if line["header_version"] > 0 else None  # v0 has none
+        return [line["api_key"], line["api_version"], line["correlation_id"], client_id]
     return [line["correlation_id"]]
 
 
@@ -145,7 +147,7 @@ def records_of(value: Any, node: Node) -> Iterator[tuple[str, str]]:
     """Path and hex of every records field that is neither null nor empty."""
     for here, record_value, record in structs_of(value, node, ""):
         for slot in record.slots:
-            if slot.node in (Blob(True, True, True), Blob(False, True, True)) and getattr(record_value, slot.name):
+            if isinstance(slot.node, Blob) and slot.node.records and getattr(record_value, slot.name):
                 yield f"{here}.{slot.name}".lstrip("."), getattr(record_value, slot.name).hex()
 
 

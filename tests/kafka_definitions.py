@@ -127,7 +127,7 @@ class Reader:
     def struct(self, fields: list[Definition]) -> tuple[tuple[Shape, ...], frozenset[str], frozenset[str]]:
         """What Shape calls ``inside`` (in wire order, tagged ones last by tag), ``absent`` and ``known``."""
         here = [spec for spec in fields if in_range(self.version, spec["versions"])]
-        absent = {snake(s["name"]) for s in fields if s not in here and not s.get("ignorable", False)}
+        absent = {snake(s["name"]) for s in fields if s not in here and not ignorable(s)}
         shapes = sorted(map(self.field, here), key=lambda shape: -1 if shape.tag is None else shape.tag)
         return tuple(shapes), frozenset(absent), frozenset(snake(spec["name"]) for spec in fields)
 
@@ -147,9 +147,9 @@ class Reader:
             f"[]{base}" if array else base,
             compact and sized,
             null,
-            spec["tag"] if self.flexible and in_range(self.version, spec.get("taggedVersions", "none")) else None,
+            int(spec["tag"]) if self.flexible and in_range(self.version, spec.get("taggedVersions", "none")) else None,
             default_of(spec, array, base),
-            spec.get("ignorable", False),
+            ignorable(spec),
             inside,
             self.flexible and base == "struct",
             absent,
@@ -157,10 +157,18 @@ class Reader:
         )
 
 
+def ignorable(spec: Definition) -> bool:
+    """Some definitions say it with a string."""
+    return spec.get("ignorable", False) in (True, "true")
+
+
 def default_of(spec: Definition, array: bool, base: str) -> object:
-    """The default as JSON would show it; that of a struct is None or the word struct, that of records always null."""
+    """The default as JSON would show it; that of a struct is None or the word struct.
+
+    That of records is null, which Kafka's classes have even where they refuse to write it; there ours is empty.
+    """
     text = str(spec.get("default", ""))
-    if text == "null" or base == "records":
+    if text == "null" or (base == "records" and spec.get("nullableVersions") == spec["versions"]):
         return None
     if array:
         return ()

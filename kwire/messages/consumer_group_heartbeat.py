@@ -1,0 +1,50 @@
+"""ConsumerGroupHeartbeat (key 68): join, keep, and leave a group whose assignments the broker makes (KIP-848).
+
+Null means that nothing has changed since the last heartbeat. Member epochs: 0 joins, -1 leaves, -2 leaves for a while,
+as a static member. v1 subscription by regular expression, member ids made by the client (KIP-1082).
+"""
+
+from uuid import UUID
+
+from kwire.schema import Api, Array, Int16, Int32, Nested, String, Uuid, request, response, struct
+
+CONSUMER_GROUP_HEARTBEAT = Api(68, versions="0-1", flexible="0+")
+
+
+@request(CONSUMER_GROUP_HEARTBEAT)
+class ConsumerGroupHeartbeatRequest:
+    @struct
+    class TopicPartition:
+        topic_id: UUID = Uuid()
+        partitions: list[int] = Array(Int32)
+
+    group_id: str = String(entity="groupId")
+    member_id: str = String()
+    member_epoch: int = Int32()
+    instance_id: str | None = String(null=True, default=None)
+    rack_id: str | None = String(null=True, default=None)
+    rebalance_timeout_ms: int = Int32(default=-1)
+    subscribed_topic_names: list[str] | None = Array(String, null=True, default=None, entity="topicName")
+    subscribed_topic_regex: str | None = String("1+", null=True, default=None)
+    server_assignor: str | None = String(null=True, default=None)
+    topic_partitions: list[TopicPartition] | None = Array(TopicPartition, null=True, default=None)
+
+
+@response(CONSUMER_GROUP_HEARTBEAT)
+class ConsumerGroupHeartbeatResponse:
+    @struct
+    class Assignment:
+        @struct
+        class TopicPartition:
+            topic_id: UUID = Uuid()
+            partitions: list[int] = Array(Int32)
+
+        topic_partitions: list[TopicPartition] = Array(TopicPartition)
+
+    throttle_time_ms: int = Int32()
+    error_code: int = Int16()
+    error_message: str | None = String(null=True, default=None)
+    member_id: str | None = String(null=True, default=None)
+    member_epoch: int = Int32()
+    heartbeat_interval_ms: int = Int32()
+    assignment: Assignment | None = Nested(Assignment, null=True, default=None)

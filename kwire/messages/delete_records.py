@@ -1,0 +1,41 @@
+"""DeleteRecords (key 21): move the start of a partition's log, so that all records before an offset are gone (KIP-107).
+
+Offset -1 is the high watermark. v1 brokers answer before they throttle; v2 flexible.
+"""
+
+from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct
+
+DELETE_RECORDS = Api(21, versions="0-2", flexible="2+")
+
+
+@request(DELETE_RECORDS)
+class DeleteRecordsRequest:
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = Int32()
+            offset: int = Int64()
+
+        name: str = String(entity="topicName")
+        partitions: list[Partition] = Array(Partition)
+
+    topics: list[Topic] = Array(Topic)
+    timeout_ms: int = Int32()
+
+
+@response(DELETE_RECORDS)
+class DeleteRecordsResponse:
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = Int32()
+            low_watermark: int = Int64()
+            error_code: int = Int16()
+
+        name: str = String(entity="topicName")
+        partitions: list[Partition] = Array(Partition)
+
+    throttle_time_ms: int = Int32()
+    topics: list[Topic] = Array(Topic)

@@ -1,0 +1,38 @@
+"""ElectLeaders (key 43): have partitions choose leaders: preferred ones (KIP-183), or any replica that lives.
+
+Null partitions mean all. v1 election type, top-level error (KIP-460); v2 flexible.
+"""
+
+from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct
+
+ELECT_LEADERS = Api(43, versions="0-2", flexible="2+")
+
+
+@request(ELECT_LEADERS)
+class ElectLeadersRequest:
+    @struct
+    class TopicPartition:
+        topic: str = String(entity="topicName")
+        partitions: list[int] = Array(Int32)
+
+    election_type: int = Int8("1+")
+    topic_partitions: list[TopicPartition] | None = Array(TopicPartition, null=True)
+    timeout_ms: int = Int32(default=60000)
+
+
+@response(ELECT_LEADERS)
+class ElectLeadersResponse:
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_id: int = Int32()
+            error_code: int = Int16()
+            error_message: str | None = String(null=True)
+
+        topic: str = String(entity="topicName")
+        partition_result: list[Partition] = Array(Partition)
+
+    throttle_time_ms: int = Int32()
+    error_code: int = Int16("1+")
+    replica_election_results: list[Topic] = Array(Topic)

@@ -1,0 +1,25 @@
+"""EndTxn (key 26): commit or abort a transaction (KIP-98).
+
+v1 brokers answer before they throttle; v2 error PRODUCER_FENCED; v3 flexible; v4 error TRANSACTION_ABORTABLE; v5 a new
+epoch with every transaction, told in the response (KIP-890).
+"""
+
+from kwire.schema import Api, Bool, Int16, Int32, Int64, String, request, response
+
+END_TXN = Api(26, versions="0-5", flexible="3+")
+
+
+@request(END_TXN)
+class EndTxnRequest:
+    transactional_id: str = String(entity="transactionalId")
+    producer_id: int = Int64(entity="producerId")
+    producer_epoch: int = Int16()
+    committed: bool = Bool()
+
+
+@response(END_TXN)
+class EndTxnResponse:
+    throttle_time_ms: int = Int32()
+    error_code: int = Int16()
+    producer_id: int = Int64("5+", default=-1, ignorable=True, entity="producerId")
+    producer_epoch: int = Int16("5+", default=-1, ignorable=True)

@@ -1,0 +1,21 @@
+"""Envelope (key 58): a broker passes a client's request, with its principal, to the controller (KIP-590).
+
+Request and response data are whole frames, header and body, without the length.
+"""
+
+from kwire.schema import Api, Bytes, Int16, request, response
+
+ENVELOPE = Api(58, versions="0", flexible="0+")
+
+
+@request(ENVELOPE)
+class EnvelopeRequest:
+    request_data: bytes = Bytes()
+    request_principal: bytes | None = Bytes(null=True)
+    client_host_address: bytes = Bytes()
+
+
+@response(ENVELOPE)
+class EnvelopeResponse:
+    response_data: bytes | None = Bytes(null=True, default=None)
+    error_code: int = Int16()

@@ -1,0 +1,21 @@
+"""ExpireDelegationToken (key 40): let a token end sooner, or at once (KIP-48).
+
+v1 brokers answer before they throttle; v2 flexible.
+"""
+
+from kwire.schema import Api, Bytes, Int16, Int32, Int64, request, response
+
+EXPIRE_DELEGATION_TOKEN = Api(40, versions="0-2", flexible="2+")
+
+
+@request(EXPIRE_DELEGATION_TOKEN)
+class ExpireDelegationTokenRequest:
+    hmac: bytes = Bytes()
+    expiry_time_period_ms: int = Int64()
+
+
+@response(EXPIRE_DELEGATION_TOKEN)
+class ExpireDelegationTokenResponse:
+    error_code: int = Int16()
+    expiry_timestamp_ms: int = Int64()
+    throttle_time_ms: int = Int32()

@@ -1,0 +1,21 @@
+"""RenewDelegationToken (key 39): let a token live longer, within its maximal lifetime (KIP-48).
+
+v1 brokers answer before they throttle; v2 flexible.
+"""
+
+from kwire.schema import Api, Bytes, Int16, Int32, Int64, request, response
+
+RENEW_DELEGATION_TOKEN = Api(39, versions="0-2", flexible="2+")
+
+
+@request(RENEW_DELEGATION_TOKEN)
+class RenewDelegationTokenRequest:
+    hmac: bytes = Bytes()
+    renew_period_ms: int = Int64()
+
+
+@response(RENEW_DELEGATION_TOKEN)
+class RenewDelegationTokenResponse:
+    error_code: int = Int16()
+    expiry_timestamp_ms: int = Int64()
+    throttle_time_ms: int = Int32()
