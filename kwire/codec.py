@@ -6,15 +6,12 @@ the reference engine refuses too, and says why and where.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from kwire.engines import compiled
 from kwire.errors import DecodeError
-from kwire.limits import UNWEIGHED, weight_limit
+from kwire.limits import MAX_EXPLAINED, UNWEIGHED, weight_limit
 from kwire.schema import schema_of
-
-if TYPE_CHECKING:
-    from kwire.engines import reference
 
 M = TypeVar("M")
 Engine = Literal["compiled", "reference"]
@@ -24,14 +21,15 @@ ENGINES: tuple[Engine, ...] = ("compiled", "reference")
 def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "compiled", strict: bool = False) -> M:
     """The message in ``data``. Bytes behind it are ignored, as Kafka does, unless ``strict``.
 
-    ``strict`` accepts only what ``encode`` would write: no bytes behind the message, null as -1, varints of the shortest
-    form, tags in ascending order and none twice, no tagged field at its default, booleans 0 or 1.
+    ``strict`` accepts only what ``encode`` would write: no bytes behind the message, null as -1, the shortest varints,
+    tags in ascending order and none twice, no tagged field at its default, booleans 0 or 1.
 
-    Raises: DecodeError with path and byte offset; SchemaError for a version that the message does not have.
+    Raises: DecodeError with path and byte offset (of a message above ``limits.MAX_EXPLAINED`` without a path, and with
+    the offset up to which it could be read); SchemaError for a version that the message does not have.
     """
     if engine == "compiled" and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
         try:
-            return compiled.readers[message][version](data, 0)[0]
+            return compiled.readers[message][version](data, 0)[0]  # type: ignore[no-any-return]
         except compiled.REFUSALS:
             pass  # a reader not made yet, text that is not UTF-8, or bytes to be refused: the long way tells them apart
     value, end = decode_at(message, data, 0, version, engine=engine)
@@ -52,7 +50,7 @@ def decode_at(
     if weight is None:
         weight = weight_limit(len(data) - offset)
     if engine == "reference":
-        return _reference().decode(message, data, offset, version, weight)
+        return cast("tuple[M, int]", _reference().decode(message, data, offset, version, weight))
     try:
         return compiled.decode(message, data, offset, version, weight)
     except compiled.REFUSALS as refusal:
@@ -67,7 +65,7 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
     Raises: EncodeError if the version cannot carry the value; SchemaError if there is no such version.
     """
     if engine == "reference":
-        return _reference().encode(value, version)
+        return cast("bytes", _reference().encode(value, version))
     try:
         return compiled.writers[value.__class__][version](value)
     except compiled.REFUSALS:
@@ -85,7 +83,9 @@ def struct(message: type, version: int) -> Any:
     return _reference().struct(message, version)
 
 
-def check_strict(value: object, data: bytes, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
+def check_strict(
+    value: object, data: bytes, begin: int, end: int, version: int, *, engine: Engine = "compiled"
+) -> None:
     """Refuse bytes that are not what ``encode`` writes of the value read from them, or that go on behind it.
 
     Raises: DecodeError at the first byte that differs.
@@ -118,6 +118,8 @@ def _reference() -> Any:
 def _explain_decoding(
     message: type, data: bytes, offset: int, version: int, weight: int, refusal: BaseException
 ) -> NoReturn:
+    if len(data) - offset > MAX_EXPLAINED:
+        raise compiled.rough_error(message, version, refusal) from None
     _reference().decode(message, data, offset, version, weight)
     raise AssertionError(f"only the compiled engine refuses {schema_of(message).name} v{version}") from refusal
 

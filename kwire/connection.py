@@ -11,7 +11,8 @@ from collections import deque
 from kwire import envelope
 from kwire.envelope import Response
 from kwire.errors import FrameError, LocalProtocolError, RemoteProtocolError
-from kwire.frames import MAX_FRAME, FrameBuffer, pack
+from kwire.frames import FrameBuffer, pack
+from kwire.limits import MAX_FRAME
 
 
 class ServerSide:

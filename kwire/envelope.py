@@ -85,7 +85,7 @@ def decode_request_header(frame: bytes, *, engine: Engine = "compiled") -> tuple
 
 
 def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = False) -> Request:
-    """A request frame without its length prefix. ``strict`` refuses bytes behind the body.
+    """A request frame without its length prefix. ``strict`` as in ``decode``, for header and body.
 
     Raises: DecodeError; byte offsets count from the start of the frame.
     """
@@ -93,8 +93,9 @@ def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = 
     version = header.request_api_version
     find_api(api.key, version)
     body, end = codec.decode_at(api.request, frame, at, version, engine=engine)
-    if strict and end != len(frame):
-        raise codec.trailing_error(api.request, version, end, len(frame))
+    if strict:
+        codec.check_strict(header, frame[:at], 0, at, request_header_version(api, version), engine=engine)
+        codec.check_strict(body, frame, at, end, version, engine=engine)
     return Request(api=api, version=version, header=header, body=body, trailing=frame[end:])
 
 
@@ -127,8 +128,9 @@ def decode_response(
             raise
         api_version = 0  # a broker that does not have the version asked for answers in this one
         body, end = codec.decode_at(api.response, frame, at, api_version, engine=engine)
-    if strict and end != len(frame):
-        raise codec.trailing_error(api.response, api_version, end, len(frame))
+    if strict:
+        codec.check_strict(header, frame[:at], 0, at, header_version, engine=engine)
+        codec.check_strict(body, frame, at, end, api_version, engine=engine)
     return Response(api=api, version=api_version, header=header, body=body, trailing=frame[end:])
 
 

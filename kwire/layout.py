@@ -148,7 +148,9 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
             assert field.of is not None
             element = _node(field.of, version, flexible, depth)
             if smallest(element) == 0:
-                raise SchemaError(f"an array of {field.of.struct} has elements of no bytes, its count would be unbounded")
+                raise SchemaError(
+                    f"an array of {field.of.struct} has elements of no bytes, its count would be unbounded"
+                )
             return List(element, compact, null)
         case "struct":
             assert field.struct is not None
@@ -174,7 +176,7 @@ def smallest(node: Node) -> int:
 
 
 # Bytes that CPython (64 bit) keeps for what is decoded: an object of a struct, a list, a place in it, and fixed values.
-_OBJECT, _SLOT, _LIST, _PLACE = 32, 8, 72, 9
+_OBJECT, _SLOT, _LIST, _PLACE = 32, 8, 56, 9
 _VALUES = {"bool": 0, "float64": 24, "uuid": 128}
 _NUMBER = 32
 
@@ -188,7 +190,7 @@ def weight(node: Node) -> int:
             return 0
         case List():
             return _LIST
-        case Record(cls, slots, _, tagged):
+        case Record(cls, slots):
             carried = {slot.name for slot in slots}
             fields = schema_of(cls).fields
             inside = sum(weight(slot.node) for slot in slots)

@@ -42,7 +42,9 @@ def spend(context: Any, weight: int, path: str, start: int) -> None:
         return
     budget.left -= weight
     if budget.left < 0:
-        raise LimitError(f"the message would take more than {budget.most} bytes of memory", path=where(path), offset=start)
+        raise LimitError(
+            f"the message would take more than {budget.most} bytes of memory", path=where(path), offset=start
+        )
 
 
 class Budget:

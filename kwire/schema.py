@@ -291,11 +291,13 @@ def _slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -
     body = {key: value for key, value in vars(cls).items() if key not in schema.fields}
     body.pop("__dict__", None)
     body.pop("__weakref__", None)
-    made: Any = type(cls)(cls.__name__, cls.__bases__, {**body, "__slots__": names, "__annotations__": annotations})
+    make: Any = type(cls)
+    made = make(
+        cls.__name__, cls.__bases__, {**body, "__slots__": names, "__annotations__": annotations, "__match_args__": ()}
+    )
     made.__qualname__ = cls.__qualname__
     made.__kafka__ = schema
     made.__dataclass_fields__ = _DataclassFields()
-    made.__match_args__ = ()
     made.__hash__ = None
     for method in (_init(schema.fields), *_methods(names)):
         method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
@@ -321,14 +323,15 @@ def _init(fields: Mapping[str, Field]) -> Any:
 
 def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
     """What else a dataclass has. ``names``: of all slots, unknown_tags last."""
-    values = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
+    values: Any = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
 
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807 - the name it gets
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     def __repr__(self: Any) -> str:  # noqa: N807
-        shown = zip(names, values(self), strict=True)
-        return f"{self.__class__.__qualname__}({', '.join(f'{name}={v!r}' for name, v in shown if name != names[-1] or v)})"
+        *known, unknown = zip(names, values(self), strict=True)
+        shown = [*known, unknown] if unknown[1] else known
+        return f"{self.__class__.__qualname__}({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
     def __replace__(self: Any, **changes: Any) -> Any:  # noqa: N807
         return self.__class__(**{**dict(zip(names, values(self), strict=True)), **changes})

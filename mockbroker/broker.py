@@ -11,8 +11,8 @@ from itertools import count
 from uuid import UUID
 
 from kwire import ErrorCode
-from kwire.messages.fetch import FetchRequest
 from kwire.limits import MAX_TEXT
+from kwire.messages.fetch import FetchRequest
 from kwire.schema import Versions
 from mockbroker.calls import Call, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic

@@ -19,10 +19,17 @@ PACKAGES = ["kwire", "mockbroker"]
 ORDER: Mapping[str, list[str]] = {
     "kwire": [
         "errors",
+        "limits",
         "schema",
         "layout",
         "primitives",
         "engines/reference",
+        "engines/runtime",
+        "engines/text",
+        "engines/shapes",
+        "engines/reader",
+        "engines/writer",
+        "engines/compiled",
         "engines/__init__",
         "errorcodes",
         "messages/[!_]*",
@@ -148,6 +155,9 @@ ANY_COMPILE = "construct.Construct.compile"  # every .compile() but that of re c
 # Modules without a test file of their own name, and test files without a module: where the proof is instead.
 TESTED_ELSEWHERE = {
     "kwire/messages/[!_]*": "tests/kwire/messages/test_definitions.py and test_golden.py, all of them alike",
+    "kwire/engines/text": "tests/kwire/engines/test_compiled.py: what is generated is run",
+    "kwire/engines/reader": "tests/kwire/engines/test_compiled.py",
+    "kwire/engines/writer": "tests/kwire/engines/test_compiled.py",
     "kwire/cli/lines": "tests of the verbs",
     "kwire/cli/frames": "tests of the verbs",
     "*/__main__": "cli/test_main.py, as a process",

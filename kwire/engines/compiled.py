@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 from kwire.engines import reader, runtime, text, writer
-from kwire.engines.runtime import Packers, Refused, Unpackers
+from kwire.engines.runtime import Packers, Unpackers
+from kwire.errors import DecodeError, LimitError, SchemaError, Truncated
 from kwire.layout import resolve
-from kwire.errors import SchemaError
 from kwire.limits import HEAVIEST
 from kwire.schema import ZERO_UUID, schema_of
 
@@ -44,6 +44,9 @@ _NAMES: dict[str, Any] = {
     "ZERO_UUID": ZERO_UUID,
 }
 
+PLAIN, ESCAPED = text.Way(), text.Way(escaped=True)
+WEIGHED, WEIGHED_ESCAPED = text.Way(weighed=True), text.Way(weighed=True, escaped=True)
+
 # What was used so far: readers of messages that need no weighing, and writers.
 readers: defaultdict[type, dict[int, Reader]] = defaultdict(dict)
 writers: defaultdict[type, dict[int, Writer]] = defaultdict(dict)
@@ -59,18 +62,33 @@ def decode(message: type, data: bytes, offset: int, version: int, weight: int) -
     try:
         read = readers[message][version]
     except KeyError:
-        read = readers[message][version] = reader_of(message, version, text.Way())
+        read = readers[message][version] = reader_of(message, version, PLAIN)
     try:
         return read(data, offset)
     except UnicodeDecodeError:
-        return reader_of(message, version, text.Way(escaped=True))(data, offset)
+        return reader_of(message, version, ESCAPED)(data, offset)
 
 
 def _decode_weighed(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
     try:
-        return reader_of(message, version, text.Way(weighed=True))(data, offset, weight)
+        return reader_of(message, version, WEIGHED)(data, offset, weight)
     except UnicodeDecodeError:
-        return reader_of(message, version, text.Way(weighed=True, escaped=True))(data, offset, weight)
+        return reader_of(message, version, WEIGHED_ESCAPED)(data, offset, weight)
+
+
+def rough_error(message: type, version: int, refusal: BaseException) -> DecodeError:
+    """What a refusal says by itself of where and why, without reading all of it again: what the reader had come to."""
+    at, left, trace = 0, 0, refusal.__traceback__
+    while trace is not None:
+        at = trace.tb_frame.f_locals.get("pos", at)
+        left = trace.tb_frame.f_locals.get("left", left)
+        trace = trace.tb_next
+    kind, reason = DecodeError, "cannot be read further than about here"
+    if left < 0:
+        kind, reason = LimitError, "would take too many bytes of memory from here on"
+    elif isinstance(refusal, (struct.error, IndexError)):
+        kind, reason = Truncated, "the bytes end before the message does"
+    return kind(reason, offset=at, message=schema_of(message).name, version=version)
 
 
 def encode(value: Any, version: int) -> bytes:
@@ -106,7 +124,7 @@ def source(message: type, version: int) -> str:
     """What is generated for one version: its reader, its writer. Raises: SchemaError if there is no such version."""
     layout = resolve(message, version)
     title = _title(message, version)
-    read, _ = reader.reader_source(title, layout, text.Way())
+    read, _ = reader.reader_source(title, layout, PLAIN)
     write, _ = writer.writer_source(title, layout, writer.Way())
     return f"{read}\n{write}"
 
@@ -117,5 +135,5 @@ def _title(message: type, version: int) -> str:
 
 def _run(source: str, names: text.Names) -> dict[str, Any]:
     space = {**_NAMES, **names.objects}
-    exec(source, space)  # noqa: S102 - generated from a checked declaration
+    exec(compile(source, source.partition("\n")[0], "exec"), space)  # noqa: S102 - generated from a checked declaration
     return space

@@ -1,9 +1,9 @@
 """Layout -> Python source of a function that reads a message.
 
 What makes it fast: neighbouring fixed fields, the length that follows them and the string or array of integers before
-them are one call of ``struct``; lengths above 127 and tagged fields that are there are branches; nothing but the last
-line looks whether the bytes sufficed, as packers raise by themselves and slices that come short leave ``pos`` behind the
-end. Arrays of structs whose elements have equal lengths are read a row at a time (``shapes``).
+them are one call of ``struct``. Lengths above 127 and tagged fields that are there are branches. Only the last line
+looks whether the bytes sufficed: packers raise by themselves, and slices that come short leave ``pos`` behind the end.
+Arrays of structs whose elements have equal lengths are read a row at a time (``shapes``).
 
 The function is ``(buf, pos) -> (value, end)``. Weighed, it is ``(buf, pos, left) -> (value, end)`` and refuses what
 weighs more than ``left`` (limits.weight_limit).
@@ -18,6 +18,7 @@ from kwire.engines.shapes import Shapes, key_of, uniform
 from kwire.engines.text import CODES, Lines, Names, Way, missing, source
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, smallest, weight
 from kwire.limits import MAX_TEXT
+
 
 def reader_source(title: str, layout: Record, way: Way) -> tuple[str, Names]:
     """The source, and the names that it needs beside those of ``runtime``."""
@@ -142,9 +143,10 @@ class _Body:
         if isinstance(node, List):
             assert isinstance(node.element, Fixed)
             code, name = CODES[node.element.wire], lead.target
-            first = f"*{name}"
-            after = [f"{name} = list(map(uuid, {name}))"] if node.element.wire == "uuid" else []
-            after += [f"if not ({there}):", f"    {name} = None"] if node.null else []
+            first, after = f"*{name}", [f"if not ({there}):", f"    {name} = None"] if node.null else []
+            if node.element.wire == "uuid":
+                first = self.out.fresh("s")
+                after = [f"{name} = uuids({first}){f' if {there} else None' if node.null else ''}"]
         else:
             code, name = "s", self.out.fresh("s")
             value = f"{name}.{self.way.decode}" if isinstance(node, Text) else name
@@ -268,9 +270,7 @@ class _Body:
             self.out.add(f"{values}, {name}.unknown_tags, pos, {rest} = read_tags(buf, pos, {count}, {known}, {left})")
             for slot in record.tagged:
                 initial = self.names.initial(slot.field)
-                self.out.add(
-                    f"{name}.{slot.name} = {values}[{slot.tag}] if {slot.tag} in {values} else {initial}"
-                )
+                self.out.add(f"{name}.{slot.name} = {values}[{slot.tag}] if {slot.tag} in {values} else {initial}")
         with self.out.block("else:"):
             absent: dict[str, list[str]] = {"None": ["unknown_tags"]}
             for slot in record.tagged:

@@ -1,7 +1,7 @@
 """What compiled readers and writers call for: tables of packers, varints, uuids, tagged sections.
 
-Nothing here keeps books: whatever is wrong raises Refused, or what ``struct`` and Python raise by themselves. The tables
-grow with use and stop at TABLE_SIZE entries, whatever bytes come.
+Nothing here keeps books: whatever is wrong raises Refused, or what ``struct`` and Python raise by themselves. The
+tables grow with use and stop at TABLE_SIZE entries, whatever bytes come.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_PACKED = 65_536  # longest stretch of bytes that is read by one packer of a 
 Read = Callable[[bytes, int], Any]
 
 
-class Refused(ValueError):  # noqa: N818 - said to nobody: the reference engine explains
+class Refused(ValueError):
     """The bytes or the value are not what this version can hold."""
 
 
@@ -48,8 +48,8 @@ class Unpackers(dict[int, Read]):
 
 
 def repeated(code: str, length: int) -> str:
-    """The struct format of ``length`` elements."""
-    return code * length if len(code) > 1 else f"{length}{code}"
+    """The struct format of ``length`` elements; those of several bytes each (``16s``) are one stretch of bytes."""
+    return f"{int(code[:-1]) * length}s" if len(code) > 1 else f"{length}{code}"
 
 
 class Packers(dict[Any, Callable[..., bytes]]):
@@ -91,7 +91,7 @@ class Packers(dict[Any, Callable[..., bytes]]):
                 length = next(left)
                 if piece[0] == "*" and length > 126:
                     places.append((at, varint(length + 1)))
-                at += 1 + length
+                at += 1 + (length if len(piece) == 2 else 1)
             else:
                 at += len(struct.unpack(f">{piece}", bytes(struct.calcsize(f">{piece}"))))
 
@@ -167,6 +167,11 @@ def uuid(data: bytes) -> UUID:
     _set_int(made, int.from_bytes(data, "big"))
     _set_is_safe(made, SafeUUID.unknown)
     return made
+
+
+def uuids(data: bytes) -> list[UUID]:
+    """Uuids that stand one behind the other."""
+    return [uuid(data[at : at + 16]) for at in range(0, len(data), 16)]
 
 
 def uuid_bytes(value: UUID) -> bytes:

@@ -1,9 +1,9 @@
 """Rows: arrays of structs whose elements have the same lengths, read by one ``struct.iter_unpack``.
 
-Elements of one Kafka array are mostly alike: as many replicas each, ids of one length, no tagged fields. When an element
-was read in the usual way, its lengths are the key to a loop for elements like it, which checks the lengths of every row
-and stops at the first that differs. A loop is generated when its key came up WARM times, and MAX_SHAPES of them are kept,
-so that no input can make us generate code without end.
+Elements of one Kafka array are mostly alike: as many replicas each, ids of one length, no tagged fields. When an
+element was read in the usual way, its lengths are the key to a loop for elements like it, which checks the lengths of
+every row and stops at the first that differs. A loop is generated when its key came up WARM times, and MAX_SHAPES of
+them are kept, so that no input can make us generate code without end.
 """
 
 from __future__ import annotations

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kwire.engines.text import CODES, Lines, Names, missing, source
+from kwire.engines.text import CODES, Lines, Names, source
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text
 from kwire.schema import Field, schema_of
-
 
 EMPTY = 'b""'
 ZERO = r'b"\0"'
@@ -200,10 +199,13 @@ class _Body:
         self.exact("list", "array", name)
         self.out.add(f"{length} = len({name})")
         wire = node.element.wire
-        items = {"uuid": f"map(uuid_bytes, {name})", "bool": f"[FLAGS[v] for v in {name}]"}.get(wire, name)
+        items = {
+            "uuid": f"{EMPTY}.join(map(uuid_bytes, {name}))",
+            "bool": f"*[FLAGS[v] for v in {name}]",
+        }.get(wire, f"*{name}")
         code = "B" if wire == "bool" else CODES[wire]
         self.run.append((f"{'*' if node.compact else '+'}{code}", f"{length} + 1" if node.compact else length))
-        self.run.append(("", f"*{items}"))
+        self.run.append(("", items))
         self.lengths.append(length)
 
     # -- arrays, nulls, tags -------------------------------------------------------------------------------------

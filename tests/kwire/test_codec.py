@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kwire import codec
-from kwire.codec import decode, decode_at, encode, struct
+from kwire.codec import ENGINES, Engine, decode, decode_at, encode, struct
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
+from kwire.layout import List, Node, element_weight, resolve
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
@@ -16,8 +16,8 @@ DATA = bytes.fromhex("000167" + "00000007" + "00016d")
 VALUE = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
 
 
-@pytest.mark.parametrize("engine", codec.ENGINES)
-def test_every_engine(engine: codec.Engine) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine(engine: Engine) -> None:
     assert encode(VALUE, 0, engine=engine) == DATA
     assert decode(HeartbeatRequest, DATA, 0, engine=engine) == VALUE
     assert decode_at(HeartbeatRequest, b"??" + DATA + b"!", 2, 0, engine=engine) == (VALUE, len(DATA) + 2)
@@ -53,24 +53,70 @@ def test_struct() -> None:
     assert struct(HeartbeatResponse, 0).parse(b"\x00\x1b") == HeartbeatResponse(error_code=27)
 
 
-def test_the_elements_of_a_message_are_counted_together() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_a_message_becomes_is_weighed(engine: Engine) -> None:
     topics = [MetadataRequest.Topic(name="t") for _ in range(6)]
     data = encode(MetadataRequest(topics=topics), 9)
-    assert decode_at(MetadataRequest, data, 0, 9, elements=6)[0].topics == topics
-    with pytest.raises(LimitError, match=r"MetadataRequest v9 at byte 0, topics: more than 5 elements in one message"):
-        decode_at(MetadataRequest, data, 0, 9, elements=5)
+    weight = element_weight(List(resolve_topic(), True, True))
+    assert decode_at(MetadataRequest, data, 0, 9, engine=engine, weight=6 * weight)[0].topics == topics
+    with pytest.raises(LimitError, match=rf"byte 0, topics: .* more than {6 * weight - 1} bytes of memory"):
+        decode_at(MetadataRequest, data, 0, 9, engine=engine, weight=6 * weight - 1)
 
 
-def test_elements_inside_elements_count_too() -> None:
+def resolve_topic() -> Node:
+    topics = resolve(MetadataRequest, 9).slots[0].node
+    assert isinstance(topics, List)
+    return topics.element
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_elements_inside_elements_are_weighed_too(engine: Engine) -> None:
     partition = OffsetCommitRequest.Topic.Partition()
     request = OffsetCommitRequest(topics=[OffsetCommitRequest.Topic(name="t", partitions=[partition] * 3)] * 2)
     data = encode(request, 8)
-    decode_at(OffsetCommitRequest, data, 0, 8, elements=8)
+    most = next(n for n in range(0, 10_000, 8) if fits(data, n, engine))
     with pytest.raises(LimitError, match=r"topics\[1\]\.partitions"):
-        decode_at(OffsetCommitRequest, data, 0, 8, elements=7)
+        decode_at(OffsetCommitRequest, data, 0, 8, engine=engine, weight=most - 8)
 
 
-@pytest.mark.parametrize("version", ["1", None, 1.5, True])
+def fits(data: bytes, weight: int, engine: Engine) -> bool:
+    try:
+        decode_at(OffsetCommitRequest, data, 0, 8, engine=engine, weight=weight)
+    except LimitError:
+        return False
+    return True
+
+
+STRICT: list[tuple[str, type, int, str, int | None]] = [  # what, message, version, hex, byte that is refused
+    ("as it should be", HeartbeatRequest, 4, "0267 00000001 026d 00 00", None),
+    ("an overlong length", HeartbeatRequest, 4, "8200 67 00000001 026d 00 00", 0),
+    ("null as -2", MetadataRequest, 1, "fffffffe", 3),
+    ("tags out of order", HeartbeatRequest, 4, "0267 00000001 026d 00 02 2100 2000", 10),
+    ("a tag twice", HeartbeatRequest, 4, "0267 00000001 026d 00 02 2000 2000", 9),
+    ("bytes behind", HeartbeatRequest, 4, "0267 00000001 026d 00 00 00", 10),
+    ("a boolean of 2", MetadataRequest, 4, "ffffffff 02", 4),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("message", "version", "data", "at"), [row[1:] for row in STRICT], ids=[r[0] for r in STRICT])
+def test_strict(message: type, version: int, data: str, at: int | None, engine: Engine) -> None:
+    given = bytes.fromhex(data)
+    decode(message, given, version, engine=engine)
+    if at is None:
+        decode(message, given, version, engine=engine, strict=True)
+        return
+    with pytest.raises(DecodeError, match=f"at byte {at}"):
+        decode(message, given, version, engine=engine, strict=True)
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_what_is_like_bytes(kind: type) -> None:
+    data = encode(HeartbeatRequest(group_id="g"), 4)
+    assert decode(HeartbeatRequest, kind(data), 4).group_id == "g"
+
+
+@pytest.mark.parametrize("version", ["1", None, 1.5])
 def test_a_version_is_an_int(version: Any) -> None:
     with pytest.raises(SchemaError, match="a version is an int"):
         encode(MetadataRequest(), version)

@@ -1,9 +1,26 @@
+import sys
+
 import pytest
 
 from kwire.errors import SchemaError
-from kwire.layout import Blob, Fixed, List, Maybe, Record, Text, form, resolve, smallest, text, versions_of, zero_sized
+from kwire.layout import (
+    Blob,
+    Fixed,
+    List,
+    Maybe,
+    Record,
+    Text,
+    element_weight,
+    form,
+    resolve,
+    smallest,
+    text,
+    versions_of,
+    weight,
+)
+from kwire.limits import MAX_NESTING
 from kwire.messages.fetch import FetchRequest
-from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.schema import Array, Int32, Nested, String, Versions, data, struct
 
 
@@ -84,9 +101,31 @@ def test_versions_of() -> None:
     assert list(versions_of(Versions(2, 4))) == [2, 3, 4]
 
 
-def test_elements_of_no_size_are_noticed() -> None:
-    assert zero_sized(Holder)
-    assert not zero_sized(Outer)
+def test_elements_of_no_size_are_refused() -> None:
+    with pytest.raises(SchemaError, match="elements of no bytes, its count would be unbounded"):
+        resolve(Holder, 0)
+
+
+def test_nesting_has_a_limit() -> None:
+    deepest: type = Inner
+    for _ in range(MAX_NESTING):
+        deepest = struct(deeper(deepest))
+    with pytest.raises(SchemaError, match=f"more than {MAX_NESTING} structs deep"):
+        resolve(data(versions="0", flexible="none")(deeper(deepest)), 0)
+
+
+def deeper(inner: type) -> type:
+    return type("Deeper", (), {"__annotations__": {"inner": inner}, "inner": Nested(inner)})
+
+
+def test_weight_of_what_is_lightest() -> None:
+    """Never less than what CPython keeps."""
+    message = resolve(JoinGroupResponse, 9)
+    members = next(slot.node for slot in message.slots if slot.name == "members")
+    assert isinstance(members, List)
+    before = JoinGroupResponse(members=[JoinGroupResponse.Member() for _ in range(1000)])
+    kept = sum(sys.getsizeof(member) for member in before.members) + sys.getsizeof(before.members)
+    assert kept <= 1000 * element_weight(members) + weight(message) <= 1.2 * kept
 
 
 def test_no_such_version() -> None:

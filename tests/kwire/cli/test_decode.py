@@ -178,7 +178,7 @@ def test_unreadable_file_is_wrong_usage(source: str) -> None:
     assert f"cannot read '{source}'" in result.stderr
 
 
-@pytest.mark.parametrize("flags", [["--engine", "compiled"], ["--api-key", "x"], ["--annotate"], ["a", "b"]])
+@pytest.mark.parametrize("flags", [["--engine", "other"], ["--api-key", "x"], ["--annotate"], ["a", "b"]])
 def test_wrong_usage(flags: list[str]) -> None:
     assert kwire("decode", *flags).exit_code == 2
 
@@ -190,7 +190,8 @@ def test_file_wins_over_hex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_engine() -> None:
-    assert printed(kwire("decode", "--engine", "reference", given=LINE)) == [DECODED]
+    for engine in ("compiled", "reference"):
+        assert printed(kwire("decode", "--engine", engine, given=LINE)) == [DECODED]
 
 
 def test_request_that_is_no_request() -> None:

@@ -1,0 +1,246 @@
+"""The engines agree: over every message and version, what one reads and writes the other does, byte for byte, and what
+one refuses the other does.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import MESSAGES, cells, sample, values
+
+from kwire import jsonform
+from kwire.codec import decode, decode_at, encode
+from kwire.engines import compiled, reference
+from kwire.errors import DecodeError, EncodeError, SchemaError
+from kwire.layout import List, Maybe, Node, Record, element_weight, resolve, smallest, weight
+from kwire.limits import HEAVIEST, TAG_WEIGHT, UNWEIGHED, weight_limit
+from kwire.messages.describe_groups import DescribeGroupsResponse
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.offset_commit import OffsetCommitRequest
+
+EVERY_MESSAGE = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+
+
+@EVERY_MESSAGE
+@settings(max_examples=6)
+@given(data=st.data())
+def test_values(message: type, data: st.DataObject) -> None:
+    for version in cells(message):
+        value = data.draw(values(message, version))
+        encoded = both_encode(value, version)
+        assert encoded is not None
+        assert both_decode(message, version, encoded) == value
+        assert decode(message, encoded, version, strict=True) == value
+        assert decode(message, encoded + b"more", version) == value
+        assert jsonform.from_json(message, jsonform.to_json(value, version), version) == value
+
+
+@EVERY_MESSAGE
+def test_cut_short_anywhere(message: type) -> None:
+    for version in cells(message):
+        encoded = encode(sample(resolve(message, version)), version)
+        for size in range(len(encoded)):
+            with pytest.raises(DecodeError) as caught:
+                decode(message, encoded[:size], version)
+            assert caught.value.offset <= size
+            assert (caught.value.message, caught.value.version) == (message.__name__, version)
+
+
+@EVERY_MESSAGE
+@settings(max_examples=6)
+@given(data=st.data())
+def test_damaged(message: type, data: st.DataObject) -> None:
+    for version in cells(message):
+        encoded = encode(data.draw(values(message, version)), version)
+        at = data.draw(st.integers(0, len(encoded)))
+        byte = bytes([data.draw(st.integers(0, 255))])
+        for damaged in (encoded[:at] + byte + encoded[at + 1 :], encoded[:at] + encoded[at + 1 :], encoded[:at] + byte):
+            value = both_decode(message, version, damaged)
+            assert value is None or decode(message, encode(value, version), version) == value
+
+
+@EVERY_MESSAGE
+def test_every_byte_other(message: type) -> None:
+    for version in cells(message):
+        encoded = encode(sample(resolve(message, version)), version)
+        for at in range(len(encoded)):
+            for byte in (0x00, 0x7F, 0xFF):
+                both_decode(message, version, encoded[:at] + bytes([byte]) + encoded[at + 1 :])
+
+
+@EVERY_MESSAGE
+@settings(max_examples=4)
+@given(noise=st.binary(max_size=60))
+def test_noise(message: type, noise: bytes) -> None:
+    for version in cells(message):
+        both_decode(message, version, noise)
+
+
+WRONG = [None, "", "x", "\ud800", b"", b"x", [], [None], ["x"], [1], (), {}, True, 2, -1, 2**31, 2**63, 1.5, 10**400]
+WRONG += ["x" * 40_000, object(), HeartbeatRequest(), {1: b""}, {-1: b""}, {"1": b""}, {1: "x"}]
+
+
+@EVERY_MESSAGE
+def test_values_that_are_wrong(message: type) -> None:
+    """One attribute somewhere is something else."""
+    chance = random.Random(message.__name__)
+    for version in cells(message):
+        for wrong in chance.sample(WRONG, 8):
+            value = sample(resolve(message, version))
+            spoil(value, wrong, chance)
+            both_encode(value, version)
+
+
+def spoil(value: Any, wrong: Any, chance: random.Random) -> None:
+    structs = [value]
+    for each in structs:
+        for name in each.__slots__:
+            inner = getattr(each, name)
+            structs += [x for x in (inner if isinstance(inner, list) else [inner]) if hasattr(x, "__kafka__")]
+    chosen = chance.choice(structs)
+    setattr(chosen, chance.choice(chosen.__slots__), wrong)
+
+
+def both_decode(message: type, version: int, data: bytes) -> Any:
+    """The value that both engines read in every way, None if both refuse."""
+    try:
+        expected, end = reference.decode(message, data, 0, version, weight_limit(len(data)))
+    except DecodeError as error:
+        with pytest.raises(DecodeError, match=f"^{re.escape(str(error))}$"):
+            decode(message, data, version)
+        return None
+    assert compiled.decode(message, data, 0, version, weight_limit(len(data))) == (expected, end)
+    for way in (compiled.WEIGHED, compiled.WEIGHED_ESCAPED):
+        try:
+            assert compiled.reader_of(message, version, way)(data, 0, 2**40) == (expected, end)
+        except UnicodeDecodeError:
+            assert not way.escaped
+    return expected
+
+
+def both_encode(value: Any, version: int) -> bytes | None:
+    """The bytes that both engines write, None if both refuse."""
+    try:
+        expected = reference.encode(value, version)
+    except EncodeError as error:
+        with pytest.raises(EncodeError, match=f"^{re.escape(str(error))}$"):
+            encode(value, version)
+        return None
+    assert compiled.encode(value, version) == expected
+    return expected
+
+
+# Arrays whose elements are read as rows, and what breaks the row.
+
+PARTITION = OffsetCommitRequest.Topic.Partition
+ODD = {
+    "longer text": {"committed_metadata": "longer than the others"},
+    "long text": {"committed_metadata": "x" * 200},
+    "null": {"committed_metadata": None},
+    "unknown tag": {"unknown_tags": {99: b"?"}},
+    "not UTF-8": {"committed_metadata": "\udcff!"},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("places", [[0], [1], [40], [99], [30, 60], list(range(0, 100, 2)), list(range(100))])
+def test_rows(odd: str, places: list[int]) -> None:
+    partitions = [
+        PARTITION(
+            partition_index=n,
+            committed_offset=n * n,
+            **{"committed_metadata": "ab", **(ODD[odd] if n in places else {})},
+        )
+        for n in range(100)
+    ]
+    value = OffsetCommitRequest(topics=[OffsetCommitRequest.Topic(name="t", partitions=partitions)])
+    encoded = encode(value, 8)
+    for _ in range(3):
+        assert both_decode(OffsetCommitRequest, 8, encoded) == value
+    for size in range(0, len(encoded), 131):
+        assert both_decode(OffsetCommitRequest, 8, encoded[:size]) is None
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_rows_in_every_version(version: int) -> None:
+    partition = MetadataResponse.Topic.Partition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2])
+    value = MetadataResponse(topics=[MetadataResponse.Topic(name="t", partitions=[partition] * 60)] * 3)
+    encoded = encode(value, version)
+    assert both_decode(MetadataResponse, version, encoded) == value
+    assert decode(MetadataResponse, encoded, version).topics[2].partitions[59] == partition
+
+
+def test_rows_of_lengths_in_two_bytes() -> None:
+    groups = [DescribeGroupsResponse.Group(group_id="g" * 300, members=[]) for _ in range(40)]
+    value = DescribeGroupsResponse(groups=groups)
+    assert both_decode(DescribeGroupsResponse, 5, encode(value, 5)) == value
+    protocols = [JoinGroupRequest.Protocol(name="p" * 5, metadata=bytes(200 + n % 2)) for n in range(100)]
+    request = JoinGroupRequest(protocols=protocols)
+    assert both_decode(JoinGroupRequest, 9, encode(request, 9)) == request
+
+
+# Weighing.
+
+
+def test_nothing_weighs_more_than_the_heaviest() -> None:
+    """So that a message of UNWEIGHED bytes needs no weighing."""
+    ratios = [
+        ratio for message in MESSAGES for version in cells(message) for ratio in weights(resolve(message, version))
+    ]
+    assert max(ratios) <= HEAVIEST
+    assert TAG_WEIGHT / 2 <= HEAVIEST
+    assert weight_limit(UNWEIGHED) >= UNWEIGHED * HEAVIEST
+
+
+def weights(node: Node) -> list[float]:
+    match node:
+        case List(element):
+            return [element_weight(node) / smallest(element), *weights(element)]
+        case Maybe(record):
+            return [weight(record) / (1 + smallest(record)), *weights(record)]
+        case Record():
+            return [ratio for slot in (*node.slots, *node.tagged) for ratio in weights(slot.node)]
+        case _:
+            return []
+
+
+def test_large_messages_are_weighed() -> None:
+    topics = [MetadataRequest.Topic(name="") for _ in range(UNWEIGHED)]
+    value = MetadataRequest(topics=topics)
+    encoded = encode(value, 9)
+    assert decode(MetadataRequest, encoded, 9) == value
+    with pytest.raises(DecodeError, match="would take too many bytes of memory"):
+        decode_at(MetadataRequest, encoded, 0, 9, weight=1_000_000)
+
+
+# What is generated.
+
+
+def test_made_once() -> None:
+    assert compiled.reader_of(HeartbeatRequest, 3, compiled.PLAIN) is compiled.reader_of(
+        HeartbeatRequest, 3, compiled.PLAIN
+    )
+
+
+def test_source_runs_and_names_what_it_is() -> None:
+    source = compiled.source(HeartbeatRequest, 4)
+    assert source.startswith("# HeartbeatRequest v4\n")
+    assert "def read(buf, pos):" in source
+    assert "def write(o):" in source
+
+
+def test_no_such_version() -> None:
+    for version in (-1, 5):
+        with pytest.raises(SchemaError, match=f"HeartbeatRequest has versions 0-4, not {version}"):
+            compiled.source(HeartbeatRequest, version)
+        with pytest.raises(SchemaError):
+            decode(HeartbeatRequest, b"", version)
+        with pytest.raises(SchemaError):
+            encode(HeartbeatRequest(), version)

@@ -1,0 +1,47 @@
+from kwire.engines.shapes import MAX_COUNT, MAX_SHAPES, WARM, Shapes, key_of, uniform
+from kwire.engines.text import Way
+from kwire.layout import List, Record, resolve
+from kwire.messages.metadata import MetadataResponse
+from kwire.messages.produce import ProduceRequest
+
+
+def element(message: type, version: int, *names: str) -> Record:
+    node = resolve(message, version)
+    for name in names:
+        array = next(slot.node for slot in node.slots if slot.name == name)
+        assert isinstance(array, List)
+        assert isinstance(array.element, Record)
+        node = array.element
+    return node
+
+
+PARTITION = element(MetadataResponse, 12, "topics", "partitions")
+
+
+def test_what_can_be_a_row() -> None:
+    assert uniform(PARTITION)
+    assert not uniform(element(MetadataResponse, 12, "topics")), "an array of structs"
+    assert not uniform(element(ProduceRequest, 9, "topic_data", "partition_data")), "records"
+    assert key_of(PARTITION, 9) == ["n10", "n11", "n12"]
+
+
+def test_a_loop_is_made_when_a_shape_comes_again() -> None:
+    shapes = Shapes(PARTITION, Way())
+    assert [shapes[4, 4, 1] is None for _ in range(WARM)] == [True] * (WARM - 1) + [False]
+    assert shapes[4, 4, 1] is shapes[4, 4, 1]
+
+
+def test_no_input_makes_loops_without_end() -> None:
+    shapes = Shapes(PARTITION, Way())
+    for n in range(100):
+        for _ in range(WARM):
+            shapes[n, 1, 1]
+    assert len(shapes) <= MAX_SHAPES
+    assert len(shapes._seen) <= MAX_SHAPES + 1
+
+
+def test_rows_that_are_too_long_are_not_made() -> None:
+    shapes = Shapes(PARTITION, Way())
+    for _ in range(2 * WARM):
+        assert shapes[MAX_COUNT + 1, 1, 1] is None
+        assert shapes[100, 1, 1] is None
