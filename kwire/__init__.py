@@ -20,6 +20,7 @@ from kwire.errors import (
     SchemaError,
     Truncated,
     UnknownApi,
+    UnknownRecordType,
     WireError,
 )
 from kwire.frames import FrameBuffer
@@ -48,6 +49,7 @@ __all__ = [
     "ServerSide",
     "Truncated",
     "UnknownApi",
+    "UnknownRecordType",
     "WireError",
     "decode",
     "decode_request",

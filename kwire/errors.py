@@ -69,6 +69,14 @@ class UnknownApi(DecodeError):
     """No declaration for this API key, or not for this version of it."""
 
 
+class UnknownRecordType(UnknownApi):
+    """No declaration for records of this type, in a topic of coordinators. A reader of a log may report and skip it."""
+
+    def __init__(self, reason: str, record_type: int, *, message: str = "") -> None:
+        super().__init__(reason, message=message)
+        self.record_type = record_type
+
+
 class FrameError(WireError):
     """A length prefix that cannot begin a Kafka frame."""
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared" / "fixtures" / "frames"
 FOLDERS = {"fixtures": [ROOT / "fixtures" / "frames"]}
 BLOB_FOLDERS = {"fixtures": ROOT / "fixtures" / "blobs"}
+MADE = ROOT / "fixtures" / "java" / "blobs.jsonl.gz"
 if SHARED.exists():
     FOLDERS["shared"] = [SHARED / "generated", SHARED / "captured"]
     BLOB_FOLDERS["shared"] = SHARED / "blobs"
@@ -38,6 +39,13 @@ def frames(origin: str, stem: str, direction: str) -> Iterator[Line]:
     files = [folder / f"{stem}.jsonl.gz" for folder in FOLDERS[origin]]
     for path in filter(Path.exists, files):
         yield from (line for line in read(path) if line["direction"] == direction)
+
+
+def blobs(origin: str, name: str) -> list[Line]:
+    """The lines about one blob: ``origin`` is one of BLOB_FOLDERS. Those that we had made are fixtures."""
+    path = BLOB_FOLDERS[origin] / f"{name}.jsonl.gz"
+    made = [line for line in read(MADE) if line["type"] == name] if origin == "fixtures" else []
+    return [*(read(path) if path.exists() else []), *made]
 
 
 def decode(line: Line) -> Request | Response:

@@ -21,8 +21,12 @@ from need import lacking, need
 
 ROOT = Path(__file__).parent.parent
 JARS = ROOT / ".cache" / "jars"
-COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
+COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+ARTIFACTS = {
+    "3.9.1": ["clients", "group-coordinator", "streams", "transaction-coordinator"],
+    "4.2.0": ["clients", "group-coordinator", "share-coordinator", "streams", "transaction-coordinator"],
+}
 INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 
 Definition = Mapping[str, Any]
@@ -62,11 +66,12 @@ def in_range(version: int, text: str) -> bool:
 
 @cache
 def of_jar(release: str) -> Mapping[str, Definition]:
-    """Definitions of a Kafka release, by message name; Maven fetches the jar once."""
-    jar = fetched(f"org.apache.kafka:kafka-clients:{release}")
-    with zipfile.ZipFile(jar) as archive:
-        names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
-        texts = [archive.read(name).decode() for name in names]
+    """Definitions of a Kafka release, by message name; Maven fetches the jars once."""
+    texts = []
+    for artifact in ARTIFACTS[release]:
+        with zipfile.ZipFile(fetched(f"org.apache.kafka:kafka-{artifact}:{release}")) as archive:
+            names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
+            texts += [archive.read(name).decode() for name in names]
     return by_name(texts)
 
 
@@ -126,7 +131,7 @@ class Reader:
 
     def struct(self, fields: list[Definition]) -> tuple[tuple[Shape, ...], frozenset[str], frozenset[str]]:
         """What Shape calls ``inside`` (in wire order, tagged ones last by tag), ``absent`` and ``known``."""
-        here = [spec for spec in fields if in_range(self.version, spec["versions"])]
+        here = [spec for spec in fields if in_range(self.version, present(spec))]
         absent = {snake(s["name"]) for s in fields if s not in here and not ignorable(s)}
         shapes = sorted(map(self.field, here), key=lambda shape: -1 if shape.tag is None else shape.tag)
         return tuple(shapes), frozenset(absent), frozenset(snake(spec["name"]) for spec in fields)
@@ -157,6 +162,12 @@ class Reader:
         )
 
 
+def present(spec: Definition) -> str:
+    """Where the field is; a tagged one may leave it at saying where it is tagged."""
+    versions: str = spec.get("versions") or spec["taggedVersions"]
+    return versions
+
+
 def ignorable(spec: Definition) -> bool:
     """Some definitions say it with a string."""
     return spec.get("ignorable", False) in (True, "true")
@@ -168,7 +179,7 @@ def default_of(spec: Definition, array: bool, base: str) -> object:
     That of records is null, which Kafka's classes have even where they refuse to write it; there ours is empty.
     """
     text = str(spec.get("default", ""))
-    if text == "null" or (base == "records" and spec.get("nullableVersions") == spec["versions"]):
+    if text == "null" or (base == "records" and spec.get("nullableVersions") == present(spec)):
         return None
     if array:
         return ()

@@ -13,12 +13,10 @@ from kwire.blobs.sticky import CooperativeStickyUserData
 from kwire.headers import RequestHeader, ResponseHeader
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve, versions_of
 from kwire.messages import APIS
-from kwire.records.control import ControlRecordKey, EndTxnMarker
 from kwire.schema import schema_of
 
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
-MESSAGES += [*BLOBS.values(), CooperativeStickyUserData, ControlRecordKey, EndTxnMarker]
-MESSAGES += [RequestHeader, ResponseHeader]
+MESSAGES += [*BLOBS.values(), CooperativeStickyUserData, RequestHeader, ResponseHeader]
 MAX_ELEMENTS = 2
 FIRST_UNKNOWN_TAG = 20  # above every tag that is in use
 

@@ -1,59 +1,198 @@
-"""Data messages by Kafka's name: what travels as bytes inside other messages, under a version of its own.
+"""Data messages by Kafka's name: what travels as bytes inside other messages, or stands in a log, under a version of
+its own. Each is imported when it is first asked for.
 
-STORED are those behind an int16 with their version; what is in BLOBS alone does not say its version.
+As it is stored, a blob says in which version it is:
+
+- most stand behind an int16 with the version;
+- keys in the topics of coordinators stand behind an int16 with the type of the record, and have one version only;
+- those of SELF_DESCRIBED have the version as their first field.
+
+StickyUserData does not say it; it is the one of BLOBS that is not among STORED.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import TypeVar
 
 from kwire import codec
-from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kwire.blobs.sticky import StickyUserData
-from kwire.errors import Truncated, UnknownApi
+from kwire.errors import DecodeError, EncodeError, Truncated, UnknownApi, UnknownRecordType
 from kwire.schema import schema_of
 
 M = TypeVar("M")
 
-STORED: Mapping[str, type] = {
-    blob.__name__: blob for blob in (ConsumerProtocolSubscription, ConsumerProtocolAssignment)
+# What coordinators keep in their topics: the types of records, whose classes are these names with Key and Value.
+RECORDS: Mapping[str, Mapping[int, str]] = {
+    "__consumer_offsets": {
+        0: "LegacyOffsetCommit",
+        1: "OffsetCommit",
+        2: "GroupMetadata",
+        3: "ConsumerGroupMetadata",
+        4: "ConsumerGroupPartitionMetadata",
+        5: "ConsumerGroupMemberMetadata",
+        6: "ConsumerGroupTargetAssignmentMetadata",
+        7: "ConsumerGroupTargetAssignmentMember",
+        8: "ConsumerGroupCurrentMemberAssignment",
+        9: "ShareGroupPartitionMetadata",
+        10: "ShareGroupMemberMetadata",
+        11: "ShareGroupMetadata",
+        12: "ShareGroupTargetAssignmentMetadata",
+        13: "ShareGroupTargetAssignmentMember",
+        14: "ShareGroupCurrentMemberAssignment",
+        15: "ShareGroupStatePartitionMetadata",
+        16: "ConsumerGroupRegularExpression",
+        17: "StreamsGroupMetadata",
+        19: "StreamsGroupMemberMetadata",
+        20: "StreamsGroupTargetAssignmentMetadata",
+        21: "StreamsGroupTargetAssignmentMember",
+        22: "StreamsGroupCurrentMemberAssignment",
+        23: "StreamsGroupTopology",
+    },
+    "__share_group_state": {0: "ShareSnapshot", 1: "ShareUpdate"},
+    "__transaction_state": {0: "TransactionLog"},
 }
-BLOBS: Mapping[str, type] = {**STORED, StickyUserData.__name__: StickyUserData}
+KEYS: Mapping[str, int] = {f"{name}Key": number for types in RECORDS.values() for number, name in types.items()}
+
+
+def _keys_and_values(topic: str) -> list[str]:
+    return [f"{name}{part}" for name in RECORDS[topic].values() for part in ("Key", "Value")]
+
+
+MODULES: Mapping[str, list[str]] = {
+    "connect": ["ConnectWorkerState", "ConnectAssignment"],
+    "consumer_protocol": ["ConsumerProtocolSubscription", "ConsumerProtocolAssignment"],
+    "control_records": [
+        "ControlRecordKey",
+        "EndTxnMarker",
+        "LeaderChangeMessage",
+        "SnapshotHeaderRecord",
+        "SnapshotFooterRecord",
+        "KRaftVersionRecord",
+        "VotersRecord",
+    ],
+    "offsets_topic": _keys_and_values("__consumer_offsets"),
+    "share_state": _keys_and_values("__share_group_state"),
+    "sticky": ["StickyUserData"],
+    "streams": ["SubscriptionInfoData", "AssignmentInfo"],
+    "transaction_state": _keys_and_values("__transaction_state"),
+}
+
+# Messages that begin with a field that is their version, and its bytes.
+SELF_DESCRIBED: Mapping[str, int] = {
+    "LeaderChangeMessage": 2,
+    "SnapshotHeaderRecord": 2,
+    "SnapshotFooterRecord": 2,
+    "KRaftVersionRecord": 2,
+    "VotersRecord": 2,
+    "SubscriptionInfoData": 4,
+    "AssignmentInfo": 4,
+}
+# Blobs that Kafka reads as the newest version it knows when they are newer. Of all others it reads none such.
+READ_WHEN_NEWER = {*MODULES["consumer_protocol"], *MODULES["control_records"], *MODULES["connect"]}
 
 MAX_VERSION = 32_767  # a version is an int16
 
 
+class _Blobs(Mapping[str, type]):
+    """Classes by name; a module is loaded with the first look at one of its names."""
+
+    def __init__(self, without: str = "") -> None:
+        self._modules = {name: file for file, names in MODULES.items() for name in names if name != without}
+
+    def __getitem__(self, name: str) -> type:
+        blob: type = getattr(import_module(f"{__name__}.{self._modules[name]}"), name)
+        return blob
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+BLOBS: Mapping[str, type] = _Blobs()
+STORED: Mapping[str, type] = _Blobs(without="StickyUserData")
+
+
 def stored_version(blob: type, data: bytes) -> int:
-    """The version that stands before a stored blob. Raises: Truncated."""
-    if len(data) < 2:
-        raise Truncated(f"expected 2 bytes of version, found {len(data)}", message=schema_of(blob).name)
-    (written,) = struct.unpack_from(">h", data)
-    return int(written)
+    """The version that a stored blob says. Raises: Truncated; UnknownRecordType if it is a key of another type."""
+    name = schema_of(blob).name
+    what = "record type" if name in KEYS else "version"
+    written = _leading_int(data, SELF_DESCRIBED.get(name, 2), what, name)
+    if name not in KEYS:
+        return written
+    if written != KEYS[name]:
+        raise UnknownRecordType(f"{name} has record type {KEYS[name]}, not {written}", written, message=name)
+    return 0
+
+
+def body_offset(blob: type) -> int:
+    """Where the body begins in a stored blob."""
+    return 0 if schema_of(blob).name in SELF_DESCRIBED else 2
 
 
 def readable_version(blob: type, written: int) -> int:
     """The version in which a blob of version ``written`` is read and written here.
 
-    One newer than we know is taken as the newest that we know: fields are only ever added at the end.
-    Raises: UnknownApi for one that no blob can have. Source: Kafka's ConsumerProtocol.deserializeSubscription.
+    One newer than we know may be taken as the newest that we know, where fields are only ever added at the end.
+    Raises: UnknownApi for one that cannot be read. Source: Kafka's ConsumerProtocol.deserializeSubscription,
+    ControlRecordType, ConnectProtocol; for those that are not read, CoordinatorRecordSerde, AssignmentInfo.
     """
     schema = schema_of(blob)
     assert schema.versions is not None
     assert schema.versions.last is not None
-    if not schema.versions.first <= written <= MAX_VERSION:
+    newest = MAX_VERSION if schema.name in READ_WHEN_NEWER else schema.versions.last
+    if not schema.versions.first <= written <= newest:
         raise UnknownApi(f"{schema.name} has versions {schema.versions}, not {written}", message=schema.name)
     return min(written, schema.versions.last)
 
 
 def decode_stored(blob: type[M], data: bytes) -> tuple[M, int]:
-    """A blob as it is stored, behind the int16 of its version, and that version. Raises: DecodeError."""
+    """A blob as it is stored, and the version that it says. Raises: DecodeError."""
     written = stored_version(blob, data)
-    value, _ = codec.decode_at(blob, data, 2, readable_version(blob, written))
+    value, _ = codec.decode_at(blob, data, body_offset(blob), readable_version(blob, written))
     return value, written
 
 
+def prefix(value: object, version: int) -> bytes:
+    """What stands before the body of a blob that is stored. Raises: EncodeError if it says another version itself."""
+    name = schema_of(type(value)).name
+    if name not in SELF_DESCRIBED:
+        return KEYS.get(name, version).to_bytes(2, "big", signed=True)
+    if (said := getattr(value, "version")) != version:  # noqa: B009 - all of them have it
+        raise EncodeError(f"says version {said}", path="version", message=name, version=version)
+    return b""
+
+
 def encode_stored(value: object, version: int) -> bytes:
-    """A blob behind the int16 of its version. Raises: EncodeError, SchemaError."""
-    return struct.pack(">h", version) + codec.encode(value, version)
+    """A blob as it is stored. Raises: EncodeError, SchemaError."""
+    body = codec.encode(value, version)
+    return prefix(value, version) + body
+
+
+def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[object, object | None]:
+    """Key and value of a record in a topic of RECORDS; the value of a tombstone is None.
+
+    Raises: UnknownRecordType, UnknownApi for what is newer than we know; other DecodeErrors for what is damaged.
+    Source: Kafka's CoordinatorRecordSerde.
+    """
+    if key is None:
+        raise DecodeError("a record without a key", message=topic)
+    record_type = _leading_int(key, 2, "record type", topic)
+    if record_type not in RECORDS[topic]:
+        raise UnknownRecordType(f"record type {record_type} is not known", record_type, message=topic)
+    name = RECORDS[topic][record_type]
+    found: object = decode_stored(BLOBS[f"{name}Key"], key)[0]
+    return found, None if value is None else decode_stored(BLOBS[f"{name}Value"], value)[0]
+
+
+def encode_record(key: object, value: object | None, version: int) -> tuple[bytes, bytes | None]:
+    """A record in a topic of RECORDS; ``version``: of the value. Raises: EncodeError, SchemaError."""
+    return encode_stored(key, 0), None if value is None else encode_stored(value, version)
+
+
+def _leading_int(data: bytes, width: int, what: str, name: str) -> int:
+    if len(data) < width:
+        raise Truncated(f"expected {width} bytes of {what}, found {len(data)}", message=name)
+    return int.from_bytes(data[:width], "big", signed=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kwire import codec, jsonform
-from kwire.blobs import BLOBS, STORED, readable_version, stored_version
+from kwire.blobs import BLOBS, STORED, body_offset, prefix, readable_version, stored_version
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData, decode_user_data, read_user_data
 from kwire.cli import lines
 
@@ -23,7 +23,7 @@ def command(blob_type: str, source: str) -> None:
 
     \b
     A line is one of
-      {"hex_as_stored": ...}             decoded; the first two bytes are the version
+      {"hex_as_stored": ...}             decoded; it begins with the version, or a key's record type
       {"hex_body": ..., "version": n}    decoded
       {"fields": {...}, "version": n}    encoded, to hex_body and hex_as_stored
     and what one of them prints, another reads.
@@ -46,7 +46,7 @@ def convert(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
     """One line the other way round. Raises: WireError, LineError."""
     if "hex_as_stored" in found:
         data = lines.hexadecimal(found, "hex_as_stored")
-        return _decode(blob, data, 2, stored_version(blob, data))
+        return _decode(blob, data, body_offset(blob), stored_version(blob, data))
     if "hex_body" in found:
         return _decode(blob, lines.hexadecimal(found, "hex_body"), 0, lines.integer(found, "version"))
     if "fields" in found:
@@ -69,7 +69,7 @@ def _encode(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
     known = readable_version(blob, version)
     value: object = jsonform.from_json(blob, lines.member(found, "fields"), known)
     body = codec.encode(value, known) + lines.hexadecimal(found, "trailing", "")
-    stored = version.to_bytes(2, "big", signed=True) + body
+    stored = prefix(value, version) + body
     return {"type": blob.__name__, "version": version, "hex_body": body.hex(), "hex_as_stored": stored.hex()}
 
 

@@ -1,17 +1,25 @@
 """Control records: what brokers themselves write into a log, in batches of their own, which consumers skip.
 
 The key says what a record is; the value of ABORT and COMMIT is the marker that ends a transaction. The other types
-belong to the log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType, EndTxnMarker.json.
+belong to the log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from kwire.blobs import decode_stored
+from kwire.blobs.control_records import (
+    ControlRecordKey,
+    EndTxnMarker,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
 from kwire.errors import DecodeError
 from kwire.records.batch import Batch, Record
-from kwire.schema import Int16, Int32, data
 
 
 class ControlType(IntEnum):
@@ -26,29 +34,31 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-@data(versions="0", flexible="none")
-class ControlRecordKey:
-    """Stands behind an int16 with its version, as in all control records; ``type`` may be newer than ControlType."""
-
-    type: int = Int16()
-
-
-@data(versions="0", flexible="none")
-class EndTxnMarker:
-    """The value of ABORT and COMMIT, behind an int16 with its version."""
-
-    coordinator_epoch: int = Int32()
+VALUES: Mapping[int, type] = {
+    ControlType.ABORT: EndTxnMarker,
+    ControlType.COMMIT: EndTxnMarker,
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.KRAFT_VOTERS: VotersRecord,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRecord:
-    """``marker``: of ABORT and COMMIT, None for other types; ``value``: the bytes of whatever the type has."""
+    """``message``: what the value says, None for types newer than ControlType; ``value``: its bytes."""
 
     offset: int
     timestamp: int
     type: int
-    marker: EndTxnMarker | None = None
+    message: object | None = None
     value: bytes | None = field(default=None, repr=False)
+
+    @property
+    def marker(self) -> EndTxnMarker | None:
+        """What ends a transaction, for ABORT and COMMIT."""
+        return self.message if isinstance(self.message, EndTxnMarker) else None
 
     @property
     def name(self) -> str:
@@ -68,11 +78,11 @@ def read_control_record(record: Record) -> ControlRecord:
     if record.key is None:
         raise DecodeError("a control record without a key", message="ControlRecordKey")
     key, _ = decode_stored(ControlRecordKey, record.key)
-    marker = None
-    if key.type in (ControlType.ABORT, ControlType.COMMIT):
+    message: object | None = None
+    if key.type in VALUES:
         if record.value is None:
-            raise DecodeError("a marker without a value", message="EndTxnMarker")
-        marker, _ = decode_stored(EndTxnMarker, record.value)
+            raise DecodeError("a control record without a value", message=VALUES[key.type].__name__)
+        message = decode_stored(VALUES[key.type], record.value)[0]
     return ControlRecord(
-        offset=record.offset, timestamp=record.timestamp, type=key.type, marker=marker, value=record.value
+        offset=record.offset, timestamp=record.timestamp, type=key.type, message=message, value=record.value
     )

@@ -29,6 +29,7 @@ PARENTS = [
     (errors.LimitError, errors.DecodeError),
     (errors.CrcError, errors.DecodeError),
     (errors.UnknownApi, errors.DecodeError),
+    (errors.UnknownRecordType, errors.UnknownApi),
     (errors.FrameError, errors.WireError),
     (errors.ProtocolError, errors.WireError),
     (errors.LocalProtocolError, errors.ProtocolError),

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.blobs import STORED, decode_stored, encode_stored
+from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.errors import DecodeError, Truncated, UnknownApi
 
 Owned = ConsumerProtocolSubscription.TopicPartition
 
 
-@pytest.mark.parametrize("blob", STORED.values(), ids=list(STORED))
+@pytest.mark.parametrize("blob", [ConsumerProtocolSubscription, ConsumerProtocolAssignment])
 @pytest.mark.parametrize("version", [-1, -32768])
 def test_negative_version_is_a_decode_error(blob: type, version: int) -> None:
     with pytest.raises(UnknownApi, match=f"has versions 0-3, not {version}"):
         decode_stored(blob, version.to_bytes(2, "big", signed=True) + bytes(8))
 
 
-@pytest.mark.parametrize("blob", STORED.values(), ids=list(STORED))
+@pytest.mark.parametrize("blob", [ConsumerProtocolSubscription, ConsumerProtocolAssignment])
 @pytest.mark.parametrize("size", [0, 1])
 def test_no_room_for_a_version(blob: type, size: int) -> None:
     with pytest.raises(Truncated, match=f"expected 2 bytes of version, found {size}"):

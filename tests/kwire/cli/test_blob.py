@@ -13,7 +13,7 @@ from kwire.blobs import STORED
 @pytest.mark.parametrize("key", ["hex_body", "hex_as_stored"])
 @pytest.mark.parametrize("name", STORED)
 def test_both_ways(name: str, key: str) -> None:
-    given = list(golden.read(golden.ROOT / "fixtures" / "blobs" / f"{name}.jsonl.gz"))
+    given = golden.blobs("fixtures", name)
     asked = [{key: line[key]} | ({"version": line["version"]} if key == "hex_body" else {}) for line in given]
     decoded = kwire("blob", name, given="\n".join(map(json.dumps, asked)))
     assert decoded.exit_code == 0

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from kwire.blobs import encode_stored
+from kwire.blobs.control_records import ControlRecordKey, EndTxnMarker, LeaderChangeMessage, VotersRecord
 from kwire.errors import DecodeError, Truncated, UnknownApi
 from kwire.records.batch import Record, batches, build_batch, read_batch
 from kwire.records.control import (
+    VALUES,
     ControlRecord,
-    ControlRecordKey,
     ControlType,
-    EndTxnMarker,
     control_records,
     read_control_record,
 )
@@ -53,17 +53,32 @@ def test_only_of_control_batches() -> None:
 
 
 @pytest.mark.parametrize(("key", "value", "name"), [
-    ("00000002", "0000", "LEADER_CHANGE"),
-    ("00000006", None, "KRAFT_VOTERS"),
     ("00000007", "ff", "7"),
+    ("00000007", None, "7"),
     ("0000ffff", "ff", "-1"),
-    ("00050002cafe", "ff", "LEADER_CHANGE"),  # a newer version of the key
+    ("00050007cafe", "ff", "7"),  # a newer version of the key
 ])  # fmt: skip
-def test_other_types_keep_their_bytes(key: str, value: str | None, name: str) -> None:
+def test_unknown_types_keep_their_bytes(key: str, value: str | None, name: str) -> None:
     data = None if value is None else bytes.fromhex(value)
     found = read_control_record(Record(offset=3, timestamp=4, key=bytes.fromhex(key), value=data))
     assert found == ControlRecord(offset=3, timestamp=4, type=found.type, value=data)
     assert found.name == name
+
+
+def test_every_type_has_a_value() -> None:
+    assert list(VALUES) == list(ControlType)
+
+
+def test_leader_change() -> None:
+    message = LeaderChangeMessage(leader_id=3, voters=[LeaderChangeMessage.Voter(voter_id=3)])
+    record = Record(key=bytes.fromhex("00000002"), value=encode_stored(message, 0))
+    found = read_control_record(record)
+    assert (found.name, found.message, found.marker) == ("LEADER_CHANGE", message, None)
+
+
+def test_newer_voters_are_read_as_the_newest() -> None:
+    record = Record(key=bytes.fromhex("00000006"), value=bytes.fromhex("0009" + "01" + "00" + "cafe"))
+    assert read_control_record(record).message == VotersRecord(version=9)
 
 
 def test_newer_marker() -> None:
@@ -76,7 +91,9 @@ REFUSED = [
     ("", b"", Truncated, "expected 2 bytes of version, found 0"),
     ("0000", b"", Truncated, "expected 2 bytes, found 0"),
     ("ffff0000", b"", UnknownApi, "ControlRecordKey has versions 0, not -1"),
-    ("00000001", None, DecodeError, "a marker without a value"),
+    ("00000001", None, DecodeError, "a control record without a value"),
+    ("00000006", None, DecodeError, "a control record without a value"),
+    ("00000003", b"\0\0\0", Truncated, "expected 8 bytes, found 1"),
     ("00000001", b"\0\0\0", Truncated, "expected 4 bytes, found 1"),
     ("00000000", b"\xff\xff\0\0\0\0", UnknownApi, "EndTxnMarker has versions 0, not -1"),
 ]

@@ -1,0 +1,488 @@
+"""Records of ``__consumer_offsets``: what group coordinators keep, a key and a value each.
+
+0 and 1 are positions, 2 classic groups, 3 to 8 and 16 groups of the new protocol (KIP-848), 9 to 15 share groups
+(KIP-932), 17 to 23 Streams groups (KIP-1071). Which number is which class: ``blobs.RECORDS``. Definitions are those of
+Kafka 4.2.0; the two of type 9, which it no longer has, of 3.9.1.
+"""
+
+from uuid import UUID
+
+from kwire.schema import Array, Bytes, Int8, Int16, Int32, Int64, Nested, String, UInt16, Uuid, data, struct
+
+
+@data(versions="0", flexible="none")
+class LegacyOffsetCommitKey:
+    group: str = String()
+    topic: str = String()
+    partition: int = Int32()
+
+
+@data(versions="0", flexible="none")
+class LegacyOffsetCommitValue:
+    """A position, as brokers before 0.9 wrote it."""
+
+    offset: int = Int64()
+    metadata: str = String()
+    commit_timestamp: int = Int64()
+
+
+@data(versions="0", flexible="none")
+class OffsetCommitKey:
+    group: str = String()
+    topic: str = String()
+    partition: int = Int32()
+
+
+@data(versions="0-4", flexible="4+")
+class OffsetCommitValue:
+    """A position. v1 its own expiry; v2 none again (KIP-211); v3 leader epoch; v4 flexible, topic id."""
+
+    offset: int = Int64()
+    leader_epoch: int = Int32("3+", default=-1, ignorable=True)
+    metadata: str = String()
+    commit_timestamp: int = Int64()
+    expire_timestamp: int = Int64("1", default=-1, ignorable=True)
+    topic_id: UUID = Uuid("4+", tag=0, ignorable=True)
+
+
+@data(versions="0", flexible="none")
+class GroupMetadataKey:
+    group: str = String()
+
+
+@data(versions="0-4", flexible="4+")
+class GroupMetadataValue:
+    """A classic group. v1 rebalance timeout; v2 time of the last change; v3 static members; v4 flexible."""
+
+    @struct
+    class Member:
+        member_id: str = String()
+        group_instance_id: str | None = String("3+", null=True, default=None, ignorable=True)
+        client_id: str = String()
+        client_host: str = String()
+        rebalance_timeout: int = Int32("1+", default=-1, ignorable=True)
+        session_timeout: int = Int32()
+        subscription: bytes = Bytes()
+        assignment: bytes = Bytes()
+
+    protocol_type: str = String()
+    generation: int = Int32()
+    protocol: str | None = String(null=True)
+    leader: str | None = String(null=True)
+    current_state_timestamp: int = Int64("2+", default=-1, ignorable=True)
+    members: list[Member] = Array(Member)
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupMetadataValue:
+    """A group of the new protocol: its epoch."""
+
+    epoch: int = Int32()
+    metadata_hash: int = Int64(tag=0)
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupPartitionMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupPartitionMetadataValue:
+    """What a group knew of its topics; Kafka 4.1 and later have a hash of it instead."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition: int = Int32()
+            racks: list[str] = Array(String)
+
+        topic_id: UUID = Uuid()
+        topic_name: str = String()
+        num_partitions: int = Int32()
+        partition_metadata: list[Partition] = Array(Partition)
+
+    topics: list[Topic] = Array(Topic)
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupMemberMetadataKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupMemberMetadataValue:
+    """A member. What a member of the classic protocol has besides is null for others."""
+
+    @struct
+    class ClassicMemberMetadata:
+        @struct
+        class Protocol:
+            name: str = String()
+            metadata: bytes = Bytes()
+
+        session_timeout_ms: int = Int32()
+        supported_protocols: list[Protocol] = Array(Protocol)
+
+    instance_id: str | None = String(null=True)
+    rack_id: str | None = String(null=True)
+    client_id: str = String()
+    client_host: str = String()
+    subscribed_topic_names: list[str] = Array(String)
+    subscribed_topic_regex: str | None = String(null=True)
+    rebalance_timeout_ms: int = Int32(default=-1)
+    server_assignor: str | None = String(null=True)
+    classic_member_metadata: ClassicMemberMetadata | None = Nested(ClassicMemberMetadata, null=True, tag=0)
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupTargetAssignmentMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMetadataValue:
+    """The epoch of the assignment that members move to."""
+
+    assignment_epoch: int = Int32()
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupTargetAssignmentMemberKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupTargetAssignmentMemberValue:
+    """What a member moves to."""
+
+    @struct
+    class TopicPartition:
+        topic_id: UUID = Uuid()
+        partitions: list[int] = Array(Int32)
+
+    topic_partitions: list[TopicPartition] = Array(TopicPartition)
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupCurrentMemberAssignmentKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupCurrentMemberAssignmentValue:
+    """What a member has."""
+
+    @struct
+    class TopicPartition:
+        topic_id: UUID = Uuid()
+        partitions: list[int] = Array(Int32)
+
+    member_epoch: int = Int32()
+    previous_member_epoch: int = Int32()
+    state: int = Int8()
+    assigned_partitions: list[TopicPartition] = Array(TopicPartition)
+    partitions_pending_revocation: list[TopicPartition] = Array(TopicPartition)
+
+
+@data(versions="0", flexible="none")
+class ShareGroupPartitionMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupPartitionMetadataValue:
+    """What Kafka 3.9 had, never stable, in place of ShareGroupStatePartitionMetadata."""
+
+    @struct
+    class TopicPartitions:
+        topic_id: UUID = Uuid()
+        topic_name: str = String()
+        partitions: list[int] = Array(Int32)
+
+    @struct
+    class Topic:
+        topic_id: UUID = Uuid()
+        topic_name: str = String()
+
+    initialized_topics: list[TopicPartitions] = Array(TopicPartitions)
+    deleting_topics: list[Topic] = Array(Topic)
+
+
+@data(versions="0", flexible="none")
+class ShareGroupMemberMetadataKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupMemberMetadataValue:
+    """A member of a share group."""
+
+    rack_id: str | None = String(null=True)
+    client_id: str = String()
+    client_host: str = String()
+    subscribed_topic_names: list[str] = Array(String)
+
+
+@data(versions="0", flexible="none")
+class ShareGroupMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupMetadataValue:
+    """A share group. That of Kafka 3.9, never stable, had no hash in the same version."""
+
+    epoch: int = Int32()
+    metadata_hash: int = Int64()
+
+
+@data(versions="0", flexible="none")
+class ShareGroupTargetAssignmentMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupTargetAssignmentMetadataValue:
+    """The epoch of the assignment that members move to."""
+
+    assignment_epoch: int = Int32()
+
+
+@data(versions="0", flexible="none")
+class ShareGroupTargetAssignmentMemberKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupTargetAssignmentMemberValue:
+    """What a member moves to."""
+
+    @struct
+    class TopicPartition:
+        topic_id: UUID = Uuid()
+        partitions: list[int] = Array(Int32)
+
+    topic_partitions: list[TopicPartition] = Array(TopicPartition)
+
+
+@data(versions="0", flexible="none")
+class ShareGroupCurrentMemberAssignmentKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupCurrentMemberAssignmentValue:
+    """What a member has."""
+
+    @struct
+    class TopicPartition:
+        topic_id: UUID = Uuid()
+        partitions: list[int] = Array(Int32)
+
+    member_epoch: int = Int32()
+    previous_member_epoch: int = Int32()
+    state: int = Int8()
+    assigned_partitions: list[TopicPartition] = Array(TopicPartition)
+
+
+@data(versions="0", flexible="none")
+class ShareGroupStatePartitionMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ShareGroupStatePartitionMetadataValue:
+    """Partitions whose state in the share coordinator begins, is there, or goes."""
+
+    @struct
+    class TopicPartitions:
+        topic_id: UUID = Uuid()
+        topic_name: str = String()
+        partitions: list[int] = Array(Int32)
+
+    @struct
+    class Topic:
+        topic_id: UUID = Uuid()
+        topic_name: str = String()
+
+    initializing_topics: list[TopicPartitions] = Array(TopicPartitions)
+    initialized_topics: list[TopicPartitions] = Array(TopicPartitions)
+    deleting_topics: list[Topic] = Array(Topic)
+
+
+@data(versions="0", flexible="none")
+class ConsumerGroupRegularExpressionKey:
+    group_id: str = String()
+    regular_expression: str = String()
+
+
+@data(versions="0", flexible="0+")
+class ConsumerGroupRegularExpressionValue:
+    """Topics that a regular expression matched."""
+
+    topics: list[str] = Array(String)
+    version: int = Int64()
+    timestamp: int = Int64()
+
+
+@data(versions="0", flexible="none")
+class StreamsGroupMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class StreamsGroupMetadataValue:
+    """A Streams group."""
+
+    @struct
+    class Config:
+        key: str = String()
+        value: str = String()
+
+    epoch: int = Int32()
+    metadata_hash: int = Int64()
+    validated_topology_epoch: int = Int32(tag=0, default=-1)
+    last_assignment_configs: list[Config] | None = Array(Config, null=True, tag=1)
+
+
+@data(versions="0", flexible="none")
+class StreamsGroupMemberMetadataKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class StreamsGroupMemberMetadataValue:
+    """A member of a Streams group."""
+
+    @struct
+    class Endpoint:
+        host: str = String()
+        port: int = UInt16()
+
+    @struct
+    class KeyValue:
+        key: str = String()
+        value: str = String()
+
+    instance_id: str | None = String(null=True)
+    rack_id: str | None = String(null=True)
+    client_id: str = String()
+    client_host: str = String()
+    rebalance_timeout_ms: int = Int32(default=-1)
+    topology_epoch: int = Int32()
+    process_id: str = String()
+    user_endpoint: Endpoint | None = Nested(Endpoint, null=True, default=None)
+    client_tags: list[KeyValue] = Array(KeyValue)
+
+
+@data(versions="0", flexible="none")
+class StreamsGroupTargetAssignmentMetadataKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class StreamsGroupTargetAssignmentMetadataValue:
+    """The epoch of the assignment that members move to."""
+
+    assignment_epoch: int = Int32()
+
+
+@data(versions="0", flexible="none")
+class StreamsGroupTargetAssignmentMemberKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class StreamsGroupTargetAssignmentMemberValue:
+    """Tasks that a member moves to."""
+
+    @struct
+    class TaskIds:
+        subtopology_id: str = String()
+        partitions: list[int] = Array(Int32)
+
+    active_tasks: list[TaskIds] = Array(TaskIds)
+    standby_tasks: list[TaskIds] = Array(TaskIds)
+    warmup_tasks: list[TaskIds] = Array(TaskIds)
+
+
+@data(versions="0", flexible="none")
+class StreamsGroupCurrentMemberAssignmentKey:
+    group_id: str = String()
+    member_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class StreamsGroupCurrentMemberAssignmentValue:
+    """Tasks that a member has."""
+
+    @struct
+    class TaskIds:
+        subtopology_id: str = String()
+        partitions: list[int] = Array(Int32)
+        assignment_epochs: list[int] | None = Array(Int32, null=True, tag=0)
+
+    member_epoch: int = Int32()
+    previous_member_epoch: int = Int32()
+    state: int = Int8()
+    active_tasks: list[TaskIds] = Array(TaskIds)
+    standby_tasks: list[TaskIds] = Array(TaskIds)
+    warmup_tasks: list[TaskIds] = Array(TaskIds)
+    active_tasks_pending_revocation: list[TaskIds] = Array(TaskIds)
+    standby_tasks_pending_revocation: list[TaskIds] = Array(TaskIds)
+    warmup_tasks_pending_revocation: list[TaskIds] = Array(TaskIds)
+
+
+@data(versions="0", flexible="none")
+class StreamsGroupTopologyKey:
+    group_id: str = String()
+
+
+@data(versions="0", flexible="0+")
+class StreamsGroupTopologyValue:
+    """What the application does with which topics."""
+
+    @struct
+    class Subtopology:
+        @struct
+        class TopicInfo:
+            @struct
+            class Config:
+                key: str = String()
+                value: str = String()
+
+            name: str = String()
+            partitions: int = Int32()
+            replication_factor: int = Int16()
+            topic_configs: list[Config] = Array(Config)
+
+        @struct
+        class CopartitionGroup:
+            source_topics: list[int] = Array(Int16)
+            source_topic_regex: list[int] = Array(Int16)
+            repartition_source_topics: list[int] = Array(Int16)
+
+        subtopology_id: str = String()
+        source_topics: list[str] = Array(String)
+        source_topic_regex: list[str] = Array(String)
+        state_changelog_topics: list[TopicInfo] = Array(TopicInfo)
+        repartition_sink_topics: list[str] = Array(String)
+        repartition_source_topics: list[TopicInfo] = Array(TopicInfo)
+        copartition_groups: list[CopartitionGroup] = Array(CopartitionGroup)
+
+    epoch: int = Int32()
+    subtopologies: list[Subtopology] = Array(Subtopology)
