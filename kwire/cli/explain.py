@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import textwrap
 from base64 import b64decode
@@ -20,7 +19,6 @@ from kwire.cli import frames, lines
 from kwire.explain import UNREAD, Explanation, Piece
 from kwire.explain.pieces import STRUCT, TAG_TYPE, TRAILING
 
-WIDTH = 100  # columns, if it is not a terminal that says how many it has
 SHOWN_BYTES = 8  # of a piece, in text
 UNREAD_ROWS = 32  # of what could not be read
 SHOWN_VALUE = 400  # characters of a value, on however wide a screen
@@ -74,9 +72,7 @@ def command(
     error, and the exit code is 1 at the end.
     """
     defaults = frames.Defaults(frames.DIRECTIONS[response], api_key, api_version)
-    if width is None:
-        width = shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
-    text = TextForm(flat, width, painter())
+    text = TextForm(flat, width or lines.columns(), painter())
     form = (lambda found: json_lines(found, flat)) if as_json else text.lines
     frames.work_through(source, lambda line: told(defaults.read(line), form), text=not as_json)
 
