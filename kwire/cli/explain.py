@@ -289,7 +289,7 @@ def value_text(piece: Piece) -> tuple[str, str]:
         return "present", ""
     if isinstance(piece.value, str):
         return lines.one_line(json.dumps(piece.value[:SHOWN_VALUE], ensure_ascii=False)), note
-    return json.dumps(piece.value), note
+    return json.dumps(piece.value), f"({note})" if note[:1].isdigit() else note
 
 
 def bytes_text(content: bytes) -> str:

@@ -64,6 +64,20 @@ def test_text() -> None:
     assert result.stdout == TEXT
 
 
+def test_the_tree_in_the_readme() -> None:
+    metadata = encode_stored(ConsumerProtocolSubscription(topics=["orders"]), 0)
+    request = JoinGroupRequest(
+        group_id="billing",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=metadata)],
+    )
+    frame = encode_request(request, 5, correlation_id=7, client_id="billing")
+    shown = kwire("explain", frame.hex()).stdout
+    assert f"```\n{shown.rstrip()}\n```" in (golden.ROOT / "README.md").read_text("utf-8")
+
+
 def test_flat() -> None:
     lines = kwire("explain", "--flat", FRAME.hex()).stdout.splitlines()
     assert '133  0006|6f7264657273   protocols[0].metadata.topics[0]  string           "orders"' in lines

@@ -172,6 +172,14 @@ def test_messages_before_there_were_batches(magic: int) -> None:
     assert stamps == ["2023-11-14T22:13:20.000Z"] * (2 * magic)
 
 
+def test_a_wrong_checksum_of_a_message() -> None:
+    data = bytearray(message(1, b"tea"))
+    data[-1] ^= 1
+    found = told(bytes(data))
+    assert found.pieces[0].note.count("wrong checksum") == 1
+    assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
+
+
 def test_messages_in_a_message() -> None:
     found = told(message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP))
     assert problems(found) == []
@@ -205,7 +213,7 @@ def test_how_much_is_told_is_limited() -> None:
     allowance.bytes = 10
     _, pieces = explain_records(data, 0, "", allowance)
     errors = [leaf.error for leaf in Explanation("", data, pieces).leaves() if leaf.type == "compressed"]
-    assert errors == ["more than 10 bytes after decompression"] * 2
+    assert errors == [f"more than {limit} bytes after decompression" for limit in (10, 5)]
 
 
 SEEDS = [build_batch(RECORDS, codec=codec) for codec in NAMES] + [message(0, b"v"), message(1, b"v")]
