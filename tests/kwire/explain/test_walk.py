@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -146,6 +147,18 @@ def test_damage_is_told_as_decoding_tells_it(cell: tuple[type, int], data: st.Da
         assert all(leaf.end <= decoded.offset for leaf in read)
     else:
         assert found.error is None
+
+
+@pytest.mark.parametrize("stem", MODULES.values())
+def test_a_damaged_frame_of_kafka(stem: str) -> None:
+    chance = random.Random(stem)
+    for direction in ("request", "response"):
+        for line in golden.frames("fixtures", stem, direction):
+            frame = bytearray.fromhex(line["hex"])
+            for _ in range(chance.randrange(1, 4)):
+                frame[chance.randrange(len(frame))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            damaged = {**line, "hex": frame[: chance.randrange(len(frame) // 2, len(frame) + 1)].hex()}
+            assert coverage_problems(explained(damaged)) == []
 
 
 def framed(value: object, version: int) -> tuple[bytes, Any]:
