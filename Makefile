@@ -24,6 +24,7 @@ format: .venv/.dev
 
 docs: .venv/.dev
 	$(BIN)/python -m mockbroker.conform.table fixtures/conversations > docs/conformance.md
+	$(BIN)/python -m kwire.pages docs/reference
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

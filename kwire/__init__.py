@@ -4,29 +4,77 @@
 ``encode_response`` write them; ``decode`` and ``encode`` do bodies alone. ``APIS[key]`` has the message classes.
 """
 
-from kwire.codec import decode, encode, struct
-from kwire.connection import ClientSide, ServerSide
-from kwire.envelope import Request, Response, decode_request, decode_response, encode_request, encode_response
-from kwire.errorcodes import ErrorCode
-from kwire.errors import (
-    CrcError,
-    DecodeError,
-    EncodeError,
-    FrameError,
-    LimitError,
-    LocalProtocolError,
-    ProtocolError,
-    RemoteProtocolError,
-    SchemaError,
-    Truncated,
-    UnknownApi,
-    UnknownRecordType,
-    WireError,
-)
-from kwire.frames import FrameBuffer
-from kwire.layout import resolve
-from kwire.messages import APIS
-from kwire.schema import unknown_tags
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kwire.codec import decode, encode, struct
+    from kwire.connection import ClientSide, ServerSide
+    from kwire.envelope import Request, Response, decode_request, decode_response, encode_request, encode_response
+    from kwire.errorcodes import ErrorCode
+    from kwire.errors import (
+        CrcError,
+        DecodeError,
+        EncodeError,
+        FrameError,
+        LimitError,
+        LocalProtocolError,
+        ProtocolError,
+        RemoteProtocolError,
+        SchemaError,
+        Truncated,
+        UnknownApi,
+        UnknownRecordType,
+        WireError,
+    )
+    from kwire.frames import FrameBuffer
+    from kwire.layout import resolve
+    from kwire.messages import APIS
+    from kwire.schema import unknown_tags
+else:  # loaded when asked for: who wants one name does not wait for construct, compression and every message
+    _HOMES = {
+        "codec": ("decode", "encode", "struct"),
+        "connection": ("ClientSide", "ServerSide"),
+        "envelope": (
+            "Request",
+            "Response",
+            "decode_request",
+            "decode_response",
+            "encode_request",
+            "encode_response",
+        ),
+        "errorcodes": ("ErrorCode",),
+        "errors": (
+            "CrcError",
+            "DecodeError",
+            "EncodeError",
+            "FrameError",
+            "LimitError",
+            "LocalProtocolError",
+            "ProtocolError",
+            "RemoteProtocolError",
+            "SchemaError",
+            "Truncated",
+            "UnknownApi",
+            "UnknownRecordType",
+            "WireError",
+        ),
+        "frames": ("FrameBuffer",),
+        "layout": ("resolve",),
+        "messages": ("APIS",),
+        "schema": ("unknown_tags",),
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __version__ = "0.1.0"
 

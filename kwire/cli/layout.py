@@ -1,37 +1,49 @@
-"""``kwire layout``: the wire layout of an API as text."""
+"""``kwire layout``: the wire layout of an API, one version as a list or all of them as a table."""
 
 from __future__ import annotations
 
+import json
 from difflib import get_close_matches
 
 import click
 
-from kwire import layout
-from kwire.messages import APIS, api_named
+from kwire import history, layout
+from kwire.cli import lines
+from kwire.messages import MODULES, api_named
 from kwire.schema import Api
 
 
 @click.command("layout")
 @click.argument("api", metavar="API")
-@click.option("--version", type=int, help="API version; the newest if not given.")
+@click.option("--version", type=int, help="One API version, as a list; all of them as a table if not given.")
 @click.option("--request", is_flag=True, help="The request only.")
 @click.option("--response", is_flag=True, help="The response only.")
-def command(api: str, version: int | None, request: bool, response: bool) -> None:
-    """The wire layout of one version of an API: fields in wire order, with their types.
+@click.option("--json", "as_json", is_flag=True, help="A JSON object for each message, with the type of each field.")
+def command(api: str, version: int | None, request: bool, response: bool, as_json: bool) -> None:
+    """The wire layout of an API: fields in wire order, with their types, version by version.
+
+    In the table of all versions, a column is a range of versions that look the same; " says that the type is the one to
+    the left, - that the version does not have the field. Columns that do not fit stand in a table below.
 
     \b
     API is Kafka's name; case and underscores do not matter.
+    kwire layout JoinGroup
     kwire layout JoinGroup --version 5 --request
     """
     found = find(api)
-    if version is None:
-        version = found.versions.last
-    if version is None or version not in found.versions:
+    if version is not None and version not in found.versions:
         raise click.UsageError(f"{found.name} has versions {found.versions}, not {version}")
     wanted = [(request, found.request), (response, found.response)]
     if request == response:
         wanted = [(True, message) for _, message in wanted]
-    click.echo("\n\n".join(layout.text(message, version) for asked, message in wanted if asked))
+    messages = [message for asked, message in wanted if asked]
+    if as_json:
+        for message in messages:
+            click.echo(json.dumps(history.json_form(message, version)))
+    elif version is None:
+        click.echo("\n\n".join(history.text(message, lines.columns()) for message in messages))
+    else:
+        click.echo("\n\n".join(layout.text(message, version) for message in messages))
 
 
 def find(name: str) -> Api:
@@ -39,7 +51,7 @@ def find(name: str) -> Api:
     try:
         return api_named(name)
     except KeyError:
-        names = {api.name.lower(): api.name for api in APIS.values()}
+        names = {stem.replace("_", ""): stem for stem in MODULES.values()}
         nearest = get_close_matches(name.replace("_", "").lower(), names, n=1, cutoff=0.0)
-        hint = f" Did you mean {names[nearest[0]]}?" if nearest else ""
+        hint = f" Did you mean {api_named(nearest[0]).name}?" if nearest else ""
         raise click.UsageError(f"no API is called {name!r}.{hint} `kwire apis` lists all.") from None

@@ -7,6 +7,7 @@ the exit code is 1 at the end.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
@@ -19,6 +20,7 @@ Result = dict[str, Any] | str  # a JSON object, or a line of text
 Work = Callable[[str], dict[str, Any] | Iterator[Result]]
 
 MAX_LINE = 256 * 1024 * 1024  # bytes: the largest frame that Kafka takes (100 MiB), as hex or base64 in JSON
+WIDTH = 100  # columns of text, if it is not a terminal that says how many it has
 MAX_NOTE = 400  # characters of one problem on stderr
 
 
@@ -160,6 +162,11 @@ def one_line(text: str, most: int = MAX_NOTE) -> str:
     """Fit for a terminal: one line, nothing unprintable, not endless."""
     shown = text if len(text) <= most else text[:most] + " ..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def columns() -> int:
+    """How wide text may be: as wide as the terminal, or WIDTH where there is none."""
+    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def _kind(value: object) -> str:

@@ -1,20 +1,39 @@
 from __future__ import annotations
 
+import ast
+import inspect
 import subprocess
 import sys
+import typing
+
+import pytest
 
 import kwire
 import kwire.errors
 
 
+def names_for_type_checkers() -> dict[str, str]:
+    """Every name that a type checker sees in the package, with the module that it comes from."""
+    tree = ast.parse(inspect.getsource(kwire))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
 def test_all_is_sorted_and_complete() -> None:
-    public = {
-        name
-        for name, value in vars(kwire).items()
-        if not name.startswith("_") and not getattr(value, "__spec__", None) and name != "annotations"
-    }
     assert kwire.__all__ == sorted(kwire.__all__)
-    assert set(kwire.__all__) == public
+    assert set(kwire.__all__) == set(names_for_type_checkers())
+    assert set(kwire.__all__) <= set(dir(kwire))
+
+
+@pytest.mark.parametrize(("name", "home"), names_for_type_checkers().items())
+def test_a_name_is_what_type_checkers_think(name: str, home: str) -> None:
+    assert getattr(kwire, name) is getattr(sys.modules[home], name)
+
+
+def test_no_other_name() -> None:
+    with pytest.raises(AttributeError, match="module 'kwire' has no attribute 'decoed'"):
+        getattr(kwire, "decoed")  # noqa: B009 - a type checker would refuse the attribute
 
 
 def test_every_error_is_public() -> None:
@@ -32,3 +51,26 @@ def test_messages_are_imported_when_they_are_asked_for() -> None:
 
 def test_every_public_name_is_documented() -> None:
     assert not [name for name in kwire.__all__ if name != "APIS" and not getattr(kwire, name).__doc__]
+
+
+HEAVY = ["click", "construct", "cramjam", "google_crc32c", "trio", "kwire.messages.", "kwire.blobs", "kwire.records"]
+LOADS = [  # what is run, what it need not load
+    ("import kwire; dir(kwire); kwire.__version__", [*HEAVY, "kwire.codec", "kwire.schema", "dataclasses"]),
+    ("import kwire; kwire.ErrorCode(27); kwire.DecodeError", [*HEAVY, "kwire.codec", "kwire.schema"]),
+    ("import kwire; kwire.FrameBuffer()", [*HEAVY, "kwire.schema"]),
+    ("import kwire; len(kwire.APIS)", [*HEAVY, "kwire.codec"]),
+    ("import kwire; kwire.APIS[11]", [name for name in HEAVY if name != "kwire.messages."] + ["kwire.messages.fetch"]),
+    ("import kwire.cli", [name for name in HEAVY if name != "click"] + ["kwire.codec", "kwire.schema"]),
+    ("import kwire.cli.apis", [name for name in HEAVY if name != "click"]),
+    ("import kwire.cli.layout", [name for name in HEAVY if name != "click"]),
+]
+
+
+@pytest.mark.parametrize(("code", "absent"), LOADS, ids=[code for code, _ in LOADS])
+def test_nothing_is_loaded_before_it_is_needed(code: str, absent: typing.Sequence[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "kwire" in loaded
+    assert [name for name in loaded if any(name == one or name.startswith(one) for one in absent)] == []

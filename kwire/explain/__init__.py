@@ -1,0 +1,103 @@
+"""A frame, field by field: which bytes they are, what they are called, how they are written, and what they say.
+
+An Explanation is a tree of Pieces. Its leaves stand in the order of the frame and cover each of its bytes once:
+headers, counts, markers and tagged sections included, and at the end what stands behind the message, or could not be
+read.
+
+>>> found = explain_request(bytes.fromhex("0012000000000007ffff"))
+>>> found.name
+'ApiVersionsRequest v0'
+>>> [(leaf.offset, leaf.path, leaf.value, leaf.note) for leaf in found.leaves()][0]
+(0, 'header.request_api_key', 18, 'ApiVersions')
+"""
+
+from __future__ import annotations
+
+from kwire import codec, envelope
+from kwire.errors import DecodeError
+from kwire.explain.meanings import api_name
+from kwire.explain.pieces import STRUCT, UNREAD, Explanation, Piece
+from kwire.explain.walk import Walk, explain_stored
+from kwire.headers import RequestHeader, ResponseHeader, response_header_version
+from kwire.schema import schema_of
+
+__all__ = ["UNREAD", "Explanation", "Piece", "explain_blob", "explain_request", "explain_response"]
+
+HEADER = "header"  # path of the struct that holds the header
+
+
+def explain_request(frame: bytes) -> Explanation:
+    """The pieces of a request frame, which comes without its length prefix. Never raises for what the bytes are."""
+    telling = _Telling(frame, "request")
+    try:
+        telling.request()
+    except DecodeError as error:
+        return telling.given_up(error)
+    return telling.done()
+
+
+def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanation:
+    """The pieces of a response frame to a request of this API and version. Never raises for what the bytes are."""
+    telling = _Telling(frame, "response")
+    try:
+        telling.response(api_key, api_version)
+    except DecodeError as error:
+        return telling.given_up(error)
+    return telling.done()
+
+
+def explain_blob(blob: type, data: bytes) -> Explanation:
+    """The pieces of a message behind the int16 of its version. Never raises for what the bytes are."""
+    return explain_stored(blob, data, 0, "", {})
+
+
+class _Telling:
+    """The way through one frame. ``name``: what is known so far of what it is."""
+
+    def __init__(self, frame: bytes, name: str) -> None:
+        self.frame = frame
+        self.name = name
+        self.walk = Walk(frame)
+
+    def request(self) -> None:
+        key, version = envelope.peek_request(self.frame)
+        self.name = f"request of API {key} v{version}"
+        tree = self.walk.tree
+        tree.open(0, HEADER, STRUCT)
+        tree.prefix = f"{HEADER}."
+        try:
+            api, version, header_version = envelope.request_form(self.frame)
+        except DecodeError:
+            tree.leaf(0, 2, "request_api_key", "int16", key, note=api_name(key))
+            raise
+        self.name = f"{schema_of(api.request).name} v{version}"
+        self.walk.message(RequestHeader, header_version)
+        envelope.find_api(key, version)
+        self._body(api.request, version)
+
+    def response(self, key: int, version: int) -> None:
+        api, version = envelope.response_api(key, version)
+        self.name = f"{schema_of(api.response).name} v{version}"
+        tree = self.walk.tree
+        tree.open(0, HEADER, STRUCT)
+        tree.prefix = f"{HEADER}."
+        self.walk.message(ResponseHeader, response_header_version(api, version))
+        if version and envelope.answers_unsupported(api, self.frame, at := self.walk.at):
+            try:
+                codec.decode_at(api.response, self.frame, at, version)
+            except DecodeError:
+                version = 0
+                self.name = f"{schema_of(api.response).name} v0"
+        self._body(api.response, version)
+
+    def _body(self, message: type, version: int) -> None:
+        self.walk.tree.close(self.walk.at)
+        self.walk.tree.prefix = ""
+        self.walk.message(message, version)
+        self.walk.trailing()
+
+    def done(self) -> Explanation:
+        return Explanation(self.name, self.frame, self.walk.tree.done())
+
+    def given_up(self, error: DecodeError) -> Explanation:
+        return Explanation(self.name, self.frame, self.walk.tree.give_up(error, len(self.frame)), error)

@@ -1,0 +1,342 @@
+"""What a field of records holds: batches of magic 2 with their records, and the messages of magic 0 and 1 before them.
+
+What is compressed stands in an Explanation of its own, since those bytes are not bytes of the frame; how much is
+unpacked is limited. Damage in one batch does not hide the next. Source: DefaultRecordBatch, DefaultRecord and
+LegacyRecord in org.apache.kafka.common.record.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+from google_crc32c import value as crc32c
+
+from kwire.errors import DecodeError, LimitError, Truncated
+from kwire.explain.meanings import time_text
+from kwire.explain.pieces import COUNT, LENGTH, Explanation, Grower, Piece
+from kwire.records.compression import NAMES, decompress
+from kwire.records.control import ControlType
+
+UNPACKED_BYTES = 16 * 1024 * 1024  # of one frame, all its batches together
+UNPACKED_LEAVES = 50_000  # told of what is unpacked in one frame
+PREFIX = 12  # offset and length: what stands before the part that the length counts
+MAGIC_AT = 16
+BATCH_CRC_FROM = 21
+COUNT_AT = 57
+MAX_VARINT = 10  # bytes
+HEADER_SIZE = 61
+MESSAGE_CRC_FROM = 16
+CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
+
+Form = Sequence[tuple[str, str]]  # names and wire forms, in wire order
+INTEGERS: Mapping[str, struct.Struct] = {
+    wire: struct.Struct(f">{code}")
+    for wire, code in {"int8": "b", "int16": "h", "int32": "i", "uint32": "I", "int64": "q"}.items()
+}
+BATCH: Form = (
+    ("base_offset", "int64"),
+    ("batch_length", "int32"),
+    ("partition_leader_epoch", "int32"),
+    ("magic", "int8"),
+    ("crc", "uint32"),
+    ("attributes", "int16"),
+    ("last_offset_delta", "int32"),
+    ("base_timestamp", "int64"),
+    ("max_timestamp", "int64"),
+    ("producer_id", "int64"),
+    ("producer_epoch", "int16"),
+    ("base_sequence", "int32"),
+)  # and the count of records, at COUNT_AT
+MESSAGE: Form = (
+    ("offset", "int64"),
+    ("message_size", "int32"),
+    ("crc", "uint32"),
+    ("magic", "int8"),
+    ("attributes", "int8"),
+)
+TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
+
+
+class Allowance:
+    """How much may still be unpacked and told of it, in one frame."""
+
+    def __init__(self) -> None:
+        self.bytes = UNPACKED_BYTES
+        self.leaves = UNPACKED_LEAVES
+
+
+def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -> tuple[str, tuple[Piece, ...]]:
+    """What a field of records holds, in a word, and its pieces; never raises for what the bytes are.
+
+    ``base`` and ``prefix``: where the data begins in the frame, and the path of the field.
+    """
+    reader = Reader(data, Grower(base, prefix), allowance)
+    return reader.batches(""), reader.tree.done()
+
+
+class Reader:
+    """Reads ``data`` up to ``end``, and lets ``tree`` grow. ``unpacked``: what is told counts against the allowance."""
+
+    def __init__(self, data: bytes, tree: Grower, allowance: Allowance, unpacked: bool = False) -> None:
+        self.data = data
+        self.tree = tree
+        self.allowance = allowance
+        self.unpacked = unpacked
+        self.at = 0
+        self.end = len(data)
+
+    def _rest(self, path: str) -> Reader:
+        """A reader from here on, with a tree of its own, of what has this path."""
+        tree = Grower(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
+        inner = Reader(self.data, tree, self.allowance, self.unpacked)
+        inner.at, inner.end = self.at, self.end
+        return inner
+
+    def batches(self, path: str) -> str:
+        """All batches or messages up to the end, and how many they are. Those that cannot be read are told as such."""
+        index, what, plural = 0, "batch", "es"
+        while self.at < self.end:
+            here = f"{path}[{index}]"
+            inner = self._rest(here)
+            try:
+                if self.end - self.at > MAGIC_AT and self.data[self.at + MAGIC_AT] < 2:
+                    what, plural = "message", "s"
+                    inner.message(here)
+                else:
+                    inner.batch(here)
+                self.tree.add(inner.tree.done())
+            except DecodeError as error:
+                self.tree.add(inner.tree.give_up(error, inner.end))
+            self.at = inner.end
+            index += 1
+        return f"{index} {what}{plural * (index != 1)}"
+
+    def batch(self, path: str) -> None:
+        """The batch that begins here; ``end`` becomes its own. Raises: DecodeError."""
+        start = self.at
+        fields = self._fields(BATCH, HEADER_SIZE, "a record batch")
+        if fields["magic"] != 2:
+            raise DecodeError(f"magic {fields['magic']} does not exist", offset=start)
+        size = self._size(start, fields["batch_length"], HEADER_SIZE, "a batch")
+        right = crc32c(self.data[start + BATCH_CRC_FROM : self.end]) == fields["crc"]
+        attributes = _attributes(fields["attributes"])
+        (count,) = INTEGERS["int32"].unpack_from(self.data, start + COUNT_AT)
+        self.tree.open(start, path, "record batch", note=_batch_note(fields, count, size, attributes, right))
+        notes = {
+            "crc": "right" if right else "wrong",
+            "attributes": attributes,
+            "base_timestamp": time_text(fields["base_timestamp"]),
+            "max_timestamp": time_text(fields["max_timestamp"]),
+        }
+        self._leaves(BATCH, path, notes)
+        self.tree.open(self.at, f"{path}.records", "array of record", count)
+        self._integer(f"{path}.records.{COUNT}", "int32")
+        if fields["attributes"] & CODEC_MASK:
+            self._packed(f"{path}.records", fields["attributes"], lambda inner: inner.records("", fields, count))
+        else:
+            self.records(f"{path}.records", fields, count)
+        self.tree.close(self.end)
+        self.tree.close(self.end)
+
+    def records(self, path: str, batch: Mapping[str, int], count: int) -> None:
+        """So many records, which fill what is left. Raises: DecodeError."""
+        for index in range(count):
+            self._record(f"{path}[{index}]", batch)
+        if self.at < self.end:
+            raise DecodeError(f"{self.end - self.at} bytes behind the last record", offset=self.at)
+
+    def _record(self, path: str, batch: Mapping[str, int]) -> None:
+        start = self.at
+        self.tree.open(start, path, "record")
+        size = self._varint(f"{path}.length", "varint")
+        end = self.at + size
+        if size < 0 or end > self.end:
+            raise Truncated(f"a record of {size} bytes, {self.end - self.at} left", offset=start)
+        self._integer(f"{path}.attributes", "int8")
+        time = batch["base_timestamp"] + self._varint(f"{path}.timestamp_delta", "varlong")
+        offset = batch["base_offset"] + self._varint(f"{path}.offset_delta", "varint")
+        key = self._bytes(f"{path}.key", self._varint_at)
+        self._bytes(f"{path}.value", self._varint_at)
+        self._headers(f"{path}.headers", end)
+        if self.at != end:
+            raise DecodeError(f"a record of {size} bytes ends {self.at - end:+d} bytes off", offset=start)
+        time = batch["max_timestamp"] if batch["attributes"] & LOG_APPEND_TIME else time
+        kind = _control_type(key) if batch["attributes"] & CONTROL else ""
+        self.tree.close(end, ", ".join(filter(None, (f"offset {offset}", time_text(time), kind))))
+
+    def _headers(self, path: str, end: int) -> None:
+        start = self.at
+        count, at = self._varint_at()
+        if not 0 <= count <= end - at:
+            raise LimitError(f"{count} headers in {end - at} bytes", offset=start)
+        self.tree.open(start, path, "array of header", count)
+        self._leaf(at, f"{path}.{COUNT}", "varint", count)
+        for index in range(count):
+            self.tree.open(self.at, f"{path}[{index}]", "header")
+            self._bytes(f"{path}[{index}].key", self._varint_at)
+            self._bytes(f"{path}[{index}].value", self._varint_at)
+            self.tree.close(self.at)
+        self.tree.close(self.at)
+
+    def message(self, path: str) -> None:
+        """The message of magic 0 or 1 that begins here; ``end`` becomes its own. Raises: DecodeError."""
+        start = self.at
+        form = TIMED_MESSAGE if self.data[start + MAGIC_AT] == 1 else MESSAGE
+        least = sum(INTEGERS[wire].size for _, wire in form) + 8  # the lengths of key and value
+        fields = self._fields(form, least, "a message")
+        size = self._size(start, fields["message_size"], least, "a message")
+        right = crc32(self.data[start + MESSAGE_CRC_FROM : self.end]) == fields["crc"]
+        attributes = _attributes(fields["attributes"] & (CODEC_MASK | LOG_APPEND_TIME))
+        facts = [f"offset {fields['offset']}", f"magic {fields['magic']}", attributes, f"{size} bytes"]
+        facts += ["wrong checksum"] * (not right)
+        time = time_text(fields.get("timestamp", -1))
+        self.tree.open(start, path, "message", note=", ".join(facts))
+        self._leaves(form, path, {"crc": "right" if right else "wrong", "attributes": attributes, "timestamp": time})
+        self._bytes(f"{path}.key", self._int32_at)
+        if fields["attributes"] & CODEC_MASK:
+            self.tree.open(self.at, f"{path}.value", "bytes")
+            self._integer(f"{path}.value.{LENGTH}", "int32")
+            self._packed(f"{path}.value", fields["attributes"], lambda inner: inner.batches(""))
+            self.tree.close(self.end)
+        else:
+            self._bytes(f"{path}.value", self._int32_at)
+        if self.at < self.end:
+            raise DecodeError(f"{self.end - self.at} bytes behind the value", offset=self.at)
+        self.tree.close(self.end)
+
+    def _fields(self, form: Form, size: int, what: str) -> dict[str, int]:
+        """The integers that begin here, before any is told. Raises: Truncated."""
+        if (left := self.end - self.at) < size:
+            raise Truncated(f"{what} has at least {size} bytes, {left} left", offset=self.at)
+        found: dict[str, int] = {}
+        at = self.at
+        for name, wire in form:
+            (found[name],) = INTEGERS[wire].unpack_from(self.data, at)
+            at += INTEGERS[wire].size
+        return found
+
+    def _size(self, start: int, length: int, least: int, what: str) -> int:
+        """Bytes of the whole that says this length; the reader ends there. Raises: DecodeError."""
+        size = PREFIX + length
+        if size < least:
+            raise DecodeError(f"{what} of {size} bytes is too small", offset=start)
+        if start + size > self.end:
+            raise Truncated(f"{what} of {size} bytes, {self.end - start} left", offset=start)
+        self.end = start + size
+        return size
+
+    def _leaves(self, form: Form, path: str, notes: Mapping[str, str]) -> None:
+        for name, wire in form:
+            self._integer(f"{path}.{name}", wire, notes.get(name, ""))
+
+    def _leaf(self, end: int, path: str, type_: str, value: Any, **more: Any) -> None:
+        """What stands from here to ``end``. Raises: LimitError if that is more than may be told."""
+        if self.unpacked:
+            if not self.allowance.leaves:
+                raise LimitError("not told further", offset=self.at)
+            self.allowance.leaves -= 1
+        self.tree.leaf(self.at, end, path, type_, value, **more)
+        self.at = end
+
+    def _integer(self, path: str, wire: str, note: str = "") -> None:
+        value, end = self._integer_at(wire)
+        self._leaf(end, path, wire, value, note=note)
+
+    def _varint(self, path: str, wire: str) -> int:
+        value, end = self._varint_at()
+        self._leaf(end, path, wire, value)
+        return value
+
+    def _bytes(self, path: str, length_at: Callable[[], tuple[int, int]]) -> bytes:
+        """Bytes behind their length, which is negative for null. Raises: Truncated."""
+        size, at = length_at()
+        if size > self.end - at:
+            raise Truncated(f"expected {size} bytes, found {self.end - at}", offset=self.at)
+        content = self.data[at : at + max(size, 0)]
+        value = None if size < 0 else b64encode(content).decode()
+        self._leaf(at + len(content), path, "nullable_bytes", value, head=at - self.at)
+        return content
+
+    def _integer_at(self, wire: str) -> tuple[int, int]:
+        form = INTEGERS[wire]
+        if (left := self.end - self.at) < form.size:
+            raise Truncated(f"expected {form.size} bytes, found {left}", offset=self.at)
+        (value,) = form.unpack_from(self.data, self.at)
+        return value, self.at + form.size
+
+    def _int32_at(self) -> tuple[int, int]:
+        return self._integer_at("int32")
+
+    def _varint_at(self) -> tuple[int, int]:
+        """A zigzag varint that begins here, and where it ends."""
+        value = 0
+        for index in range(MAX_VARINT):
+            if self.at + index >= self.end:
+                raise Truncated("a varint ends too early", offset=self.at)
+            byte = self.data[self.at + index]
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 0x80:
+                value &= 2**64 - 1
+                return (value >> 1) ^ -(value & 1), self.at + index + 1
+        raise LimitError(f"a varint is longer than {MAX_VARINT} bytes", offset=self.at)
+
+    def _packed(self, path: str, attributes: int, tell: Callable[[Reader], object]) -> None:
+        """What is left is compressed: one leaf, with what it becomes, as ``tell`` reads that."""
+        packed = self.data[self.at : self.end]
+        if not packed:
+            return
+        codec = attributes & CODEC_MASK
+        inner, error = self._unpack(path, codec, packed, tell)
+        note = f"{len(packed)} bytes" if inner is None else f"{len(packed)} bytes, {len(inner.frame)} unpacked"
+        name, value = NAMES.get(codec, f"codec {codec}"), b64encode(packed).decode()
+        self._leaf(self.end, f"{path}.{name}", "compressed", value, note=note, unpacked=inner, error=error)
+
+    def _unpack(
+        self, path: str, codec: int, packed: bytes, tell: Callable[[Reader], object]
+    ) -> tuple[Explanation | None, str]:
+        """The explanation of what is unpacked, or why there is none."""
+        if self.unpacked or not self.allowance.leaves:
+            return None, "not told further"
+        try:
+            body = decompress(codec, packed, limit=self.allowance.bytes)
+        except DecodeError as error:
+            self.allowance.bytes //= 2  # a frame of nothing but bombs does not go off batch by batch
+            return None, error.reason
+        self.allowance.bytes -= len(body)
+        name = f"{self.tree.prefix}{path}, unpacked"
+        inner = Reader(body, Grower(0, f"{self.tree.prefix}{path}"), self.allowance, unpacked=True)
+        try:
+            tell(inner)
+        except DecodeError as error:
+            return Explanation(name, body, inner.tree.give_up(error, len(body)), error), ""
+        return Explanation(name, body, inner.tree.done()), ""
+
+
+def _attributes(bits: int) -> str:
+    """What the attributes of a batch say: the compression, and what else is set."""
+    codec = bits & CODEC_MASK
+    flags = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CONTROL: "control"}
+    return ", ".join([NAMES.get(codec, f"codec {codec}"), *(name for bit, name in flags.items() if bits & bit)])
+
+
+def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: str, right: bool) -> str:
+    """A batch in one line."""
+    first, last = fields["base_offset"], fields["base_offset"] + fields["last_offset_delta"]
+    facts = ["1 record" if count == 1 else f"{count} records"]
+    facts += [f"offset {first}" if first == last else f"offsets {first}-{last}", attributes, f"{size} bytes"]
+    if fields["producer_id"] >= 0:
+        producer = fields["producer_id"], fields["producer_epoch"], fields["base_sequence"]
+        facts.append("producer {} epoch {} sequence {}".format(*producer))
+    return ", ".join(facts + ["wrong checksum"] * (not right))
+
+
+def _control_type(key: bytes) -> str:
+    """What a control record is: its key is a version and a type."""
+    if len(key) < 4:
+        return ""
+    kind = int.from_bytes(key[2:4], "big", signed=True)
+    return ControlType(kind).name if kind in tuple(ControlType) else ""

@@ -1,0 +1,264 @@
+"""Reads a message by its Layout and tells each thing that it reads: one more fold, beside engines and JSON form.
+
+Leaves are read by ``primitives``, so what is refused here is what decoding refuses. Some fields hold messages of their
+own, under a version of their own; records hold batches. Both hang below the field.
+"""
+
+from __future__ import annotations
+
+import io
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kwire import jsonform, primitives
+from kwire.blobs import STORED, readable_version, stored_version
+from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
+from kwire.engines.reference import to_construct
+from kwire.errors import DecodeError
+from kwire.explain.meanings import meaning
+from kwire.explain.pieces import (
+    COUNT,
+    LENGTH,
+    PRESENCE,
+    SIZE,
+    STRUCT,
+    TAG,
+    TAG_TYPE,
+    TAGGED_FIELDS,
+    TRAILING,
+    Explanation,
+    Grower,
+    Piece,
+)
+from kwire.explain.records import Allowance, explain_records
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, form, resolve, smallest
+from kwire.schema import schema_of
+
+ROOT = "(frame)"  # what construct's paths begin with; primitives.where takes it off
+CONSUMER = "consumer"  # the protocol type whose members speak in the blobs below
+
+# Fields of bytes that hold a message behind its version, if the group is of consumers.
+INSIDE: Mapping[str, str] = {
+    "JoinGroupRequest.Protocol.metadata": "ConsumerProtocolSubscription",
+    "JoinGroupResponse.Member.metadata": "ConsumerProtocolSubscription",
+    "SyncGroupRequest.Assignment.assignment": "ConsumerProtocolAssignment",
+    "SyncGroupResponse.assignment": "ConsumerProtocolAssignment",
+    "DescribeGroupsResponse.Group.Member.member_metadata": "ConsumerProtocolSubscription",
+    "DescribeGroupsResponse.Group.Member.member_assignment": "ConsumerProtocolAssignment",
+}
+USER_DATA = "ConsumerProtocolSubscription.user_data"  # what is in there is a matter of the assignor
+USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
+    "sticky": ((StickyUserData, 1), (StickyUserData, 0)),
+    "cooperative-sticky": ((CooperativeStickyUserData, 0),),
+}
+
+
+class Walk:
+    """Reads ``data`` from its start, and lets a tree grow of what it read.
+
+    ``base`` and ``prefix``: where the data begins in the frame, and what stands before its paths.
+    ``seen``: texts that were read before, by the name of the field; they say what bytes hold.
+    """
+
+    def __init__(self, data: bytes, *, base: int = 0, prefix: str = "", seen: Mapping[str, str] | None = None) -> None:
+        self.data = data
+        self.stream = io.BytesIO(data)
+        self.tree = Grower(base, prefix)
+        self.seen = dict(seen or {})
+        self.allowance = Allowance()
+
+    @property
+    def at(self) -> int:
+        return self.stream.tell()
+
+    def leaf(self, start: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
+        """What was read from ``start`` to here."""
+        self.tree.leaf(start, self.at, primitives.where(path), type_, value, **more)
+
+    def message(self, message: type, version: int, root: str = ROOT) -> None:
+        """Read one message. Raises: DecodeError, as decoding does."""
+        try:
+            self._record(resolve(message, version), root)
+        except DecodeError as error:
+            error.message, error.version = schema_of(message).name, version
+            raise
+
+    def trailing(self) -> None:
+        """What is left stands behind the message."""
+        if rest := self.data[(start := self.at) :]:
+            self.stream.seek(0, io.SEEK_END)
+            self.tree.leaf(start, self.at, TRAILING, "bytes", rest.hex())
+
+    def _record(self, record: Record, path: str) -> None:
+        for slot in record.slots:
+            self._slot(record, slot.name, slot.node, f"{path} -> {slot.name}")
+        if record.flexible:
+            self._tagged(record, path)
+
+    def _slot(self, record: Record, name: str, node: Node, path: str) -> None:
+        """A field: numbers are told with what they stand for, bytes with what they hold."""
+        struct = record.type.__qualname__
+        start = self.at
+        match node:
+            case Fixed(wire):
+                value = self._value(node, path)
+                self.leaf(start, path, wire, value, note=meaning(struct, name, wire, value))
+            case Text():
+                text = self._text(node, path)
+                if text is not None:
+                    self.seen[name] = text
+            case Blob():
+                self._blob(node, path, f"{struct}.{name}")
+            case _:
+                self._node(node, path)
+
+    def _value(self, node: Fixed | Text | Blob, path: str) -> Any:
+        return jsonform.dump(to_construct(node)._parsereport(self.stream, None, path), node)
+
+    def _text(self, node: Text, path: str) -> str | None:
+        start = self.at
+        text: str | None = self._value(node, path)
+        self.leaf(start, path, form(node), text, head=self._head(start, node))
+        return text
+
+    def _head(self, start: int, node: Text | Blob) -> int:
+        """Bytes of the length of what begins at ``start``."""
+        if not node.compact:
+            return 2 if isinstance(node, Text) else 4
+        at = start
+        while self.data[at] > 0x7F:
+            at += 1
+        return at + 1 - start
+
+    def _node(self, node: Node, path: str) -> None:
+        start = self.at
+        match node:
+            case Fixed(wire):
+                self.leaf(start, path, wire, self._value(node, path))
+            case Text():
+                self._text(node, path)
+            case Blob():
+                self._blob(node, path, "")
+            case List(element, compact, null):
+                length = primitives.Length(None if compact else "i", null)
+                count = primitives.read_count(self.stream, length, smallest(element), path)
+                self.tree.open(start, primitives.where(path), form(node), count)
+                self.leaf(start, f"{path} -> {COUNT}", "uvarint" if compact else "int32", count)
+                for index in range(count or 0):
+                    self._element(element, f"{path} -> [{index}]")
+                self.tree.close(self.at)
+            case Maybe(record, tagged):
+                there = primitives.read_presence(self.stream, tagged, path)
+                self.tree.open(start, primitives.where(path), form(node), 1 if there else None)
+                self.leaf(start, f"{path} -> {PRESENCE}", "uvarint" if tagged else "int8", 1 if there else None)
+                if there:
+                    self._record(record, path)
+                self.tree.close(self.at)
+            case Record():
+                self.tree.open(start, primitives.where(path), STRUCT)
+                self._record(node, path)
+                self.tree.close(self.at)
+
+    def _element(self, node: Node, path: str) -> None:
+        seen = dict(self.seen) if isinstance(node, Record) else self.seen
+        self._node(node, path)
+        self.seen = seen  # what one element says is not about the next
+
+    def _tagged(self, record: Record, path: str) -> None:
+        known = {slot.tag: slot for slot in record.tagged}
+        start = self.at
+        count = primitives.read_tag_count(self.stream, path)
+        section = f"{path} -> {TAGGED_FIELDS}"
+        self.tree.open(start, primitives.where(section), "uvarint", count)
+        self.leaf(start, f"{section} -> {COUNT}", "uvarint", count)
+        for _ in range(count):
+            start = self.at
+            tag = primitives.read_uvarint(self.stream, path, start)
+            middle = self.at
+            size = primitives.read_uvarint(self.stream, path, start)
+            slot = known.get(tag)
+            here = f"{path} -> {slot.name}" if slot else f"{path} -> {jsonform.UNKNOWN_TAGS} -> {tag}"
+            self.tree.open(start, primitives.where(here), TAG_TYPE, tag, f"{size} byte{'s' * (size != 1)}")
+            self.tree.leaf(start, middle, primitives.where(f"{here} -> {TAG}"), "uvarint", tag)
+            self.leaf(middle, f"{here} -> {SIZE}", "uvarint", size)
+            begin = self.at
+            if slot is None:
+                content = primitives.read(self.stream, size, path, start)
+                if size:
+                    self.leaf(begin, here, "bytes", b64encode(content).decode())
+            else:
+                primitives.check_tag_size(self.stream, size, here)
+                self._slot(record, slot.name, slot.node, here)
+                primitives.check_tag_end(self.stream, tag, begin, size, here)
+            self.tree.close(self.at)
+        self.tree.close(self.at)
+
+    def _blob(self, node: Blob, path: str, field: str) -> None:
+        """Bytes, and what they hold: a node with the length and the pieces of the content, or one leaf."""
+        start = self.at
+        value = to_construct(node)._parsereport(self.stream, None, path)
+        head = self._head(start, node)
+        shown = jsonform.dump(value, node)
+        inside = self._inside(node, value, field, primitives.where(path)) if value else None
+        if inside is None:
+            self.leaf(start, path, form(node), shown, head=head)
+            return
+        note, pieces = inside
+        self.tree.open(start, primitives.where(path), form(node), shown, note)
+        length = "uvarint" if node.compact else "int32"
+        self.tree.leaf(start, start + head, primitives.where(f"{path} -> {LENGTH}"), length, len(value))
+        self.tree.add(pieces)
+        self.tree.close(self.at)
+
+    def _inside(self, node: Blob, value: bytes, field: str, path: str) -> tuple[str, tuple[Piece, ...]] | None:
+        """What bytes hold, in a word, and its pieces."""
+        base, prefix = self.tree.base + self.at - len(value), self.tree.prefix + path
+        if node.records:
+            return explain_records(value, base, prefix, self.allowance)
+        if field == USER_DATA:
+            return self._user_data(value, base, prefix)
+        group = self.seen.get("protocol_type")
+        if field not in INSIDE or group not in (None, CONSUMER):
+            return None
+        found = explain_stored(STORED[INSIDE[field]], value, base, f"{prefix}.", self.seen)
+        return None if found.error and group is None else (found.name, found.pieces)
+
+    def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
+        """The user data of the sticky assignors, which does not say its version: the newest that can be read."""
+        assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
+        for blob, version in USER_DATA_OF.get(assignor, ()):
+            found = explain_body(blob, version, value, base, f"{prefix}.", self.seen)
+            if found.error is None:
+                break
+        else:
+            return None
+        return found.name, found.pieces
+
+
+def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
+    """A message behind the int16 of its version."""
+    walk = Walk(data, base=base, prefix=prefix, seen=seen)
+    name = schema_of(blob).name
+    try:
+        version = readable_version(blob, written := stored_version(blob, data))
+        name = f"{name} v{written}"
+        walk.stream.seek(2)
+        walk.tree.leaf(0, 2, "version", "int16", written)
+        walk.message(blob, version)
+    except DecodeError as error:
+        return Explanation(name, data, walk.tree.give_up(error, len(data)), error)
+    walk.trailing()
+    return Explanation(name, data, walk.tree.done())
+
+
+def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
+    """A message that does not say its version."""
+    walk = Walk(data, base=base, prefix=prefix, seen=seen)
+    name = f"{schema_of(blob).name} v{version}"
+    try:
+        walk.message(blob, version)
+    except DecodeError as error:
+        return Explanation(name, data, walk.tree.give_up(error, len(data)), error)
+    walk.trailing()
+    return Explanation(name, data, walk.tree.done())

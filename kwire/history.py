@@ -1,0 +1,186 @@
+"""A message through all its versions, side by side: when a field came and went, became nullable, compact or tagged.
+
+What is compared are the layouts of the versions, so nothing here knows how versions are declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kwire.layout import List, Maybe, Node, Record, form, resolve, versions_of
+from kwire.schema import Field, Versions, schema_of
+
+TAGGED_SECTION = "(tagged fields)"
+ABSENT = "-"
+SAME = '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field in wire order; ``forms``: its form in each version that has it.
+
+    ``path`` has no indices, ``topics.partitions.index``; ``field`` is None for the tagged section of a struct.
+    """
+
+    path: str
+    depth: int
+    field: Field | None
+    forms: Mapping[int, str]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def tag(self) -> int | None:
+        return None if self.field is None else self.field.tag
+
+
+def rows(message: type, version: int | None = None) -> list[Row]:
+    """The fields of a message in all its versions, or in one. Raises: SchemaError if there is no such version."""
+    versions = [version] if version is not None else list(_versions(message))
+    return list(_rows(message, {number: resolve(message, number) for number in versions}, "", 0))
+
+
+def _versions(message: type) -> range:
+    versions = schema_of(message).versions
+    assert versions is not None, "a struct has no versions of its own"
+    return versions_of(versions)
+
+
+def _rows(struct: type, records: Mapping[int, Record], prefix: str, depth: int) -> Iterator[Row]:
+    fields = schema_of(struct).fields
+    for name in sorted(fields, key=lambda name: -1 if (tag := fields[name].tag) is None else tag):  # stable
+        nodes = {
+            version: slot.node
+            for version, record in records.items()
+            for slot in (*record.slots, *record.tagged)
+            if slot.name == name
+        }
+        if not nodes:
+            continue
+        path = f"{prefix}{name}"
+        yield Row(path, depth, fields[name], {version: form(node) for version, node in nodes.items()})
+        inner = {version: record for version, node in nodes.items() if (record := _struct_in(node))}
+        if inner:
+            yield from _rows(next(iter(inner.values())).type, inner, f"{path}.", depth + 1)
+    if flexible := {version: "uvarint" for version, record in records.items() if record.flexible}:
+        yield Row(f"{prefix}{TAGGED_SECTION}", depth, None, flexible)
+
+
+def _struct_in(node: Node) -> Record | None:
+    match node:
+        case (Record() as record) | Maybe(record) | List(Record() as record):
+            return record
+        case _:
+            return None
+
+
+def ranges(found: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
+    """The versions, neighbours that look the same as one range."""
+    columns = {version: [row.forms.get(version) for row in found] for version in versions}
+    grouped: list[Versions] = []
+    for version in versions:
+        if grouped and columns[version] == columns[grouped[-1].first]:
+            grouped[-1] = Versions(grouped[-1].first, version)
+        else:
+            grouped.append(Versions(version, version))
+    return grouped
+
+
+def text(message: type, width: int | None = None) -> str:
+    """All versions of a message as a table: a row for each field, a column for each range of equal versions.
+
+    A cell that says SAME says what the one left of it says. The fields of a struct stand below it, so that an array of
+    structs is just an array. ``width``: columns that do not fit go into another table below.
+    """
+    found = rows(message)
+    columns = ranges(found, _versions(message))
+    labels = [f"{'  ' * (row.depth + 1)}{row.name}{'' if row.tag is None else f' [tag {row.tag}]'}" for row in found]
+    labels = [schema_of(message).name, *labels]
+    tables: list[str] = []
+    while columns:
+        fitting = len(columns)
+        while _too_wide(lines := _table(labels, found, columns[:fitting]), width) and fitting > 1:
+            fitting -= 1
+        tables.append("\n".join(lines))
+        columns = columns[fitting:]
+    return "\n\n".join(tables)
+
+
+def _too_wide(lines: Sequence[str], width: int | None) -> bool:
+    return width is not None and max(map(len, lines)) > width
+
+
+def _table(labels: Sequence[str], found: Sequence[Row], columns: Sequence[Versions]) -> list[str]:
+    cells = [_cells([_short(row.forms.get(column.first)) for column in columns]) for row in found]
+    lines = zip(labels, [[f"v{column}" for column in columns], *cells], strict=True)
+    table = [[label, *line] for label, line in lines]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+
+
+def _short(found: str | None) -> str:
+    return ABSENT if found is None else found.removesuffix(" of struct")
+
+
+def _cells(forms: Sequence[str]) -> list[str]:
+    same = [SAME if right == left != ABSENT else right for left, right in pairwise(forms)]
+    return [*forms[:1], *same]
+
+
+def json_form(message: type, version: int | None = None) -> dict[str, object]:
+    """The same as an object: for each field its form by range of versions, null where it is absent."""
+    found = rows(message, version)
+    columns = ranges(found, [version] if version is not None else _versions(message))
+    return {
+        "message": schema_of(message).name,
+        "versions": [str(column) for column in columns],
+        "fields": [
+            {"path": row.path, "tag": row.tag, "types": {str(c): row.forms.get(c.first) for c in columns}}
+            for row in found
+            if row.field is not None
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is different in a version from the one before. ``fields``: paths; a struct stands for what is in it."""
+
+    version: int
+    what: str
+    fields: tuple[str, ...] = ()
+
+
+def changes(message: type) -> list[Change]:
+    """What came with each version, the oldest left out, in order of versions."""
+    found = rows(message)
+    return [change for old, new in pairwise(_versions(message)) for change in _changes(found, old, new)]
+
+
+def _changes(found: Sequence[Row], old: int, new: int) -> Iterator[Change]:
+    fields = [row for row in found if row.field is not None]
+    flexible = any(row.field is None and new in row.forms and old not in row.forms for row in found if row.depth == 0)
+    if flexible:
+        yield Change(new, "flexible: compact lengths, tagged fields")
+    for what, chosen in (
+        ("added", [row for row in fields if new in row.forms and old not in row.forms]),
+        ("removed", [row for row in fields if old in row.forms and new not in row.forms]),
+    ):
+        paths = {row.path for row in chosen}
+        outermost = [row for row in chosen if row.path.rpartition(".")[0] not in paths]
+        if plain := tuple(row.path for row in outermost if row.tag is None):
+            yield Change(new, what, plain)
+        if tagged := tuple(row.path for row in outermost if row.tag is not None):
+            yield Change(new, f"{what}, tagged", tagged)
+    both = [row for row in fields if old in row.forms and new in row.forms]
+    for what, before, after in (("nullable", False, True), ("no longer nullable", True, False)):
+        if paths_of := tuple(row.path for row in both if (_null(row, old), _null(row, new)) == (before, after)):
+            yield Change(new, what, paths_of)
+
+
+def _null(row: Row, version: int) -> bool:
+    return "nullable_" in row.forms[version]

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import gzip
+import struct
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire import encode_request
+from kwire.explain import UNREAD, Explanation, Piece, explain_request
+from kwire.explain.records import Allowance, explain_records
+from kwire.messages.produce import ProduceRequest
+from kwire.records.batch import Record, build_batch
+from kwire.records.compression import GZIP, LZ4, NAMES
+
+RECORDS = [
+    Record(key=b"k", value=b"tea", timestamp=1_700_000_000_000, headers=[("h", b"1"), ("none", None)]),
+    Record(value=b"\xff\x00", timestamp=1_700_000_000_005),
+    Record(key=None, value=None, timestamp=1_700_000_000_005),
+]
+
+
+def told(data: bytes, base: int = 0) -> Explanation:
+    """What a field of records holds, whose bytes begin at ``base``."""
+    name, pieces = explain_records(data, base, "records", Allowance())
+    return Explanation(name, bytes(base) + data, pieces)
+
+
+def problems(found: Explanation, at: int = 0) -> list[str]:
+    """Where the leaves do not follow each other, also in what is unpacked."""
+    wrong = []
+    for leaf in found.leaves():
+        if leaf.offset != at:
+            wrong.append(f"{leaf.path} is at {leaf.offset}, expected {at}")
+        at = leaf.end
+        if leaf.unpacked is not None:
+            wrong += problems(leaf.unpacked)
+    return wrong if at == len(found.frame) else [*wrong, f"ends at {at} of {len(found.frame)}"]
+
+
+def values(found: Explanation, name: str) -> list[Any]:
+    return [piece.value for _, piece in found.walk() if piece.name == name]
+
+
+def test_a_batch() -> None:
+    data = build_batch(RECORDS, base_offset=7, producer_id=4, producer_epoch=1, base_sequence=9)
+    found = told(data, 10)
+    assert problems(found, 10) == []
+    (batch,) = found.pieces
+    assert (found.name, batch.path, batch.type) == ("1 batch", "records[0]", "record batch")
+    assert batch.note == f"3 records, offsets 7-9, none, {len(data)} bytes, producer 4 epoch 1 sequence 9"
+    assert [(piece.name, piece.value, piece.note) for piece in batch.fields][:9] == [
+        ("base_offset", 7, ""),
+        ("batch_length", len(data) - 12, ""),
+        ("partition_leader_epoch", -1, ""),
+        ("magic", 2, ""),
+        ("crc", struct.unpack_from(">I", data, 17)[0], "right"),
+        ("attributes", 0, "none"),
+        ("last_offset_delta", 2, ""),
+        ("base_timestamp", 1_700_000_000_000, "2023-11-14T22:13:20.000Z"),
+        ("max_timestamp", 1_700_000_000_005, "2023-11-14T22:13:20.005Z"),
+    ]
+    records = batch.fields[-1]
+    assert (records.type, records.value, records.own) == ("array of record", 3, 4)
+    assert [record.note for record in records.fields] == [
+        "offset 7, 2023-11-14T22:13:20.000Z",
+        "offset 8, 2023-11-14T22:13:20.005Z",
+        "offset 9, 2023-11-14T22:13:20.005Z",
+    ]
+    first = records.fields[0]
+    assert [(piece.name, piece.type, piece.value) for piece in first.pieces] == [
+        ("length", "varint", 20),
+        ("attributes", "int8", 0),
+        ("timestamp_delta", "varlong", 0),
+        ("offset_delta", "varint", 0),
+        ("key", "nullable_bytes", "aw=="),
+        ("value", "nullable_bytes", "dGVh"),
+        ("headers", "array of header", 2),
+    ]
+    assert values(found, "value") == ["dGVh", "MQ==", None, "/wA=", None]
+
+
+@pytest.mark.parametrize("codec", [codec for codec in NAMES if codec])
+def test_what_is_compressed(codec: int) -> None:
+    found = told(build_batch(RECORDS, codec=codec))
+    assert problems(found) == []
+    (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
+    assert (packed.path, packed.type) == (f"records[0].records.{NAMES[codec]}", "compressed")
+    assert packed.unpacked is not None
+    assert packed.note == f"{packed.length} bytes, {len(packed.unpacked.frame)} unpacked"
+    assert values(packed.unpacked, "value") == values(told(build_batch(RECORDS)), "value")
+    assert packed.unpacked.pieces[0].path == "records[0].records[0]"
+
+
+def test_a_wrong_checksum() -> None:
+    data = bytearray(build_batch(RECORDS))
+    data[17] ^= 1
+    found = told(bytes(data))
+    assert found.pieces[0].note.endswith("wrong checksum")
+    assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
+    assert len(values(found, "key")) == 5  # told all the same
+
+
+def test_a_control_batch() -> None:
+    data = bytearray(build_batch([Record(key=b"\0\0\0\1", value=bytes(6))]))
+    data[22] = 0x30
+    found = told(bytes(data))
+    assert "transactional, control" in found.pieces[0].note
+    assert [piece.note for _, piece in found.walk() if piece.type == "record"] == [
+        "offset 0, 1970-01-01T00:00:00.000Z, COMMIT"
+    ]
+
+
+def unread(found: Explanation) -> list[tuple[str, str]]:
+    return [(leaf.path, leaf.error) for leaf in found.leaves() if leaf.type == UNREAD]
+
+
+def test_damage_in_one_batch_does_not_hide_the_next() -> None:
+    one = bytearray(build_batch(RECORDS[:1]))
+    one[65] = 0x7E  # of what the key says that it takes
+    data = bytes(one) + build_batch(RECORDS)
+    found = told(data)
+    assert problems(found) == []
+    assert len(found.pieces) == 2
+    assert unread(found) == [("records[0].records[0]", "expected 63 bytes, found 16")]
+    assert len(values(found, "key")) == 5
+
+
+BROKEN = [  # data, what is said of its end
+    (bytes(5), "a record batch has at least 61 bytes, 5 left"),
+    (build_batch(RECORDS)[:70], "left"),
+    (bytes(16) + b"\x07" + bytes(60), "magic 7 does not exist"),
+    (bytes(16) + b"\x02" + bytes(60), "a batch of 12 bytes is too small"),
+    (bytes(16) + b"\x00" + bytes(60), "a message of 12 bytes is too small"),
+]
+
+
+@pytest.mark.parametrize(("data", "said"), BROKEN)
+def test_what_is_no_batch(data: bytes, said: str) -> None:
+    found = told(build_batch(RECORDS) + data)
+    assert problems(found) == []
+    ((path, error),) = unread(found)
+    assert path == "records[1]"
+    assert said in error
+
+
+def message(magic: int, value: bytes, attributes: int = 0) -> bytes:
+    timestamp = struct.pack(">q", 1_700_000_000_000) if magic else b""
+    body = (
+        struct.pack(">bb", magic, attributes)
+        + timestamp
+        + struct.pack(">i", -1)
+        + struct.pack(">i", len(value))
+        + value
+    )
+    return struct.pack(">qiI", 3, len(body) + 4, crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_before_there_were_batches(magic: int) -> None:
+    found = told(message(magic, b"tea") * 2)
+    assert problems(found) == []
+    assert found.name == "2 messages"
+    size = len(message(magic, b"tea"))
+    assert found.pieces[0].note == f"offset 3, magic {magic}, none, {size} bytes"
+    assert values(found, "value") == ["dGVh", "dGVh"]
+    assert {leaf.note for leaf in found.leaves() if leaf.name == "crc"} == {"right"}
+    stamps = [leaf.note for leaf in found.leaves() if leaf.name == "timestamp"]
+    assert stamps == ["2023-11-14T22:13:20.000Z"] * (2 * magic)
+
+
+def test_a_wrong_checksum_of_a_message() -> None:
+    data = bytearray(message(1, b"tea"))
+    data[-1] ^= 1
+    found = told(bytes(data))
+    assert found.pieces[0].note.count("wrong checksum") == 1
+    assert [leaf.note for leaf in found.leaves() if leaf.name == "crc"] == ["wrong"]
+
+
+def test_messages_in_a_message() -> None:
+    found = told(message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP))
+    assert problems(found) == []
+    (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
+    assert packed.unpacked is not None
+    assert values(packed.unpacked, "value") == ["dGVh"]
+
+
+def test_nothing_is_unpacked_twice() -> None:
+    inner = message(1, gzip.compress(message(1, b"tea"), mtime=0), GZIP)
+    found = told(message(1, gzip.compress(inner, mtime=0), GZIP))
+    (packed,) = [leaf for leaf in found.leaves() if leaf.unpacked]
+    assert packed.unpacked is not None
+    assert [(leaf.unpacked, leaf.error) for leaf in packed.unpacked.leaves() if leaf.type == "compressed"] == [
+        (None, "not told further")
+    ]
+
+
+def test_how_much_is_told_is_limited() -> None:
+    allowance = Allowance()
+    allowance.leaves = 20
+    data = build_batch(RECORDS, codec=LZ4) * 2
+    _, pieces = explain_records(data, 0, "", allowance)
+    found = Explanation("", data, pieces)
+    assert problems(found) == []
+    first, second = [leaf for leaf in found.leaves() if leaf.type == "compressed"]
+    assert first.unpacked is not None
+    assert unread(first.unpacked)[0][1] == "not told further"
+    assert (second.unpacked, second.error) == (None, "not told further")
+    allowance = Allowance()
+    allowance.bytes = 10
+    _, pieces = explain_records(data, 0, "", allowance)
+    errors = [leaf.error for leaf in Explanation("", data, pieces).leaves() if leaf.type == "compressed"]
+    assert errors == [f"more than {limit} bytes after decompression" for limit in (10, 5)]
+
+
+SEEDS = [build_batch(RECORDS, codec=codec) for codec in NAMES] + [message(0, b"v"), message(1, b"v")]
+
+
+@given(parts=st.lists(st.sampled_from(SEEDS), min_size=1, max_size=3), data=st.data())
+def test_never_raises(parts: list[bytes], data: st.DataObject) -> None:
+    whole = bytearray(b"".join(parts))
+    for _ in range(data.draw(st.integers(0, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(whole[: data.draw(st.integers(1, len(whole)))])
+    assert problems(told(cut)) == []
+
+
+def test_in_a_request() -> None:
+    topic = ProduceRequest.Topic(partition_data=[ProduceRequest.Topic.Partition(records=build_batch(RECORDS))])
+    frame = encode_request(ProduceRequest(topic_data=[topic]), 9, correlation_id=1)
+    found = explain_request(frame)
+    assert problems(found) == []
+    path = "topic_data[0].partition_data[0].records"
+    (field,) = [piece for _, piece in found.walk() if piece.path == path]
+    assert isinstance(field, Piece)
+    assert (field.note, field.type, field.fields[0].path) == ("1 batch", "compact_nullable_records", f"{path}[0]")
