@@ -32,6 +32,7 @@ ORDER: Mapping[str, list[str]] = {
         "headers",
         "blobs/[!_]*",
         "blobs/__init__",
+        "records/limits",
         "records/compression",
         "records/batch",
         "records/control",
