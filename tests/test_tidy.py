@@ -34,6 +34,7 @@ ORDER: Mapping[str, list[str]] = {
         "blobs/__init__",
         "records/limits",
         "records/compression",
+        "records/record",
         "records/batch",
         "records/control",
         "records/__init__",
