@@ -40,8 +40,11 @@ ORDER: Mapping[str, list[str]] = {
         "headers",
         "blobs/[!_]*",
         "blobs/__init__",
+        "records/limits",
         "records/compression",
+        "records/record",
         "records/batch",
+        "records/message_set",
         "records/control",
         "records/__init__",
         "envelope",
@@ -171,6 +174,7 @@ TESTED_ELSEWHERE = {
 }
 NO_HANDLERS = {"handlers/handler"}  # files in handlers/ that all of them share
 TESTS_OF_MANY = ["test_golden", "test_init", "test_typing", "cli/test_main", "messages/test_definitions"]
+TESTS_OF_MANY += ["records/test_init", "records/test_hostile"]
 
 
 @cache

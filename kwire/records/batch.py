@@ -1,7 +1,8 @@
 """Record batches of magic 2: the 61 bytes that a broker looks at, and the records inside.
 
-Source: org.apache.kafka.common.record.DefaultRecordBatch. A broker stores a batch as it is and only rewrites base
-offset and leader epoch, which the checksum does not cover; ``rebase`` does that.
+What the header says is known without opening the batch. A broker stores a batch as it is and only rewrites base offset
+and leader epoch, which the checksum does not cover; ``rebase`` does that.
+Source: org.apache.kafka.common.record.DefaultRecordBatch.
 """
 
 from __future__ import annotations
@@ -9,29 +10,43 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import cast
 
+from google_crc32c import extend as _crc32c_on
 from google_crc32c import value as _crc32c
 
-from kwire.errors import CrcError, DecodeError, LimitError, Truncated
+from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
 from kwire.records import compression
+from kwire.records.limits import SMALLEST_RECORD
+from kwire.records.record import MESSAGE, Record, read_records, write_records
+
+__all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 PREFIX = 12  # base offset and length: what stands before the part that the length counts
 MAGIC_AT = 16
+CRC_AT = 17
 CRC_FROM = 21  # the checksum covers everything from the attributes on
+COUNT_AT = 57
 MAX_BATCH = 2**31 - 1
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, making one would take longer than reading its header
 class Batch:
-    """The header of one batch, and its bytes. Offsets are absolute, timestamps milliseconds since 1970."""
+    """The header of one batch, and its bytes. Offsets are absolute, timestamps milliseconds since 1970.
+
+    ``position``: where the batch began in what it was read from; errors of its records count from there.
+    """
 
     data: bytes
+    position: int = field(compare=False)
     base_offset: int
     length: int
     leader_epoch: int
@@ -55,6 +70,11 @@ class Batch:
         return self.attributes & CODEC_MASK
 
     @property
+    def log_append_time(self) -> bool:
+        """True if all records have the time at which a broker stored them, ``max_timestamp``."""
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
     def transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL)
 
@@ -62,49 +82,72 @@ class Batch:
     def control(self) -> bool:
         return bool(self.attributes & CONTROL)
 
+    @property
+    def delete_horizon(self) -> int | None:
+        """When compaction may drop the tombstones and markers of the batch; None if that is not known yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
     def crc_is_right(self) -> bool:
         """True if the checksum matches."""
         return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
 
-    def records(self) -> Iterator[Record]:
-        """The records, decompressed. Raises: CrcError, DecodeError, LimitError."""
-        if not self.crc_is_right():
-            raise CrcError(f"crc {self.crc:#010x} does not match the bytes", message="RecordBatch", offset=17)
-        body = compression.decompress(self.codec, self.data[HEADER.size :])
-        at = 0
-        for _ in range(self.count):
-            record, at = _read_record(body, at, self)
-            yield record
-        if at != len(body):
-            raise DecodeError(f"{len(body) - at} bytes behind the last record", message="RecordBatch", offset=at)
+    def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
+        """The records, decompressed; those before a broken one come before its error.
 
+        ``copy=False``: keys and values are memoryviews of the batch, which is cheaper where they are large.
+        ``limit``: bytes that the records may take, that of ``limits`` if None.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One record. ``timestamp`` in milliseconds since 1970; ``headers`` keep their order."""
+        An error counts bytes from where the batch was read; in a compressed batch it has the byte at which the
+        compressed part begins, and tells the other in its text. Raises: CrcError, DecodeError, LimitError.
+        """
+        if verify_crc and not self.crc_is_right():
+            raise CrcError(
+                f"crc {self.crc:#010x} does not match the bytes", message=MESSAGE, offset=self.position + CRC_AT
+            )
+        body, at = self.data, HEADER.size
+        if self.codec != compression.NONE:
+            try:
+                body, at = compression.decompress(self.codec, self.data[at:], limit=limit), 0
+            except DecodeError as error:
+                error.offset += self.position + HEADER.size
+                raise
+        left = len(body) - at
+        if not 0 <= self.count * SMALLEST_RECORD <= left:
+            raise LimitError(
+                f"{self.count} records of at least {SMALLEST_RECORD} bytes, {left} bytes left",
+                path="count",
+                message=MESSAGE,
+                offset=self.position + COUNT_AT,
+            )
+        return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at))
 
-    offset: int = 0
-    timestamp: int = 0
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: Sequence[tuple[str, bytes | None]] = field(default_factory=tuple)
+    def _some(self, body: bytes, at: int) -> Iterator[list[Record]]:
+        append_time = self.max_timestamp if self.log_append_time else None
+        try:
+            yield from read_records(body, at, self.count, self.base_offset, self.base_timestamp, append_time)
+        except DecodeError as error:
+            if self.codec != compression.NONE:
+                error.reason += f" (byte {error.offset} after decompression)"
+                error.offset = HEADER.size
+            error.offset += self.position
+            raise
 
 
 def read_batch(data: bytes, at: int = 0) -> Batch:
     """The batch that begins at ``at``. Raises: Truncated, DecodeError (not magic 2, or a length that cannot be)."""
     left = len(data) - at
     if left < HEADER.size:
-        raise Truncated(f"expected {HEADER.size} bytes of batch header, found {left}", message="RecordBatch", offset=at)
+        raise Truncated(f"expected {HEADER.size} bytes of batch header, found {left}", message=MESSAGE, offset=at)
     fields = HEADER.unpack_from(data, at)
     length, magic = fields[1], fields[3]
     if magic != 2:
-        raise DecodeError(f"magic {magic}, only 2 is supported yet", message="RecordBatch", offset=at + MAGIC_AT)
+        raise DecodeError(f"magic {magic}, not 2", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
     if length < HEADER.size - PREFIX:
-        raise DecodeError(f"batch length {length} is too small", message="RecordBatch", offset=at + 8)
+        raise DecodeError(f"batch length {length} is too small", message=MESSAGE, path="length", offset=at + 8)
     end = at + PREFIX + length
     if end > len(data):
-        raise Truncated(f"expected {PREFIX + length} bytes, found {left}", message="RecordBatch", offset=at)
-    return Batch(data[at:end], *fields)
+        raise Truncated(f"expected {PREFIX + length} bytes, found {left}", message=MESSAGE, offset=at)
+    return Batch(data[at:end], at, *fields)
 
 
 def batches(data: bytes) -> Iterator[Batch]:
@@ -129,107 +172,51 @@ def build_batch(
     records: Sequence[Record],
     *,
     codec: int = compression.NONE,
-    base_offset: int = 0,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    keep_offsets: bool = False,
     leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
+    log_append_time: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
 ) -> bytes:
-    """One batch of these records; their offsets are counted up from ``base_offset``. Raises: ValueError if empty."""
-    if not records:
+    """One batch of these records; their offsets are counted up from ``base_offset``, which is 0 if None.
+
+    ``keep_offsets``: they have their own, as after compaction, and ``base_offset`` is the first of them if None.
+    ``last_offset``: of the batch, where it is not that of the last record; only then may there be no records.
+    ``log_append_time``: milliseconds since 1970, the timestamp of all records as consumers see them.
+
+    Raises: EncodeError for what a batch cannot hold; ValueError if there are no records, or for an unknown codec.
+    """
+    if not records and last_offset is None:
         raise ValueError("a batch has at least one record")
-    base_timestamp = records[0].timestamp
-    body = b"".join(
-        _write_record(record, index, record.timestamp - base_timestamp) for index, record in enumerate(records)
-    )
-    tail = struct.pack(
-        ">hiqqqhii",
-        codec,
-        len(records) - 1,
-        base_timestamp,
-        max(record.timestamp for record in records),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
-    ) + compression.compress(codec, body)
-    head = struct.pack(">qiibI", base_offset, len(tail) + CRC_FROM - PREFIX, leader_epoch, 2, _crc32c(tail))
-    return head + tail
-
-
-def _read_record(body: bytes, at: int, batch: Batch) -> tuple[Record, int]:
-    size, at = _varint(body, at)
-    end = at + size
-    if size < 0 or end > len(body):
-        raise Truncated(f"a record of {size} bytes, {len(body) - at} left", message="RecordBatch", offset=at)
-    at += 1  # attributes of a record are unused
-    timestamp, at = _varint(body, at)
-    delta, at = _varint(body, at)
-    key, at = _blob(body, at)
-    value, at = _blob(body, at)
-    count, at = _varint(body, at)
-    if not 0 <= count <= end - at:
-        raise LimitError(f"{count} headers in {end - at} bytes", message="RecordBatch", offset=at)
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        name, at = _blob(body, at)
-        if name is None:
-            raise DecodeError("a header without a key", message="RecordBatch", offset=at)
-        content, at = _blob(body, at)
-        headers.append((name.decode("utf-8", "surrogateescape"), content))
-    if at != end:
-        raise DecodeError(f"a record of {size} bytes ends {at - end:+d} bytes off", message="RecordBatch", offset=at)
-    stamp = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else _int64(batch.base_timestamp + timestamp)
-    offset = _int64(batch.base_offset + delta)
-    return Record(offset=offset, timestamp=stamp, key=key, value=value, headers=headers), at
-
-
-def _write_record(record: Record, delta: int, timestamp: int) -> bytes:
-    parts = [b"\0", _zigzag(_int64(timestamp)), _zigzag(delta), _sized(record.key), _sized(record.value)]
-    parts.append(_zigzag(len(record.headers)))
-    for name, content in record.headers:
-        parts += _sized(name.encode("utf-8", "surrogateescape")), _sized(content)
-    body = b"".join(parts)
-    return _zigzag(len(body)) + body
-
-
-def _int64(value: int) -> int:
-    """A sum of two int64 as Java has it: one that overflows wraps around."""
-    return (value + 2**63) % 2**64 - 2**63
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            raise Truncated("a varint ends too early", message="RecordBatch", offset=at)
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            value &= 0xFFFF_FFFF_FFFF_FFFF
-            return (value >> 1) ^ -(value & 1), at
-    raise LimitError("a varint is longer than 10 bytes", message="RecordBatch", offset=at)
-
-
-def _zigzag(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _blob(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = _varint(data, at)
-    if size < 0:
-        return None, at
-    if at + size > len(data):
-        raise Truncated(f"expected {size} bytes, found {len(data) - at}", message="RecordBatch", offset=at)
-    return data[at : at + size], at + size
-
-
-def _sized(data: bytes | None) -> bytes:
-    return _zigzag(-1) if data is None else _zigzag(len(data)) + data
+    if base_offset is None:
+        base_offset = records[0].offset if keep_offsets and records else 0
+    deltas = [record.offset - base_offset for record in records] if keep_offsets else None
+    if last_offset is None:
+        last_offset = records[-1].offset if keep_offsets else base_offset + len(records) - 1
+    timestamps = [record.timestamp for record in records] or [-1]
+    most = max(timestamps) if log_append_time is None else log_append_time
+    attributes = codec | LOG_APPEND_TIME * (log_append_time is not None) | TRANSACTIONAL * transactional
+    attributes |= CONTROL * control
+    body = compression.compress(codec, write_records(records, deltas, timestamps[0]))
+    try:
+        tail = struct.pack(
+            ">hiqqqhii",
+            attributes,
+            last_offset - base_offset,
+            timestamps[0],
+            most,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+        size = len(tail) + len(body) + CRC_FROM - PREFIX
+        crc = _crc32c_on(_crc32c(tail), body)
+        return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc) + tail + body
+    except struct.error as error:
+        raise EncodeError(f"a field of the header is out of range: {error}", message=MESSAGE) from error

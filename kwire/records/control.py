@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from kwire.blobs import decode_stored
+from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.control_records import (
     ControlRecordKey,
     EndTxnMarker,
@@ -19,7 +19,8 @@ from kwire.blobs.control_records import (
     VotersRecord,
 )
 from kwire.errors import DecodeError
-from kwire.records.batch import Batch, Record
+from kwire.records.batch import Batch, build_batch
+from kwire.records.record import Record
 
 
 class ControlType(IntEnum):
@@ -85,4 +86,36 @@ def read_control_record(record: Record) -> ControlRecord:
         message = decode_stored(VALUES[key.type], record.value)[0]
     return ControlRecord(
         offset=record.offset, timestamp=record.timestamp, type=key.type, message=message, value=record.value
+    )
+
+
+def build_marker(
+    type: ControlType,  # noqa: A002
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int = 0,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends a transaction of a producer in one partition.
+
+    ``timestamp``: milliseconds since 1970. Raises: EncodeError; ValueError if ``type`` is not ABORT or COMMIT.
+    """
+    if type not in (ControlType.ABORT, ControlType.COMMIT):
+        raise ValueError(f"{type.name} does not end a transaction")
+    record = Record(
+        timestamp=timestamp,
+        key=encode_stored(ControlRecordKey(type=type), 0),
+        value=encode_stored(EndTxnMarker(coordinator_epoch=coordinator_epoch), 0),
+    )
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
     )

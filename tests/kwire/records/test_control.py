@@ -10,6 +10,7 @@ from kwire.records.control import (
     VALUES,
     ControlRecord,
     ControlType,
+    build_marker,
     control_records,
     read_control_record,
 )
@@ -45,6 +46,26 @@ def test_the_same_bytes_again() -> None:
     (record,) = read_batch(LOG).records()
     assert record.key == encode_stored(ControlRecordKey(type=ControlType.COMMIT), 0)
     assert record.value == encode_stored(EndTxnMarker(coordinator_epoch=0), 0)
+
+
+def test_markers_are_built_as_kafka_builds_them() -> None:
+    built = b""
+    for offset, timestamp, name, epoch in TOLD:
+        built += build_marker(
+            ControlType[name],
+            producer_id=0,
+            producer_epoch=0,
+            coordinator_epoch=epoch,
+            timestamp=timestamp,
+            base_offset=offset,
+            leader_epoch=0,
+        )
+    assert built == LOG
+
+
+def test_other_types_end_no_transaction() -> None:
+    with pytest.raises(ValueError, match="LEADER_CHANGE does not end a transaction"):
+        build_marker(ControlType.LEADER_CHANGE, producer_id=0, producer_epoch=0, timestamp=0)
 
 
 def test_only_of_control_batches() -> None:

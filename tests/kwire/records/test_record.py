@@ -1,0 +1,219 @@
+"""The two readers of a record agree, and the careful one says what is wrong and where."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
+from kwire.records import record as module
+from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE
+from kwire.records.record import Record, _read_carefully, read_records, write_records
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+SIZES = st.sampled_from([0, 1, 62, 63, 64, 65, 127, 128, 4095, 4096, 8191, 8192, 8193])
+BYTES = st.none() | st.binary(max_size=10) | SIZES.map(bytes)
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        timestamp=INT64 | st.integers(-10_000, 10_000),
+        key=BYTES,
+        value=BYTES,
+        headers=st.lists(st.tuples(st.text(max_size=5) | st.just("x" * 64), BYTES), max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+def read(data: bytes, count: int, base_offset: int = 0, base_timestamp: int = 0) -> list[Record]:
+    return list(chain.from_iterable(read_records(data, 0, count, base_offset, base_timestamp, None)))
+
+
+def read_carefully(data: bytes, count: int, base_offset: int = 0, base_timestamp: int = 0) -> list[Record]:
+    found, at = [], 0
+    for number in range(count):
+        record, at = _read_carefully(data, at, number, base_offset, base_timestamp)
+        found.append(record)
+    if at != len(data):
+        raise DecodeError("bytes behind")
+    return found
+
+
+@given(records=RECORDS, base_offset=st.integers(0, 2**62), base_timestamp=INT64)
+def test_round_trip(records: list[Record], base_offset: int, base_timestamp: int) -> None:
+    data = write_records(records, None, base_timestamp)
+    expected = [replace(each, offset=base_offset + number) for number, each in enumerate(records)]
+    assert read(data, len(records), base_offset, base_timestamp) == expected
+    assert read_carefully(data, len(records), base_offset, base_timestamp) == expected
+
+
+@given(records=RECORDS, changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3))
+@example([Record(value=b"v")], [(0, 0x0D)])  # a length of -7
+@example([Record(value=b"v")], [(3, 0x01)])  # an offset of -1
+@example([Record(value=b"v" * 70)], [(0, 0x9B)])
+def test_both_readers_agree(records: list[Record], changes: list[tuple[int, int]]) -> None:
+    data = bytearray(write_records(records, None, 0))
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    answers = []
+    for reader in (read, read_carefully):
+        try:
+            answers.append(reader(bytes(data), len(records)))
+        except DecodeError as error:
+            answers.append([type(error)])
+    assert answers[0] == answers[1]
+
+
+def test_many_records_come_some_at_a_time() -> None:
+    records = [Record(value=b"v", timestamp=n) for n in range(3 * RECORDS_AT_ONCE + 1)]
+    parts = list(read_records(write_records(records, None, 0), 0, len(records), 0, 0, None))
+    assert [len(part) for part in parts] == [RECORDS_AT_ONCE] * 3 + [1]
+    assert [each.offset for part in parts for each in part] == list(range(len(records)))
+
+
+@pytest.mark.parametrize("count", [module._SHORT, module._SHORT + 2, 8194])
+def test_more_records_than_there_are_short_varints(count: int) -> None:
+    records = [Record(key=b"k")] * count
+    assert [each.offset for each in read(write_records(records, None, 0), len(records))] == list(range(len(records)))
+
+
+def test_records_before_a_broken_one_come_first() -> None:
+    data = write_records([Record(value=b"v")] * 5, None, 0)
+    reader = chain.from_iterable(read_records(data[:-3], 0, 5, 0, 0, None))
+    assert [next(reader).offset for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(Truncated, match=r"records\[4\]"):
+        next(reader)
+
+
+OFFSETS = [0, 63, 64, 8191, 8192, 2**20, 2**31 - 1]
+STAMPS = [0, 1, -1, 63, -64, -65, 8191, 8192, -8193, 10**6, -(10**6), 2**40, 2**54, 2**56, -(2**56), 2**62, -(2**62)]
+
+
+@pytest.mark.parametrize("timestamp", STAMPS)
+@pytest.mark.parametrize("size", [0, 70])
+def test_varints_of_every_length(timestamp: int, size: int) -> None:
+    records = [Record(offset=offset, timestamp=timestamp, value=bytes(size)) for offset in OFFSETS]
+    data = write_records(records, OFFSETS, 0)
+    assert read(data, len(records)) == read_carefully(data, len(records)) == records
+
+
+def test_memoryviews_are_not_copied() -> None:
+    data = memoryview(write_records([Record(key=b"k", value=b"v" * 100, headers=[("h", b"1")])] * 2, None, 0))
+    for record in read(data, 2):  # type: ignore[arg-type]
+        assert isinstance(record.key, memoryview)
+        assert isinstance(record.value, memoryview)
+        assert record == Record(offset=record.offset, key=b"k", value=b"v" * 100, headers=[("h", b"1")])
+
+
+def test_one_time_for_all() -> None:
+    data = write_records([Record(timestamp=5), Record(timestamp=9)], None, 5)
+    (records,) = read_records(data, 0, 2, 0, 5, 777)
+    assert [each.timestamp for each in records] == [777, 777]
+
+
+def test_sums_wrap_as_in_java() -> None:
+    data = bytes.fromhex("1e" + "00" + "feffffffffffffffff01" + "02" + "0101" + "00")
+    (record,) = read(data, 1, 2**63 - 1, 2**63 - 1)
+    assert (record.timestamp, record.offset) == (-2, -(2**63))
+
+
+def test_records_are_equal_by_what_they_hold() -> None:
+    assert Record(headers=[("h", b"")]) == Record(headers=(("h", b""),))
+    assert Record(key=b"") != Record(key=None)
+    assert Record() != "record"
+    assert replace(Record(key=b"k"), offset=3) == Record(offset=3, key=b"k")
+    assert repr(Record(key=b"k")) == "Record(offset=0, timestamp=0, key=b'k', value=None, headers=())"
+
+
+HEAD = "000000"  # attributes, timestamp, offset
+FIELDS = HEAD + "0101" + "00"
+BODIES: list[tuple[str, int, str, type[DecodeError], str]] = [  # what, count, body, error, text
+    ("no bytes", 1, "", Truncated, "byte 0, records[0]: a varint ends too early"),
+    ("longer than what is left", 1, "10" + "00", Truncated, "byte 0, records[0]: a record of 8 bytes, 1 left"),
+    ("negative length", 1, "01", Truncated, "byte 0, records[0]: a record of -1 bytes, 0 left"),
+    ("negative length of the right size", 1, "0d" + HEAD + "010200", Truncated, "byte 0, records[0]: a record of -7 bytes, 6 left"),
+    ("timestamp that does not end", 1, "0600" + "ffff", Truncated, "byte 2, records[0].timestamp: a varint ends too early"),
+    ("offset of 6 bytes", 1, "14" + "0000" + "ff" * 6 + "0001", LimitError, "byte 3, records[0].offset: a varint is longer than 5 bytes"),
+    ("key longer than what is left", 1, "0c" + HEAD + "7e" + "0000", Truncated, "byte 4, records[0].key: expected 63 bytes, found 2"),
+    ("value longer than what is left", 1, "0c" + HEAD + "01" + "7e" + "00", Truncated, "byte 5, records[0].value: expected 63 bytes, found 1"),
+    ("header count too large", 1, "0c" + HEAD + "0101" + "7e", LimitError, "byte 6, records[0].headers: 63 headers in 0 bytes"),
+    ("header count negative", 1, "0c" + HEAD + "0101" + "01", LimitError, "byte 6, records[0].headers: -1 headers in 0 bytes"),
+    ("header count above the bytes", 1, "10" + HEAD + "0101" + "04" + "0001", LimitError, "byte 6, records[0].headers: 2 headers in 2 bytes"),
+    ("header without a key", 1, "10" + HEAD + "0101" + "02" + "01" + "00", DecodeError, "byte 7, records[0].headers[0].key: a header without a key"),
+    ("header value too long", 1, "10" + HEAD + "0101" + "02" + "00" + "7e", Truncated, "byte 8, records[0].headers[0].value: expected 63 bytes, found 0"),
+    ("longer than its fields", 1, "0e" + FIELDS + "00", DecodeError, "byte 0, records[0]: a record of 7 bytes ends -1 bytes off"),
+    ("shorter than its fields", 1, "0a" + FIELDS, DecodeError, "byte 0, records[0]: a record of 5 bytes ends +1 bytes off"),
+    ("varint of 11 bytes", 1, "ff" * 11, LimitError, "byte 0, records[0]: a varint is longer than 5 bytes"),
+    ("timestamp of 11 bytes", 1, "2000" + "ff" * 11 + "00" * 4, LimitError, "byte 2, records[0].timestamp: a varint is longer than 10 bytes"),
+    ("one more than counted", 0, "0c" + FIELDS, DecodeError, "byte 0: 7 bytes behind the last record"),
+    ("one less than counted", 2, "0c" + FIELDS, Truncated, "byte 7, records[1]: a varint ends too early"),
+    ("the second is broken", 2, "0c" + FIELDS + "0c" + "000002" + "01", Truncated, "byte 7, records[1]: a record of 6 bytes, 4 left"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "body", "kind", "text"), [r[1:] for r in BODIES], ids=[r[0] for r in BODIES])
+def test_bad_records(count: int, body: str, kind: type[DecodeError], text: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read(bytes.fromhex(body), count)
+    assert type(caught.value) is kind
+    assert str(caught.value) == f"RecordBatch at {text}"
+
+
+LENIENT = [  # what, body, what it is read as
+    ("overlong zero", "0e" + "00" + "8000" + "00" + "0101" + "00", Record()),
+    ("other negative lengths are null", "0c" + HEAD + "0303" + "00", Record()),
+    ("attributes", "0c" + "ff0000" + "0101" + "00", Record()),
+    ("negative offset", "0c" + "000005" + "0101" + "00", Record(offset=-3)),
+    ("null header value", "12" + HEAD + "0101" + "02" + "0268" + "01", Record(headers=[("h", None)])),
+    ("negative header value", "12" + HEAD + "0101" + "02" + "0268" + "03", Record(headers=[("h", None)])),
+    ("header key that is not UTF-8", "12" + HEAD + "0101" + "02" + "02ff" + "00", Record(headers=[("\udcff", b"")])),
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), [row[1:] for row in LENIENT], ids=[row[0] for row in LENIENT])
+def test_what_kafka_accepts(body: str, expected: Record) -> None:
+    assert read(bytes.fromhex(body), 1) == [expected]
+    assert read(bytes.fromhex(body + "0c" + FIELDS) + bytes(0), 2)[0] == expected  # not at the end
+
+
+def test_headers_are_limited() -> None:
+    most = Record(headers=[("", None)] * MAX_HEADERS)
+    assert read(write_records([most], None, 0), 1) == [most]
+    with pytest.raises(LimitError, match=f"{MAX_HEADERS + 1} headers, more than {MAX_HEADERS}"):
+        read(write_records([Record(headers=[("", None)] * (MAX_HEADERS + 1))], None, 0), 1)
+
+
+def test_many_headers_are_not_decoded_ahead() -> None:
+    records = [Record(headers=[("", None)] * 2_000)] * 20
+    data = write_records(records, None, 0)
+    tracemalloc.start()
+    for record in chain.from_iterable(read_records(data, 0, 20, 0, 0, None)):
+        assert len(record.headers) == 2_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 600_000
+
+
+@pytest.mark.parametrize("delta", [2**31, -(2**31)])
+def test_an_offset_too_far(delta: int) -> None:
+    with pytest.raises(EncodeError, match="away from the first of the batch"):
+        write_records([Record()], [delta], 0)
+    assert read(write_records([Record()], [2**31 - 1], 0), 1) == [Record(offset=2**31 - 1)]
+
+
+def test_a_header_key_that_is_no_text() -> None:
+    with pytest.raises(EncodeError, match=r"'.ud800' is not text"):
+        write_records([Record(headers=[("\ud800", b"")])], None, 0)
+
+
+@given(data=st.binary(max_size=40), count=st.integers(0, 5))
+def test_noise(data: bytes, count: int) -> None:
+    with suppress(DecodeError):
+        read(data, count)
