@@ -40,6 +40,12 @@ ORDER: Mapping[str, list[str]] = {
         "explain",
         "frames",
         "connection",
+        "fuzz/__init__",
+        "fuzz/edges",
+        "fuzz/values",
+        "fuzz/strategies",
+        "fuzz/sites",
+        "fuzz/mutate",
         "__init__",
         "cli/lines",
         "cli/frames",
@@ -116,6 +122,7 @@ SHELLS = [
     "mockbroker/conform/*",
     "mockbroker/cli/*",
 ]
+INJECTED = ["kwire/fuzz/values", "kwire/fuzz/mutate"]  # name random.Random as the type of what they are given
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 
@@ -134,7 +141,7 @@ BANS = [
     Ban("time.monotonic", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.now", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.utcnow", "the `now` that the caller gives", []),
-    Ban("random", "an injected source", SHELLS),
+    Ban("random", "an injected source", [*SHELLS, *INJECTED]),
     Ban("secrets", "an injected source", SHELLS),
     Ban("uuid.uuid4", "an injected source", SHELLS),
     Ban("trio", "effects that a shell carries out", SHELLS),

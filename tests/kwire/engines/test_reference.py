@@ -10,12 +10,13 @@ import construct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import MESSAGES, cells, sample, values
+from strategies import MESSAGES, cells, values
 
 from kwire import jsonform
 from kwire.codec import decode, encode, struct
 from kwire.engines import reference
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError, Truncated
+from kwire.fuzz.values import full
 from kwire.layout import resolve, zero_sized
 from kwire.messages.fetch import FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -43,7 +44,7 @@ def test_round_trip_in_every_version(message: type, data: st.DataObject) -> None
 @EVERY_MESSAGE
 def test_cut_short_anywhere_in_every_version(message: type) -> None:
     for version in cells(message):
-        encoded = encode(sample(resolve(message, version)), version)
+        encoded = encode(full(message, version), version)
         for size in range(len(encoded)):
             with pytest.raises(DecodeError) as caught:
                 decode(message, encoded[:size], version)
@@ -66,7 +67,7 @@ def test_damaged_in_every_version(message: type, data: st.DataObject) -> None:
 @EVERY_MESSAGE
 def test_every_byte_other_in_every_version(message: type) -> None:
     for version in cells(message):
-        encoded = encode(sample(resolve(message, version)), version)
+        encoded = encode(full(message, version), version)
         for at in range(len(encoded)):
             for byte in (0x00, 0x7F, 0xFF):
                 accept(message, version, encoded[:at] + bytes([byte]) + encoded[at + 1 :])
