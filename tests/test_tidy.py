@@ -161,7 +161,14 @@ TESTED_ELSEWHERE = {
     "*/__init__": "test_init.py, or the tests beside it",
 }
 NO_HANDLERS = {"handlers/handler"}  # files in handlers/ that all of them share
-TESTS_OF_MANY = ["test_golden", "test_init", "test_typing", "cli/test_main", "messages/test_definitions"]
+TESTS_OF_MANY = [
+    "test_bad_inputs",
+    "test_golden",
+    "test_init",
+    "test_typing",
+    "cli/test_main",
+    "messages/test_definitions",
+]
 
 
 @cache
