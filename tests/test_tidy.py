@@ -46,6 +46,9 @@ ORDER: Mapping[str, list[str]] = {
         "fuzz/strategies",
         "fuzz/sites",
         "fuzz/mutate",
+        "fuzz/session",
+        "fuzz/findings",
+        "fuzz/live",
         "__init__",
         "cli/lines",
         "cli/frames",
@@ -115,6 +118,7 @@ ORDER: Mapping[str, list[str]] = {
 # Files that talk to the world outside: sockets, clocks, chance.
 SHELLS = [
     "kwire/cli/*",
+    "kwire/fuzz/live",
     "mockbroker/server",
     "mockbroker/cluster_api",
     "mockbroker/cluster_thread",
@@ -122,7 +126,11 @@ SHELLS = [
     "mockbroker/conform/*",
     "mockbroker/cli/*",
 ]
-INJECTED = ["kwire/fuzz/values", "kwire/fuzz/mutate"]  # name random.Random as the type of what they are given
+INJECTED = [
+    "kwire/fuzz/values",
+    "kwire/fuzz/mutate",
+    "kwire/fuzz/session",
+]  # name random.Random as the type of what they are given
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 

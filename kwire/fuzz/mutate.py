@@ -78,12 +78,17 @@ def mutate(
     api_key: int | None = None,
     api_version: int | None = None,
     other: bytes = b"",
+    header: bool = True,
 ) -> Mutation:
     """One change to a frame, which comes without its length prefix: any that ``field_mutations`` has, or of bytes.
 
     ``api_key`` and ``api_version``: of a response; a request says them itself. ``other``: a frame to splice it with.
+    ``header=False`` leaves the fields of the header alone, if there are others.
     """
-    return _one(frame, _sites(frame, api_key, api_version), random, other)
+    sites = _sites(frame, api_key, api_version)
+    if not header:
+        sites = [site for site in sites if not site.path.startswith("header")] or sites
+    return _one(frame, sites, random, other)
 
 
 def mutate_message(message: type, data: bytes, version: int, random: Random) -> Mutation:

@@ -80,14 +80,15 @@ class _Chance:
                 return cls(**fields, unknown_tags=self.tags(node) if flexible and self.random.random() < 0.1 else None)
 
     def slot(self, slot: Slot) -> Any:
-        for name in (slot.name, slot.field.entity):
+        of_element = slot.field.of.entity if slot.field.of is not None else ""
+        for name in (slot.name, slot.field.entity, of_element):
             if name in self.known and self.random.random() < 0.9:
-                found = self.known[name]
-                return self.random.choice(found) if isinstance(found, list) else found
-        if isinstance(slot.node, List) and not isinstance(slot.node.element, Record) and slot.field.of is not None:
-            inner = Slot(slot.name, slot.node.element, slot.field.of)
-            if inner.field.entity in self.known:
-                return [self.slot(inner)]
+                given = self.known[name]
+                found = self.random.choice(given) if isinstance(given, list) else given
+                if isinstance(slot.node, List) and _fits(slot.node.element, found):
+                    return [found]
+                if _fits(slot.node, found):
+                    return found
         return self.of(slot.node)
 
     def some(self, record: Record) -> list[Slot]:
@@ -108,3 +109,18 @@ class _Chance:
 
     def tags(self, record: Record) -> dict[int, bytes]:
         return {free_tag(record, UNKNOWN_TAG + self.random.randrange(200)): self.random.choice(edges.CONTENTS)}
+
+
+def _fits(node: Node, value: Any) -> bool:
+    """True if this form can hold the value, as far as its type tells."""
+    match node:
+        case Fixed("uuid"):
+            return isinstance(value, UUID)
+        case Fixed():
+            return isinstance(value, int)
+        case Text(_, null):
+            return isinstance(value, str) or (null and value is None)
+        case Blob(_, null):
+            return isinstance(value, bytes) or (null and value is None)
+        case _:
+            return False
