@@ -23,6 +23,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, batches, build_batch
 
+SOME = 300
 HEARTBEAT = encode_request(full(HeartbeatRequest, 4), 4, correlation_id=7, client_id="c")
 BATCH = build_batch([Record(value=b"v"), Record(value=b"w")])
 
@@ -87,12 +88,14 @@ def test_every_field_mutation_changes_the_bytes_and_is_survived(stem: str, direc
     frame = bytes.fromhex(line["hex"])
     known = {} if direction == "request" else {"api_key": line["api_key"], "api_version": line["api_version"]}
     check = partial(targets.answer, **known) if known else targets.request
-    for mutation in field_mutations(frame, **known):
+    found = list(field_mutations(frame, **known))
+    for mutation in found:
         assert mutation.data != frame
         assert mutation.data[: mutation.offset] == frame[: mutation.offset]
         assert "\n" not in str(mutation)
-        if len(mutation.data) < 8_000:
-            check(mutation.data)
+    small = [mutation.data for mutation in found if len(mutation.data) < 8_000]
+    for data in Random(1).sample(small, min(len(small), SOME)):
+        check(data)
 
 
 def test_batches() -> None:
