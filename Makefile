@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs clients clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs clients fuzz clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -42,14 +42,20 @@ oracle-check: .venv/.dev
 clients: .venv/.dev  # what each client can do, into docs/clients.md
 	$(BIN)/pytest tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md
 
+# Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
+MINUTES ?= 1
+
+fuzz: .venv/.fuzz-coverage
+	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(TARGETS)
+
 clean:
-	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .fuzzing .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "no venv module: install python3-venv" >&2; exit 1; }
 
-.venv/.demo .venv/.dev: .venv/.%: .venv/bin/python pyproject.toml
+.venv/.demo .venv/.dev .venv/.fuzz-coverage: .venv/.%: .venv/bin/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@

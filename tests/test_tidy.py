@@ -56,6 +56,15 @@ ORDER: Mapping[str, list[str]] = {
         "frames",
         "connection",
         "pages",
+        "fuzz/__init__",
+        "fuzz/edges",
+        "fuzz/values",
+        "fuzz/strategies",
+        "fuzz/sites",
+        "fuzz/mutate",
+        "fuzz/session",
+        "fuzz/findings",
+        "fuzz/live",
         "__init__",
         "cli/lines",
         "cli/frames",
@@ -125,6 +134,7 @@ ORDER: Mapping[str, list[str]] = {
 # Files that talk to the world outside: sockets, clocks, chance.
 SHELLS = [
     "kwire/cli/*",
+    "kwire/fuzz/live",
     "mockbroker/server",
     "mockbroker/cluster_api",
     "mockbroker/cluster_thread",
@@ -132,6 +142,11 @@ SHELLS = [
     "mockbroker/conform/*",
     "mockbroker/cli/*",
 ]
+INJECTED = [
+    "kwire/fuzz/values",
+    "kwire/fuzz/mutate",
+    "kwire/fuzz/session",
+]  # name random.Random as the type of what they are given
 COMMANDS = ["kwire/cli/*", "mockbroker/cli/*"]
 
 
@@ -150,7 +165,7 @@ BANS = [
     Ban("time.monotonic", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.now", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.utcnow", "the `now` that the caller gives", []),
-    Ban("random", "an injected source", SHELLS),
+    Ban("random", "an injected source", [*SHELLS, *INJECTED]),
     Ban("secrets", "an injected source", SHELLS),
     Ban("uuid.uuid4", "an injected source", SHELLS),
     Ban("trio", "effects that a shell carries out", SHELLS),
@@ -173,7 +188,14 @@ TESTED_ELSEWHERE = {
     "*/__init__": "test_init.py, or the tests beside it",
 }
 NO_HANDLERS = {"handlers/handler"}  # files in handlers/ that all of them share
-TESTS_OF_MANY = ["test_golden", "test_init", "test_typing", "cli/test_main", "messages/test_definitions"]
+TESTS_OF_MANY = [
+    "test_bad_inputs",
+    "test_golden",
+    "test_init",
+    "test_typing",
+    "cli/test_main",
+    "messages/test_definitions",
+]
 TESTS_OF_MANY += ["records/test_init", "records/test_hostile"]
 
 

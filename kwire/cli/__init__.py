@@ -17,6 +17,7 @@ VERBS = {
     "decode": "Frames to JSON.",
     "encode": "JSON to frames.",
     "explain": "Show frames as annotated hex.",
+    "fuzz": "Send a broker broken requests, and see that it lives.",
     "layout": "Show the wire layout of an API.",
 }
 

@@ -36,7 +36,7 @@ def test_every_file_of_verbs_is_listed() -> None:
     assert files == {*VERBS, "__init__", "frames", "lines"}
 
 
-@pytest.mark.parametrize("verb", ["capture", "groups", "pipeline", "fuzz", ""])
+@pytest.mark.parametrize("verb", ["capture", "groups", "pipeline", ""])
 def test_no_such_verb(verb: str) -> None:
     assert kwire(verb).exit_code == 2
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import MESSAGES, cells, sample, values
+from strategies import MESSAGES, cells, values
 
 from kwire import jsonform
 from kwire.codec import decode, decode_at, encode
 from kwire.engines import compiled, reference
 from kwire.errors import DecodeError, EncodeError, SchemaError
+from kwire.fuzz.values import full
 from kwire.layout import List, Maybe, Node, Record, element_weight, resolve, smallest, weight
 from kwire.limits import HEAVIEST, TAG_WEIGHT, UNWEIGHED, weight_limit
 from kwire.messages.describe_groups import DescribeGroupsResponse
@@ -45,7 +46,7 @@ def test_values(message: type, data: st.DataObject) -> None:
 @EVERY_MESSAGE
 def test_cut_short_anywhere(message: type) -> None:
     for version in cells(message):
-        encoded = encode(sample(resolve(message, version)), version)
+        encoded = encode(full(message, version), version)
         for size in range(len(encoded)):
             with pytest.raises(DecodeError) as caught:
                 decode(message, encoded[:size], version)
@@ -69,7 +70,7 @@ def test_damaged(message: type, data: st.DataObject) -> None:
 @EVERY_MESSAGE
 def test_every_byte_other(message: type) -> None:
     for version in cells(message):
-        encoded = encode(sample(resolve(message, version)), version)
+        encoded = encode(full(message, version), version)
         for at in range(len(encoded)):
             for byte in (0x00, 0x7F, 0xFF):
                 both_decode(message, version, encoded[:at] + bytes([byte]) + encoded[at + 1 :])
@@ -93,7 +94,7 @@ def test_values_that_are_wrong(message: type) -> None:
     chance = random.Random(message.__name__)
     for version in cells(message):
         for wrong in chance.sample(WRONG, 8):
-            value = sample(resolve(message, version))
+            value = full(message, version)
             spoil(value, wrong, chance)
             both_encode(value, version)
 

@@ -1,0 +1,80 @@
+"""Coverage-guided fuzzing of what reads bytes: ``python fuzzing/run.py [--minutes 1] [TARGET ...]``, or ``make fuzz``.
+
+Each target has its share of the time, in a process of its own, and goes on from the corpus that earlier runs left in
+.fuzzing/. What breaks is written into fixtures/corpus/TARGET, where tests/test_fuzzing.py runs it from then on.
+Needs atheris: ``pip install -e '.[fuzz-coverage]'``, on Linux, for the Pythons that it has wheels for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+WORK = HERE.parent / ".fuzzing"
+MOST = 4_096  # bytes of an input
+TOO_SLOW = 10  # seconds for one input, after which libFuzzer calls it a hang
+NAMES = ("frame_buffer", "request", "response", "record_batch", "blob")
+
+
+def fuzz(target: str, seconds: int) -> int:
+    """Fuzz one target for so long. Its exit code: 0 if nothing broke."""
+    import corpus
+
+    folder, broken = WORK / target, corpus.FOUND / target
+    begun_with = corpus.write(target, folder)
+    broken.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(sys.executable, str(HERE / "run.py"), "--in-process", target, str(folder)),
+        f"-max_total_time={seconds}",
+        f"-max_len={MOST}",
+        f"-timeout={TOO_SLOW}",
+        f"-artifact_prefix={broken}/",
+        "-rss_limit_mb=1024",
+        "-print_final_stats=1",
+    ]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)  # noqa: S603 - ourselves
+    log = WORK / f"{target}.log"
+    log.write_text(done.stderr, encoding="utf-8")
+    runs = re.search(r"number_of_executed_units: (\d+)", done.stderr)
+    told = f"{runs[1]} executions" if runs else "no executions counted"
+    verdict = "nothing broke" if not done.returncode else f"BROKE, see {log} and {broken}"
+    sys.stdout.write(f"{target}: {told} in {seconds} s, {begun_with} seeds, {verdict}\n")
+    sys.stdout.flush()
+    if not any(broken.iterdir()):
+        broken.rmdir()
+    return done.returncode
+
+
+def in_process(target: str, arguments: list[str]) -> None:
+    """Be the fuzzer of one target. Nothing of kwire may be imported before: it would go uncounted."""
+    import atheris
+
+    with atheris.instrument_imports(include=["kwire"]):
+        import targets
+    chosen = targets.TARGETS[target]
+    atheris.Setup([sys.argv[0], *arguments], lambda data: targets.soon(chosen, data))
+    atheris.Fuzz()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=1.0, help="for all targets together")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(NAMES))
+    given = parser.parse_args()
+    if unknown := set(given.targets) - set(NAMES):
+        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+    chosen = given.targets or list(NAMES)
+    seconds = max(1, round(given.minutes * 60 / len(chosen)))
+    codes = [fuzz(target, seconds) for target in chosen]
+    sys.exit(1 if any(codes) else 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--in-process"]:
+        in_process(sys.argv[2], sys.argv[3:])
+    else:
+        main()

@@ -1,0 +1,134 @@
+"""``kwire fuzz``: broken requests to a broker, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from kwire.fuzz.findings import KINDS, Finding, FindingError
+from kwire.fuzz.live import BrokerError, Fuzzer
+from kwire.messages import api_named
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+EVERY = 100  # cases between two lines of progress
+
+
+@click.command("fuzz")
+@click.argument("broker", metavar="HOST:PORT")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed says the same.")
+@click.option("--count", type=click.IntRange(min=1), default=1_000, show_default=True, help="How many cases.")
+@click.option("--api", metavar="NAME", help="Break requests of this API only.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON line for each finding, and one at the end.")
+@click.option(
+    "--save", type=click.Path(file_okay=False, path_type=Path), help="A file for each finding in this folder."
+)
+@click.option(
+    "--replay", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Only do again what is in this file."
+)
+def command(
+    broker: str, seed: int, count: int, api: str | None, as_json: bool, save: Path | None, replay: Path | None
+) -> None:
+    """Send a broker broken requests, and see that it lives.
+
+    A case is a connection of a consumer that joins a group of its own, where one request is broken. The broker should
+    answer it or hang up. After each case a client that has done nothing wrong sees whether it and its group are still
+    served. What happens otherwise is a finding: a crash, a hang, harm to the healthy group, an answer that cannot be
+    read or has the wrong correlation id. Findings are made small, and --replay does one again.
+
+    Only for brokers that may break. The run makes one topic, and groups, all named kwfuzz-*.
+
+    \b
+    kwire fuzz 127.0.0.1:9092 --count 5000 --save findings
+    kwire fuzz 127.0.0.1:9092 --replay findings/hang-0-17.json
+
+    Exit 1 if there was a finding.
+    """
+    address = _address(broker)
+    key = _key(api)
+    given = _finding(replay) if replay else None
+    try:
+        fuzzer = Fuzzer(address, seed, key)
+    except BrokerError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    try:
+        if given is not None:
+            _replay(fuzzer, given, as_json)
+        else:
+            _run(fuzzer, seed, count, as_json, save)
+    finally:
+        fuzzer.close()
+    sys.exit(1 if fuzzer.findings else 0)
+
+
+def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None) -> None:
+    began = time.monotonic()
+    for done, finding in enumerate(fuzzer.run(range(count)), 1):
+        if finding is not None:
+            _tell(finding, as_json, save)
+        if done % EVERY == 0:
+            click.echo(f"{done} of {count} cases, {fuzzer.findings} findings", err=True)
+    summary = {
+        **{name: fuzzer.counts[name] for name in ("cases", "answered", "closed", "silent")},
+        "findings": fuzzer.findings,
+        "errors": dict(fuzzer.errors.most_common()),
+        "seed": seed,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    if as_json:
+        click.echo(json.dumps({"summary": summary}))
+        return
+    click.echo(
+        "{cases} cases with seed {seed} in {seconds} s: broken requests answered {answered}, "
+        "closed {closed}, silent {silent}; findings {findings}".format(**summary)
+    )
+
+
+def _tell(finding: Finding, as_json: bool, save: Path | None) -> None:
+    if save is not None:
+        save.mkdir(parents=True, exist_ok=True)
+        path = save / f"{finding.kind}-{finding.seed}-{finding.case}.json"
+        path.write_text(json.dumps(finding.to_json(), indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(finding.to_json()))
+        return
+    click.echo(f"{finding.kind} in case {finding.case}, {len(finding.steps)} steps: {finding.detail}")
+
+
+def _replay(fuzzer: Fuzzer, given: Finding, as_json: bool) -> None:
+    trouble = fuzzer.replay(given)
+    fuzzer.findings += trouble is not None
+    if as_json:
+        now = None if trouble is None else {"kind": trouble.kind, "detail": trouble.detail}
+        click.echo(json.dumps({"then": {"kind": given.kind, "detail": given.detail}, "now": now}))
+    elif trouble is None:
+        click.echo(f"not found again: {given.kind}, {KINDS[given.kind]}")
+    else:
+        click.echo(f"{trouble.kind} again: {trouble.detail}" if trouble.kind == given.kind else f"now {trouble}")
+
+
+def _address(broker: str) -> tuple[str, int]:
+    host, colon, port = broker.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise click.UsageError(f"{broker}: expected HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _key(api: str | None) -> int | None:
+    if api is None:
+        return None
+    try:
+        return api_named(api).key
+    except KeyError:
+        raise click.UsageError(f"--api {api}: no such API") from None
+
+
+def _finding(path: Path) -> Finding:
+    try:
+        return Finding.from_json(path.read_bytes())
+    except (FindingError, OSError) as error:
+        raise click.UsageError(f"--replay {path}: {error}") from None

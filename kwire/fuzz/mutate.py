@@ -1,0 +1,322 @@
+"""Frames broken on purpose: one change at a time, told in one line.
+
+Half of it knows the fields of the frame (lengths and counts that lie, nulls, overlong varints, tags twice or out of
+order, integers at their ends, record batches with a wrong checksum), half only bytes. Everything is a pure function of
+what it is given; chance is the caller's ``random.Random``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from google_crc32c import value as crc32c
+
+from kwire.engines.reference import to_construct
+from kwire.fuzz import edges
+from kwire.fuzz.sites import Entry, Site, message_sites, request_sites, response_sites
+from kwire.layout import Blob, Fixed, List, Maybe, Record, Text
+from kwire.limits import MAX_TEXT
+from kwire.primitives import uvarint
+
+KNOWING = 0.7  # share of the mutations that know the fields
+MANY = 1_000  # copies of an element where there should be one
+TEXTS = (*(text.encode("utf-8", "surrogateescape") for text in edges.TEXTS), b"\xff\xfe", b"x" * MAX_TEXT)
+LENGTHS = (-(2**31), -32_768, -2, -1, 0, 1, 127, 128, 32_767, 32_768, 2**31 - 1)
+BATCH_FIELDS = {  # of a record batch of magic 2: where, how written, what is tried
+    "base offset": (0, ">q", (-1, 55, 2**63 - 1)),
+    "batch length": (8, ">i", (-1, 0, 1, 48, 49, 2**31 - 1)),
+    "leader epoch": (12, ">i", (-2, 2**31 - 1)),
+    "magic": (16, ">b", (-1, 0, 1, 3, 127)),
+    "crc": (17, ">I", (0, 2**32 - 1)),
+    "attributes": (21, ">h", (1, 2, 3, 4, 5, 7, 8, 16, 32, 48, -1)),
+    "last offset delta": (23, ">i", (-1, 0, 5, 2**31 - 1)),
+    "base timestamp": (27, ">q", (-(2**63), -2, 2**62, 2**63 - 1)),
+    "max timestamp": (35, ">q", (-(2**63), -1, 2**63 - 1)),
+    "producer id": (43, ">q", (-2, 0, 2**63 - 1)),
+    "producer epoch": (51, ">h", (-2, 0, 32_767)),
+    "base sequence": (53, ">i", (-2, 0, 2**31 - 1)),
+    "record count": (57, ">i", (-1, 0, 2, 10**9, 2**31 - 1)),
+}
+BATCH_HEADER = 61
+PREFIX = 12  # base offset and length, which the length does not count
+CRC_AT, CRC_FROM = 17, 21
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """``data``: the frame with the change; ``what`` was done, at ``offset``, to the field ``path`` ("" for bytes)."""
+
+    data: bytes
+    what: str
+    path: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{f'{self.path}, ' if self.path else ''}byte {self.offset}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """Bytes ``start`` to ``end`` become ``new``."""
+
+    start: int
+    end: int
+    new: bytes
+    what: str
+
+
+Change = Callable[[bytes, Random], Mutation]
+
+
+def mutate(
+    frame: bytes,
+    random: Random,
+    *,
+    api_key: int | None = None,
+    api_version: int | None = None,
+    other: bytes = b"",
+    header: bool = True,
+) -> Mutation:
+    """One change to a frame, which comes without its length prefix: any that ``field_mutations`` has, or of bytes.
+
+    ``api_key`` and ``api_version``: of a response; a request says them itself. ``other``: a frame to splice it with.
+    ``header=False`` leaves the fields of the header alone, if there are others.
+    """
+    sites = _sites(frame, api_key, api_version)
+    if not header:
+        sites = [site for site in sites if not site.path.startswith("header")] or sites
+    return _one(frame, sites, random, other)
+
+
+def mutate_message(message: type, data: bytes, version: int, random: Random) -> Mutation:
+    """One change to a message without header, such as a blob."""
+    return _one(data, message_sites(message, data, version), random, b"")
+
+
+def field_mutations(frame: bytes, *, api_key: int | None = None, api_version: int | None = None) -> Iterator[Mutation]:
+    """Every change that knows the fields of this frame, in the order of its bytes."""
+    for site in _sites(frame, api_key, api_version):
+        yield from (_applied(frame, site, edit) for edit in _edits(frame, site))
+
+
+def _sites(frame: bytes, api_key: int | None, api_version: int | None) -> list[Site]:
+    if api_key is None or api_version is None:
+        return request_sites(frame)
+    return response_sites(frame, api_key, api_version)
+
+
+def _one(data: bytes, sites: list[Site], random: Random, other: bytes) -> Mutation:
+    if sites and random.random() < KNOWING:
+        site = random.choice(sites)
+        return _applied(data, site, random.choice(_edits(data, site)))
+    changes: list[Change] = [*BYTES, partial(_splice, other=other)] if other else [*BYTES]
+    while (mutation := random.choice(changes)(data, random)).data == data:
+        pass
+    return mutation
+
+
+def _applied(data: bytes, site: Site, edit: _Edit) -> Mutation:
+    return Mutation(data[: edit.start] + edit.new + data[edit.end :], edit.what, site.path, edit.start)
+
+
+def _edits(data: bytes, site: Site) -> list[_Edit]:
+    """What can be done to one site; never nothing, and each changes the bytes."""
+    found: Iterable[_Edit]
+    match site.node:
+        case Fixed(wire):
+            found = _of_fixed(site, wire)
+        case Text():
+            found = [*_of_length(data, site), *_of_content(site, TEXTS)]
+        case Blob(records=True) if site.whole - site.end >= BATCH_HEADER:
+            found = [*_of_length(data, site), *_of_batch(data, site)]
+        case Blob():
+            found = [*_of_length(data, site), *_of_content(site, edges.CONTENTS)]
+        case List():
+            found = [*_of_length(data, site), *_of_elements(data, site)]
+        case Maybe():
+            found = [_Edit(site.offset, site.end, bytes([byte]), f"marker {byte}") for byte in (0, 1, 2, 127, 128, 255)]
+        case Record():
+            found = [*_of_section(data, site), *(edit for entry in site.entries for edit in _of_entry(data, entry))]
+    return [edit for edit in found if data[edit.start : edit.end] != edit.new]
+
+
+def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
+    news: Mapping[str, bytes]
+    match wire:
+        case "bool":
+            news = {str(byte): bytes([byte]) for byte in (0, 1, 2, 127, 128, 255)}
+        case "float64":
+            news = {str(value): struct.pack(">d", value) for value in edges.FLOATS}
+        case "uuid":
+            news = {str(value): value.bytes for value in edges.UUIDS}
+        case _:
+            low, high = edges.limits(wire)
+            near = {value for value in (site.value - 1, site.value + 1) if low <= value <= high}
+            form = to_construct(site.node)
+            news = {str(value): form.build(value) for value in (*edges.integers(wire), *sorted(near))}
+    yield from (_Edit(site.offset, site.end, new, f"{wire} {site.value} becomes {told}") for told, new in news.items())
+
+
+def _of_length(data: bytes, site: Site) -> Iterator[_Edit]:
+    """The length or count lies; what it speaks of stays."""
+    assert isinstance(site.node, (Text, Blob, List))
+    word = "count" if isinstance(site.node, List) else "length"
+    size = -1 if site.value is None else site.value
+    wanted = dict.fromkeys((*LENGTHS, size - 1, size + 1, len(data) - site.end, len(data) - site.end + 1))
+    for value in wanted:
+        new = _length(site.node, value)
+        if new is not None and value != size:
+            yield _Edit(site.offset, site.end, new, f"{word} {size} says {value}")
+    if site.node.compact:
+        overlong = data[site.offset : site.end - 1] + bytes([data[site.end - 1] | 0x80, 0])
+        yield _Edit(site.offset, site.end, overlong, f"{word} {size} in a byte too many")
+        for told, new in edges.VARINTS.items():
+            yield _Edit(site.offset, site.end, new, f"{word} {size} says {told}")
+
+
+def _length(node: Text | Blob | List, value: int) -> bytes | None:
+    """A length as this form writes it; None if it cannot."""
+    if node.compact:
+        return uvarint(value + 1) if value >= -1 else None
+    try:
+        return struct.pack(">h" if isinstance(node, Text) else ">i", value)
+    except struct.error:
+        return None
+
+
+def _right_length(node: Text | Blob | List, value: int) -> bytes:
+    length = _length(node, value)
+    assert length is not None, "a length that every form can write"
+    return length
+
+
+def _of_content(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
+    """Other content behind a length that is right; and a null where there was something."""
+    assert isinstance(site.node, (Text, Blob))
+    yield _Edit(site.offset, site.whole, _right_length(site.node, -1), "is null")
+    for content in contents:
+        length = _right_length(site.node, len(content))
+        told = repr(content) if len(content) < 20 else f"{len(content)} bytes, {content[:8]!r}..."
+        yield _Edit(site.offset, site.whole, length + content, f"becomes {told}")
+
+
+def _of_elements(data: bytes, site: Site) -> Iterator[_Edit]:
+    """Fewer or more elements behind a count that is right."""
+    assert isinstance(site.node, List)
+    yield _Edit(site.offset, site.whole, _right_length(site.node, -1), "is null")
+    yield _Edit(site.offset, site.whole, _right_length(site.node, 0), f"loses its {site.value or 0} elements")
+    if site.value:
+        element, rest = data[site.end : site.first], data[site.end : site.whole]
+        for more in (1, MANY):
+            count = _right_length(site.node, site.value + more)
+            yield _Edit(site.offset, site.whole, count + element * more + rest, f"its first element {more} times more")
+
+
+def _of_batch(data: bytes, site: Site) -> Iterator[_Edit]:
+    """Fields of the first record batch, with the checksum left as it was, or made right again."""
+    assert isinstance(site.node, Blob)
+    begin = site.end
+    for name, (at, code, values) in BATCH_FIELDS.items():
+        where = begin + at
+        (now,) = struct.unpack_from(code, data, where)
+        for value in values:
+            new = struct.pack(code, value)
+            told = f"{name} of the first batch, {now}, becomes {value}"
+            yield _Edit(where, where + len(new), new, told)
+            if at >= CRC_FROM:
+                changed = bytearray(data[begin : site.whole])
+                changed[at : at + len(new)] = new
+                end = PREFIX + struct.unpack_from(">i", changed, 8)[0]
+                struct.pack_into(">I", changed, CRC_AT, crc32c(bytes(changed[CRC_FROM:end])))
+                yield _Edit(begin, site.whole, bytes(changed), f"{told}, with the checksum right")
+    batch = data[begin : site.whole]
+    grown, cut = _right_length(site.node, len(batch) * 2), _right_length(site.node, len(batch) - 1)
+    yield _Edit(site.offset, site.whole, grown + batch * 2, "its batches come twice")
+    yield _Edit(site.offset, site.whole, cut + batch[:-1], "its last byte is gone")
+
+
+def _of_section(data: bytes, site: Site) -> Iterator[_Edit]:
+    """The count of a tagged section lies; fields of it are repeated, disordered, added, lost."""
+    count, entries = site.value, [data[entry.offset : entry.end] for entry in site.entries]
+    for value in dict.fromkeys((0, count + 1, 127, 2**31 - 1)):
+        yield _Edit(site.offset, site.end, uvarint(value), f"count {count} of tagged fields says {value}")
+    for told, new in edges.VARINTS.items():
+        yield _Edit(site.offset, site.end, new, f"count {count} of tagged fields says {told}")
+    rest = data[site.end : site.whole]
+    for tag in edges.TAGS:
+        if tag not in {entry.tag for entry in site.entries}:
+            unknown = uvarint(tag) + b"\2??"
+            yield _Edit(site.offset, site.whole, uvarint(count + 1) + rest + unknown, f"tagged field {tag} of 2 bytes")
+    if entries:
+        yield _Edit(site.offset, site.whole, b"\0", f"loses its {count} tagged fields")
+        yield _Edit(site.offset, site.whole, uvarint(count + 1) + rest + entries[-1], "its last tagged field twice")
+    if len(entries) > 1:
+        reverse = b"".join(reversed(entries))
+        yield _Edit(site.offset, site.whole, uvarint(count) + reverse, "its tagged fields in the reverse order")
+
+
+def _of_entry(data: bytes, entry: Entry) -> Iterator[_Edit]:
+    """The size of a tagged field lies, or it has another tag."""
+    size = entry.end - entry.content_at
+    for value in dict.fromkeys((0, max(size - 1, 0), size + 1, len(data) - entry.content_at + 1, 2**31 - 1)):
+        told = f"size {size} of tagged field {entry.tag} says {value}"
+        yield _Edit(entry.size_at, entry.content_at, uvarint(value), told)
+    for told, new in edges.VARINTS.items():
+        told = f"size {size} of tagged field {entry.tag} says {told}"
+        yield _Edit(entry.size_at, entry.content_at, new, told)
+    for tag in edges.TAGS:
+        yield _Edit(entry.offset, entry.size_at, uvarint(tag), f"tagged field {entry.tag} becomes {tag}")
+    yield _Edit(entry.size_at, entry.end, b"\0", f"tagged field {entry.tag} loses its {size} bytes")
+
+
+def _flip(data: bytes, random: Random) -> Mutation:
+    at, bit = _somewhere(data, random), 1 << random.randrange(8)
+    return Mutation(
+        _with(data, at, at + 1, bytes([(data[at] if data else 0) ^ bit])), f"bit {bit:#04x} flipped", "", at
+    )
+
+
+def _set(data: bytes, random: Random) -> Mutation:
+    at, byte = _somewhere(data, random), random.choice((0, 1, 0x7F, 0x80, 0xFE, 0xFF, random.randrange(256)))
+    return Mutation(_with(data, at, at + 1, bytes([byte])), f"becomes {byte:#04x}", "", at)
+
+
+def _insert(data: bytes, random: Random) -> Mutation:
+    at, size = random.randint(0, len(data)), random.choice((1, 1, 2, 4, 8, 100))
+    return Mutation(_with(data, at, at, random.randbytes(size)), f"{size} bytes inserted", "", at)
+
+
+def _delete(data: bytes, random: Random) -> Mutation:
+    at, size = _somewhere(data, random), random.choice((1, 1, 2, 4, 8, 100))
+    return Mutation(_with(data, at, at + size, b""), f"{len(data[at : at + size])} bytes deleted", "", at)
+
+
+def _repeat(data: bytes, random: Random) -> Mutation:
+    at, size, times = _somewhere(data, random), random.choice((1, 2, 4, 8, 100)), random.choice((1, 1, 100))
+    part = data[at : at + size] or b"\0"
+    return Mutation(_with(data, at, at, part * times), f"{len(part)} bytes {times} times more", "", at)
+
+
+def _cut(data: bytes, random: Random) -> Mutation:
+    at = _somewhere(data, random)
+    return Mutation(data[:at], f"cut off, {len(data) - at} bytes are gone", "", at)
+
+
+def _splice(data: bytes, random: Random, other: bytes) -> Mutation:
+    at, there = _somewhere(data, random), _somewhere(other, random)
+    return Mutation(data[:at] + other[there:], f"goes on as another frame does from byte {there}", "", at)
+
+
+def _somewhere(data: bytes, random: Random) -> int:
+    return random.randrange(len(data)) if data else 0
+
+
+def _with(data: bytes, start: int, end: int, new: bytes) -> bytes:
+    return data[:start] + new + data[end:]
+
+
+BYTES: Sequence[Change] = (_flip, _set, _insert, _delete, _repeat, _cut)

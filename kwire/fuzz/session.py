@@ -1,0 +1,314 @@
+"""What a fuzzed client says: a consumer's session with one request in it that is broken on purpose. No sockets here.
+
+A session is a list of requests, the body of each made when its turn comes, from what the answers before it said. What
+it says is a function of the source of chance and of those answers.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kwire.envelope import Response, decode_request, encode_request
+from kwire.errors import WireError
+from kwire.frames import pack
+from kwire.limits import MAX_FRAME
+from kwire.fuzz.mutate import mutate
+from kwire.fuzz.values import any_value
+from kwire.layout import versions_of
+from kwire.messages import APIS
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from kwire.records.batch import Record, build_batch
+
+STORY = (18, 3, 10, 11, 11, 14, 12, 8, 9, 13)  # what a consumer says, from ApiVersions to LeaveGroup
+AFTER = 3  # requests that follow the broken one
+CLIENT = "kwfuzz"
+SESSION_MS, REBALANCE_MS = 6_000, 3_000
+PATIENCE = 5.0  # seconds in which a broker answers or hangs up, where nothing is to be waited for
+LONGEST = 10.0  # seconds; a request that may wait longer is not waited for
+HEADERS = 0.15  # share of the changes that may be to the header; most of these only end the connection
+PREFIX_LIES = 0.05  # share of the broken requests whose length is what is wrong
+
+_MANY = "what is broken in it may make a real broker do a great deal of work that outlives the run"
+_CLUSTER = "it changes the cluster, and with it what the rest of the run sees"
+_SECURITY = "it changes who may do what"
+_BROKERS = "brokers and controllers say it to each other; a broker that believes it is no longer one"
+EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
+    4: _BROKERS,
+    5: _BROKERS,
+    6: _BROKERS,
+    7: _BROKERS,
+    19: _MANY,  # CreateTopics: a partition count of 100,000 is legal
+    20: "DeleteTopics deletes: a name that became another may be somebody's",
+    21: "DeleteRecords deletes, everything up to an offset that became larger",
+    27: _BROKERS,
+    29: _SECURITY,
+    30: _SECURITY,
+    31: _SECURITY,
+    33: _CLUSTER,
+    34: _CLUSTER,
+    37: _MANY,  # CreatePartitions
+    38: _SECURITY,
+    39: _SECURITY,
+    40: _SECURITY,
+    43: _CLUSTER,
+    44: _CLUSTER,
+    45: _CLUSTER,
+    49: "AlterClientQuotas throttles everybody, this run included",
+    51: _SECURITY,
+    **dict.fromkeys((52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82), _BROKERS),
+    57: _CLUSTER,
+    64: _CLUSTER,
+    80: _CLUSTER,
+    81: _CLUSTER,
+    **dict.fromkeys((83, 84, 85, 86, 87), _BROKERS),  # state of share groups
+    36: "SaslAuthenticate: a broker may delay every failed one on purpose",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a run calls its own. ``nonce``: eight characters that no other run has; they stand in every name."""
+
+    nonce: str
+    topic_id: UUID = field(default_factory=lambda: UUID(int=0))
+
+    @property
+    def topic(self) -> str:
+        return f"kwfuzz-{self.nonce}"
+
+    def group(self, case: int) -> str:
+        return f"kwfuzz-{self.nonce}-{case:06d}"
+
+    @property
+    def healthy(self) -> str:
+        return f"kwfuzz-{self.nonce}-healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Bytes to send, with their length prefix; ``what`` they are; ``learned``: the member id that came in answer."""
+
+    data: bytes
+    what: str
+    broken: bool = False
+    learned: str = ""
+
+
+class Session:
+    """One case. ``offered``: the versions of the broker by API key; ``api``: the only one to break."""
+
+    def __init__(
+        self, random: Random, names: Names, case: int, offered: Mapping[int, range], api: int | None = None
+    ) -> None:
+        self.steps: list[Step] = []
+        self._random = random
+        self._names = names
+        self._group = names.group(case)
+        self._offered = shared(offered)
+        self._member_id = ""
+        self._generation = -1
+        self._plan = self._planned()
+        if api is not None and api not in self._plan:
+            self._plan.insert(random.randint(1, len(self._plan)), api)
+        places = [place for place, key in enumerate(self._plan) if api is None or key == api]
+        self._broken_at = random.choice(places)
+
+    def _planned(self) -> list[int]:
+        plan = [key for key in STORY if key in self._offered]
+        others = sorted(self._offered.keys() - {*STORY, *EXCLUDED})
+        for _ in range(self._random.choice((0, 1, 2)) if others else 0):
+            plan.insert(self._random.randint(1, len(plan)), self._random.choice(others))
+        return plan
+
+    def next(self) -> Step | None:
+        """What is sent next; None at the end."""
+        number = len(self.steps)
+        if number >= len(self._plan) or number > self._broken_at + AFTER:
+            return None
+        key = self._plan[number]
+        version = self._random.choice(self._offered[key])
+        body = self._body(key, version)
+        frame = encode_request(body, version, correlation_id=number + 1, client_id=CLIENT)
+        name = f"{APIS[key].name} v{version}"
+        if key not in STORY:
+            name += " with values at their edges"
+        step = Step(pack(frame), name)
+        if number == self._broken_at:
+            step = self._break(frame, name, always=key in STORY)
+        self.steps.append(step)
+        return step
+
+    def answered(self, response: Response) -> None:
+        """Take what the broker said to the step last given."""
+        if isinstance(response.body, JoinGroupResponse) and response.body.member_id:
+            self._member_id = response.body.member_id
+            self._generation = response.body.generation_id
+            self.steps[-1] = replace(self.steps[-1], learned=self._member_id)
+
+    def _break(self, frame: bytes, name: str, *, always: bool) -> Step:
+        random = self._random
+        if random.random() < PREFIX_LIES:
+            size = len(frame)
+            told = random.choice((-(2**31), -1, 0, 1, size - 1, size + 1, MAX_FRAME, MAX_FRAME + 1, 2**31 - 1))
+            return Step(struct.pack(">i", told) + frame, f"{name}: length {size} says {told}", broken=True)
+        whats = []
+        for _ in range(random.choice((1, 1, 1, 2, 3) if always else (0, 1, 1, 2, 3))):
+            other = random.choice(self.steps).data[4:] if self.steps else b""
+            mutation = mutate(frame, random, other=other, header=random.random() < HEADERS)
+            frame = mutation.data
+            whats.append(str(mutation))
+        return Step(pack(frame), f"{name}: {'; '.join(whats)}" if whats else name, broken=True)
+
+    def _body(self, key: int, version: int) -> object:
+        match key:
+            case 18:
+                return self._api_versions()
+            case 3:
+                return self._metadata()
+            case 10:
+                return self._find_coordinator(version)
+            case 11:
+                return self._join(version)
+            case 14:
+                return self._sync()
+            case 12:
+                return self._heartbeat()
+            case 8:
+                return self._commit()
+            case 9:
+                return self._fetch_offsets(version)
+            case 13:
+                return self._leave(version)
+            case _:
+                request: type[object] = APIS[key].request
+                return any_value(request, version, self._random, self._known())
+
+    def _known(self) -> Mapping[str, Any]:
+        names, batch = self._names, build_batch([Record(key=b"k", value=b"v")])
+        return {
+            "groupId": self._group,
+            "group_id": self._group,
+            "topicName": names.topic,
+            "topic_id": names.topic_id,
+            "member_id": self._member_id,
+            "transactionalId": f"{self._group}-t",
+            "generation_id": self._generation,
+            "records": [batch, batch, batch * 2, batch[:-1], None, b""],
+            "partition_index": [0, 1, 2, -1],
+            "partition": [0, 1, 2, -1],
+            "index": [0, 1, 2, -1],
+            "max_wait_ms": [0, 0, 100],
+            "min_bytes": [0, 1],
+            "max_bytes": [1 << 20, 1],
+            "partition_max_bytes": [1 << 20, 1],
+            "timeout_ms": [100, 1_000],
+            "acks": [1, -1, 0],
+            "replica_id": -1,
+        }
+
+    def _api_versions(self) -> object:
+        return ApiVersionsRequest(client_software_name="kwire-fuzz", client_software_version="1")
+
+    def _metadata(self) -> object:
+        return MetadataRequest(topics=[MetadataRequest.Topic(name=self._names.topic)])
+
+    def _find_coordinator(self, version: int) -> object:
+        if version < 4:
+            return FindCoordinatorRequest(key=self._group)
+        return FindCoordinatorRequest(coordinator_keys=[self._group])
+
+    def _join(self, version: int) -> object:
+        subscription = encode_stored(ConsumerProtocolSubscription(topics=[self._names.topic]), 0)
+        return JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS if version else -1,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequest.Protocol(name="range", metadata=subscription),
+                JoinGroupRequest.Protocol(name="roundrobin", metadata=subscription),
+            ],
+        )
+
+    def _sync(self) -> object:
+        share = ConsumerProtocolAssignment.TopicPartition(topic=self._names.topic, partitions=[0, 1])
+        content = encode_stored(ConsumerProtocolAssignment(assigned_partitions=[share]), 0)
+        return SyncGroupRequest(
+            group_id=self._group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[SyncGroupRequest.Assignment(member_id=self._member_id, assignment=content)],
+        )
+
+    def _heartbeat(self) -> object:
+        return HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
+
+    def _commit(self) -> object:
+        partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=3, committed_metadata="m")
+        topic = OffsetCommitRequest.Topic(name=self._names.topic, topic_id=self._names.topic_id, partitions=[partition])
+        return OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=self._generation,
+            member_id=self._member_id,
+            topics=[topic],
+        )
+
+    def _fetch_offsets(self, version: int) -> object:
+        if version < 8:
+            topic = OffsetFetchRequest.Topic(name=self._names.topic, partition_indexes=[0, 1])
+            return OffsetFetchRequest(group_id=self._group, topics=[topic])
+        inner = OffsetFetchRequest.Group.Topic(
+            name=self._names.topic, topic_id=self._names.topic_id, partition_indexes=[0, 1]
+        )
+        return OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id=self._group, topics=[inner])])
+
+    def _leave(self, version: int) -> object:
+        if version < 3:
+            return LeaveGroupRequest(group_id=self._group, member_id=self._member_id)
+        return LeaveGroupRequest(group_id=self._group, members=[LeaveGroupRequest.Member(member_id=self._member_id)])
+
+
+def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
+    """The versions that both the broker and kwire have, of the APIs where there are any."""
+    found: dict[int, Sequence[int]] = {}
+    for key, versions in offered.items():
+        if key in APIS and (both := [version for version in versions_of(APIS[key].versions) if version in versions]):
+            found[key] = both
+    return found
+
+
+def due(data: bytes, offered: Mapping[int, range]) -> float:
+    """Seconds in which a broker must answer these bytes or hang up; inf where it need not do either."""
+    if len(data) < 4 or struct.unpack_from(">i", data)[0] > len(data) - 4:
+        return math.inf  # the rest may still come
+    try:
+        body: Any = decode_request(data[4:]).body
+    except WireError:
+        key = struct.unpack_from(">h", data, 4)[0] if len(data) >= 6 else -1
+        return math.inf if key in offered and key not in APIS else PATIENCE
+    if getattr(body, "acks", 1) == 0:
+        return math.inf
+    waits = [getattr(body, name, 0) for name in ("max_wait_ms", "timeout_ms", "session_timeout_ms")]
+    if isinstance(body, (JoinGroupRequest, SyncGroupRequest)):
+        waits += [SESSION_MS, getattr(body, "rebalance_timeout_ms", 0)]
+    longest = max(waits) / 1000
+    return math.inf if longest > LONGEST else max(longest, 0) + PATIENCE

@@ -1,0 +1,152 @@
+"""Where a frame can be hurt: each number, length, count, marker and tag of it, with the bytes that it takes.
+
+One more fold over the Layout. What cannot be decoded has the sites up to there.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kwire import envelope, primitives
+from kwire.engines.reference import to_construct
+from kwire.errors import DecodeError
+from kwire.headers import RequestHeader, ResponseHeader, response_header_version
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve, smallest
+
+ROOT = "(frame)"  # what construct's paths begin with; primitives.where takes it off
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tagged field: where its tag, its size and its content begin, and where it ends."""
+
+    offset: int
+    size_at: int
+    content_at: int
+    end: int
+    tag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One thing of a frame. ``node``: its form, a Record for the tagged section of it.
+
+    ``offset`` to ``end``: the number, length, count or marker itself; ``whole``: the end of what it speaks of;
+    ``value``: the number, None for null; ``first``: the end of the first element; ``entries``: the tagged fields.
+    """
+
+    node: Node
+    path: str
+    offset: int
+    end: int
+    value: Any
+    whole: int
+    first: int = 0
+    entries: tuple[Entry, ...] = ()
+
+
+def request_sites(frame: bytes) -> list[Site]:
+    """The sites of a request frame, header included."""
+    walk = _Walk(frame)
+    with suppress(DecodeError):
+        api, version, header_version = envelope.request_form(frame)
+        walk.message(RequestHeader, header_version, "header")
+        envelope.find_api(api.key, version)
+        walk.message(api.request, version)
+    return walk.sites
+
+
+def response_sites(frame: bytes, api_key: int, api_version: int) -> list[Site]:
+    """The sites of a response frame to a request of this API and version, header included."""
+    walk = _Walk(frame)
+    with suppress(DecodeError):
+        api, version = envelope.response_api(api_key, api_version)
+        walk.message(ResponseHeader, response_header_version(api, version), "header")
+        walk.message(api.response, version)
+    return walk.sites
+
+
+def message_sites(message: type, data: bytes, version: int) -> list[Site]:
+    """The sites of one message without a header, such as a blob."""
+    walk = _Walk(data)
+    with suppress(DecodeError):
+        walk.message(message, version)
+    return walk.sites
+
+
+class _Walk:
+    def __init__(self, data: bytes) -> None:
+        self.stream = io.BytesIO(data)
+        self.sites: list[Site] = []
+
+    @property
+    def at(self) -> int:
+        return self.stream.tell()
+
+    def message(self, message: type, version: int, prefix: str = "") -> None:
+        self.record(resolve(message, version), f"{ROOT} -> {prefix}" if prefix else ROOT)
+
+    def record(self, record: Record, path: str) -> None:
+        for slot in record.slots:
+            self.node(slot.node, f"{path} -> {slot.name}")
+        if record.flexible:
+            self.section(record, path)
+
+    def node(self, node: Node, path: str) -> None:
+        start = self.at
+        match node:
+            case Fixed():
+                value = to_construct(node)._parsereport(self.stream, None, path)
+                self.note(node, path, start, value)
+            case Text(compact) | Blob(compact):
+                length = primitives.Length(None if compact else "h" if isinstance(node, Text) else "i", node.null)
+                size = length._parse(self.stream, None, path)
+                site = self.note(node, path, start, size)
+                primitives.read(self.stream, size or 0, path, start)
+                self.sites[site] = replace(self.sites[site], whole=self.at)
+            case List(element, compact, null):
+                count = primitives.read_count(
+                    self.stream, primitives.Length(None if compact else "i", null), smallest(element), path
+                )
+                site = self.note(node, path, start, count)
+                for index in range(count or 0):
+                    self.node(element, f"{path} -> [{index}]")
+                    if index == 0:
+                        self.sites[site] = replace(self.sites[site], first=self.at)
+                self.sites[site] = replace(self.sites[site], whole=self.at)
+            case Maybe(record, tagged):
+                there = primitives.read_presence(self.stream, tagged, path)
+                site = self.note(node, path, start, there)
+                if there:
+                    self.record(record, path)
+                self.sites[site] = replace(self.sites[site], whole=self.at)
+            case Record():
+                self.record(node, path)
+
+    def section(self, record: Record, path: str) -> None:
+        known = {slot.tag: slot for slot in record.tagged}
+        start = self.at
+        count = primitives.read_tag_count(self.stream, path)
+        site = self.note(record, path, start, count)
+        for _ in range(count):
+            offset = self.at
+            tag = primitives.read_uvarint(self.stream, path, offset)
+            size_at = self.at
+            size = primitives.read_uvarint(self.stream, path, offset)
+            content_at = self.at
+            if tag in known:
+                here = f"{path} -> {known[tag].name}"
+                primitives.check_tag_size(self.stream, size, here)
+                self.node(known[tag].node, here)
+            else:
+                primitives.read(self.stream, size, path, offset)
+            entry = Entry(offset, size_at, content_at, self.at, tag)
+            self.sites[site] = replace(self.sites[site], whole=self.at, entries=(*self.sites[site].entries, entry))
+
+    def note(self, node: Node, path: str, start: int, value: Any) -> int:
+        """Add a site that ends here; its number, to tell more of it later."""
+        self.sites.append(Site(node, primitives.where(path), start, self.at, value, self.at))
+        return len(self.sites) - 1

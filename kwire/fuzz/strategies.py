@@ -1,0 +1,120 @@
+"""From a Layout to Hypothesis strategies: what any message, header, blob or frame can hold in one version.
+
+Values lean towards the edges: empty, null, the lengths around a second varint byte, the ends of every integer, text
+that is not ASCII or not even UTF-8, unknown tagged fields, NaN. Needs Hypothesis: the extra ``kwire[fuzz]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+from hypothesis import strategies as st
+
+from kwire.envelope import encode_request, encode_response
+from kwire.fuzz import edges
+from kwire.fuzz.values import UNKNOWN_TAG
+from kwire.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve, versions_of
+from kwire.messages import APIS
+from kwire.limits import MAX_VARINT
+from kwire.schema import Api
+
+M = TypeVar("M")
+Direction = Literal["request", "response"]
+DIRECTIONS: tuple[Direction, ...] = ("request", "response")
+MAX_ELEMENTS = 2  # of a list of structs; lists of numbers and texts may be longer
+
+
+_made: dict[tuple[type, int, bool], st.SearchStrategy[Any]] = {}
+
+
+def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchStrategy[M]:
+    """Every value that this version of a message, header or blob can carry.
+
+    ``nan=False`` leaves out the one float that is not equal to itself. Raises: SchemaError if there is no such version.
+    """
+    key = message, version, nan
+    if key not in _made:
+        _made[key] = _Fold(nan).of(resolve(message, version))
+    return _made[key]
+
+
+@st.composite
+def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan: bool = True) -> bytes:
+    """Frames of one API, version and direction: header and body, without the length prefix."""
+    if direction == "request":
+        header = draw(messages(RequestHeader, request_header_version(api, version)))
+        header.request_api_key, header.request_api_version = api.key, version
+        body: object = draw(messages(api.request, version, nan=nan))
+        return encode_request(body, version, correlation_id=0, header=header)
+    answer_header = draw(messages(ResponseHeader, response_header_version(api, version)))
+    answer: object = draw(messages(api.response, version, nan=nan))
+    return encode_response(answer, version, correlation_id=0, header=answer_header)
+
+
+@st.composite
+def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
+    """A request or response of any API in any of its versions, and that version."""
+    api = APIS[draw(st.sampled_from(sorted(APIS)))]
+    message = draw(st.sampled_from([api.request, api.response]))
+    version = draw(st.sampled_from(list(versions_of(api.versions))))
+    return draw(messages(message, version, nan=nan)), version
+
+
+class _Fold:
+    def __init__(self, nan: bool) -> None:
+        self.nan = nan
+
+    def of(self, node: Node) -> st.SearchStrategy[Any]:
+        match node:
+            case Fixed(wire):
+                return self.fixed(wire)
+            case Text(_, null):
+                return _maybe_null(TEXTS, null)
+            case Blob(_, null):
+                return _maybe_null(CONTENTS, null)
+            case List(element, _, null):
+                return _maybe_null(self.elements(element), null)
+            case Maybe(record):
+                return st.none() | self.of(record)
+            case Record(cls, slots, flexible, tagged):
+                fields = {slot.name: self.of(slot.node) for slot in slots}
+                fields |= {slot.name: self.tagged(slot) for slot in tagged}
+                if flexible:
+                    fields["unknown_tags"] = st.none() | _unknown_tags({slot.tag for slot in tagged})
+                return st.builds(cls, **fields)
+
+    def elements(self, element: Node) -> st.SearchStrategy[list[Any]]:
+        few = st.lists(self.of(element), max_size=MAX_ELEMENTS)
+        if not isinstance(element, (Fixed, Text)):
+            return few
+        return few | st.builds(lambda one, size: [one] * size, self.of(element), st.sampled_from(edges.SIZES))
+
+    def tagged(self, slot: Slot) -> st.SearchStrategy[Any]:
+        return st.builds(slot.field.initial) | self.of(slot.node)  # at its default it is not written
+
+    def fixed(self, wire: str) -> st.SearchStrategy[Any]:
+        match wire:
+            case "bool":
+                return st.booleans()
+            case "uuid":
+                return st.sampled_from(edges.UUIDS) | st.uuids()
+            case "float64":
+                floats = st.sampled_from([value for value in edges.FLOATS if self.nan or value == value])
+                return floats | st.floats(allow_nan=self.nan)
+            case _:
+                return st.sampled_from(edges.integers(wire)) | st.integers(*edges.limits(wire))
+
+
+TEXTS: st.SearchStrategy[str] = st.sampled_from(edges.TEXTS) | st.text(max_size=3)
+CONTENTS: st.SearchStrategy[bytes] = st.sampled_from(edges.CONTENTS) | st.binary(max_size=3)
+
+
+def _maybe_null(strategy: st.SearchStrategy[Any], null: bool) -> st.SearchStrategy[Any]:
+    return st.none() | strategy if null else strategy
+
+
+def _unknown_tags(known: set[int | None]) -> st.SearchStrategy[dict[int, bytes]]:
+    numbers = st.sampled_from([tag for tag in (UNKNOWN_TAG, *edges.TAGS) if tag not in known])
+    some = numbers | st.integers(0, MAX_VARINT).filter(lambda tag: tag not in known)
+    return st.dictionaries(some, CONTENTS, min_size=1, max_size=2)

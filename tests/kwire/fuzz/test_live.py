@@ -1,0 +1,207 @@
+"""Against our own broker, which holds, and against brokers that do each thing wrong: a proxy in between sees to that."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+import mockbroker
+from kwire import ErrorCode, FrameBuffer, WireError, decode_request
+from kwire.frames import pack
+from kwire.fuzz import session
+from kwire.fuzz.findings import CORRELATION, CRASH, HANG, HARM, UNREADABLE, Finding
+from kwire.fuzz.live import BrokerError, Fuzzer
+from kwire.messages import APIS
+
+HEARTBEAT = 12
+CONFIG = {"group.initial.rebalance.delay.ms": 0}
+Answer = Callable[["Between", bytes, bytes], bytes]  # of the request, and of its answer; what is passed on
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    with mockbroker.run_cluster(config=CONFIG) as cluster:
+        yield cluster.nodes[0].host, cluster.nodes[0].port
+
+
+class Between:
+    """Passes requests on to a broker one by one, and does to the answers what ``answer`` says."""
+
+    def __init__(self, broker: tuple[str, int], answer: Answer) -> None:
+        self._broker = broker
+        self._answer = answer
+        self.hurt = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._listener.getsockname()
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def join(self) -> None:
+        self.stop()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                thread = threading.Thread(target=self._serve, args=[sock])
+                self._threads.append(thread)
+                thread.start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._broker) as broker, suppress(OSError, WireError):
+            asked, answered = FrameBuffer(), FrameBuffer()
+            while data := client.recv(65_536):
+                asked.feed(data)
+                while (request := asked.next_frame()) is not None:
+                    broker.sendall(pack(request))
+                    while (frame := answered.next_frame()) is None:
+                        more = broker.recv(65_536)
+                        if not more:
+                            return self._closed(client, request)
+                        answered.feed(more)
+                    client.sendall(self._answer(self, request, pack(frame)))
+        return None
+
+    def _closed(self, client: socket.socket, request: bytes) -> None:
+        """The broker hung up on a bad request: the proxy says so if ``answer`` is for it."""
+        client.sendall(self._answer(self, request, b""))
+
+
+def bad(request: bytes) -> bool:
+    """A request of a case, and one that cannot be read."""
+    try:
+        decode_request(request)
+    except WireError:
+        return True
+    return False
+
+
+def wrong_correlation(_: Between, request: bytes, answer: bytes) -> bytes:
+    return answer[:4] + b"\x7f" + answer[5:] if answer and b"-00000" in request else answer
+
+
+def bytes_behind(_: Between, request: bytes, answer: bytes) -> bytes:
+    return pack(answer[4:] + b"!") if answer and b"-00000" in request else answer
+
+
+def garbage(_: Between, request: bytes, answer: bytes) -> bytes:
+    return b"HTTP/1.1 400 Bad Request\r\n" if bad(request) else answer
+
+
+def hang(proxy: Between, request: bytes, answer: bytes) -> bytes:
+    if bad(request):
+        threading.Event().wait(1)
+    return answer
+
+
+def crash(proxy: Between, request: bytes, answer: bytes) -> bytes:
+    if bad(request):
+        proxy.stop()
+    return answer
+
+
+def harm(proxy: Between, request: bytes, answer: bytes) -> bytes:
+    """The healthy member is thrown out by a bad request of somebody else."""
+    proxy.hurt |= bad(request)
+    if proxy.hurt and answer and request[:2] == struct.pack(">h", HEARTBEAT) and b"-healthy" in request:
+        proxy.hurt = False
+        return answer[:-2] + struct.pack(">h", 25) if request[3] < 4 else answer[:-3] + struct.pack(">h", 25) + b"\0"
+    return answer
+
+
+def test_our_own_broker_holds(address: tuple[str, int]) -> None:
+    fuzzer = Fuzzer(address, seed=4)
+    try:
+        found = [finding for finding in fuzzer.run(range(400)) if finding]
+    finally:
+        fuzzer.close()
+    assert found == []
+    assert fuzzer.counts["cases"] == 400
+    assert fuzzer.counts["answered"] > 100
+    assert fuzzer.counts["closed"] > 100
+    assert {"NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"} <= set(fuzzer.errors)
+
+
+@pytest.mark.parametrize("api", [0, 1, 11, 14])
+def test_one_api(address: tuple[str, int], api: int) -> None:
+    fuzzer = Fuzzer(address, seed=5, api=api)
+    try:
+        assert [finding for finding in fuzzer.run(range(50)) if finding] == []
+    finally:
+        fuzzer.close()
+
+
+WRONG: list[tuple[str, Answer, str]] = [
+    (CORRELATION, wrong_correlation, "was asked"),
+    (UNREADABLE, bytes_behind, "1 bytes behind the answer"),
+    (UNREADABLE, garbage, "frame length 1213486160"),
+    (HANG, hang, "no answer and no close in 0.3 s"),
+    (HARM, harm, f"the heartbeat of the healthy member is answered {ErrorCode(25).name}"),
+    (CRASH, crash, "a new connection: "),
+]
+
+
+@pytest.mark.parametrize(("kind", "answer", "detail"), WRONG)
+def test_what_is_wrong_is_found_and_found_again(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, kind: str, answer: Answer, detail: str
+) -> None:
+    monkeypatch.setattr(session, "PATIENCE", 0.3)
+    proxy = Between(address, answer)
+    fuzzer = Fuzzer(proxy.address, seed=1, api=HEARTBEAT)
+    try:
+        finding = next(finding for finding in fuzzer.run(range(200)) if finding)
+        assert finding.kind == kind
+        assert detail in finding.detail
+        assert Finding.from_json(json.dumps(finding.to_json())) == finding
+        if kind == CRASH:
+            assert list(fuzzer.run(range(3)))[-1] is not None, "still gone"
+            return
+        assert len(finding.steps) == 1, "made small"
+        again = fuzzer.replay(finding)
+        assert again is not None
+        assert again.kind == kind
+    finally:
+        fuzzer.close()
+        proxy.join()
+    fuzzer = Fuzzer(address, seed=1, api=HEARTBEAT)
+    assert fuzzer.replay(finding) is None, "the broker itself does not do it"
+    fuzzer.close()
+
+
+def test_nobody_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(BrokerError, match=f"127.0.0.1:{port}: "):
+        Fuzzer(("127.0.0.1", port))
+
+
+def test_an_api_that_is_not_served() -> None:
+    with mockbroker.run_cluster(config=CONFIG) as cluster:
+        node = cluster.nodes[0]
+        fuzzer = Fuzzer((node.host, node.port))
+        missing = sorted(set(APIS) - set(fuzzer.offered))
+        fuzzer.close()
+        for key in missing[:1]:
+            with pytest.raises(BrokerError, match="does not serve"):
+                Fuzzer((node.host, node.port), api=key)
+
+
+def test_it_leaves_nothing_behind() -> None:
+    with mockbroker.run_cluster(config=CONFIG) as cluster:
+        fuzzer = Fuzzer((cluster.nodes[0].host, cluster.nodes[0].port))
+        assert [group for group, found in cluster.groups().items() if found.members] != []
+        fuzzer.close()
+        assert [group for group, found in cluster.groups().items() if found.members] == []

@@ -1,0 +1,398 @@
+"""Bytes that nobody should send, and what decoding makes of them: rows 26 to 63 of the table of bad inputs.
+
+Each row goes through every engine: it is refused, with this error at this field and byte, or read, as this value. What
+is read although Kafka would not have written it is refused in strict decoding. Below the table: the same for every
+prefix and every changed byte of a frame of each API.
+"""
+
+import math
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+import golden
+import pytest
+import targets
+from google_crc32c import value as crc32c
+from strategies import MESSAGES, cells
+
+from kwire import decode_request, decode_response, encode, encode_request
+from kwire.codec import ENGINES, Engine, decode
+from kwire.errors import DecodeError, EncodeError, LimitError, Truncated, UnknownApi
+from kwire.fuzz.sites import message_sites
+from kwire.fuzz.values import full
+from kwire.layout import Record, resolve
+from kwire.messages import APIS, MODULES
+from kwire.messages.api_versions import ApiVersionsResponse
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.primitives import MAX_ELEMENTS, uvarint
+from kwire.records.batch import batches
+from kwire.schema import Array, Bytes, Float64, Int32, Nested, Uuid, data, unknown_tags
+from kwire.schema import struct as declare
+
+METADATA, HEARTBEAT, API_VERSIONS, VOTE, LEADER_AND_ISR = 3, 12, 18, 52, 4
+SMALL = 250  # bytes
+EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
+
+
+@dataclass(frozen=True)
+class Input:
+    """Bytes, and how they are decoded by an engine, strictly or not."""
+
+    data: bytes
+    decode: Callable[..., Any]
+
+
+def request(*parts: bytes) -> Input:
+    return Input(b"".join(parts), decode_request)
+
+
+def response(api_key: int, api_version: int, *parts: bytes) -> Input:
+    def read(frame: bytes, **options: Any) -> Any:
+        return decode_response(frame, api_key, api_version, **options)
+
+    return Input(b"".join(parts), read)
+
+
+def body(message: type, version: int, *parts: bytes) -> Input:
+    return Input(b"".join(parts), lambda given, **options: decode(message, given, version, **options))
+
+
+@dataclass(frozen=True)
+class Refused:
+    error: type[DecodeError]
+    path: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Decodes, and this is the value of that attribute, ``body.topics``."""
+
+    what: str
+    value: Any
+
+
+def header(key: int, version: int, *, client: bytes = b"\0\1c", tags: bytes = b"") -> bytes:
+    return struct.pack(">hhi", key, version, 7) + client + tags
+
+
+def metadata_v1(topics: bytes) -> Input:
+    return request(header(METADATA, 1), topics)
+
+
+def metadata_v9(topics: bytes, rest: bytes = b"\1\0\0\0", tags: bytes = b"\0") -> Input:
+    return request(header(METADATA, 9, tags=tags), topics, rest)
+
+
+def heartbeat_v4(tags: bytes) -> Input:
+    """A flexible Heartbeat with this tagged section."""
+    return request(header(HEARTBEAT, 4, tags=b"\0"), b"\2g", struct.pack(">i", 1), b"\2m", b"\0", tags)
+
+
+def join_v5(protocols: bytes) -> Input:
+    times = struct.pack(">ii", 10_000, 10_000)
+    return request(header(11, 5), b"\0\1g", times, b"\0\0", b"\xff\xff", b"\0\x08consumer", protocols)
+
+
+def api_versions_v3(name: bytes, tags: bytes = b"\0") -> Input:
+    return request(header(API_VERSIONS, 3, tags=tags), name, b"\x041.0\0")
+
+
+def fetch_with_tags(tags: bytes) -> Input:
+    """The body of a FetchRequest v12, whose tag 0 is the cluster id."""
+    return body(FetchRequest, 12, encode(FetchRequest(), 12)[:-1], tags)
+
+
+def versions_with_tags(tags: bytes) -> Input:
+    """The body of an ApiVersionsResponse v3, whose tag 1 is an int64."""
+    return body(ApiVersionsResponse, 3, encode(ApiVersionsResponse(), 3)[:-1], tags)
+
+
+@data(versions="0", flexible="none")
+class Numbers:
+    number: float = Float64()
+    id: UUID = Uuid()
+
+
+def known(key: int, outcome: Reads) -> Reads | Refused:
+    return outcome if key in APIS else Refused(UnknownApi, "request_api_key", 0)
+
+
+TOPIC = b"\0\0\0\1\0\1t"
+AT = 12  # where the body of a flexible request with the client id "c" begins; one less if not flexible
+QUIET = struct.pack(">Q", 0x7FF8_0000_0000_0123)  # a NaN with something in it
+NO_VALUE = FetchRequest()
+SIZE = len(encode(NO_VALUE, 12)) - 1
+VERSIONS_SIZE = len(encode(ApiVersionsResponse(), 3)) - 1
+
+ROWS: list[tuple[int, str, Input, Refused | Reads]] = [
+    (26, "key 999", request(header(999, 0)), Refused(UnknownApi, "request_api_key", 0)),
+    (26, "key -5", request(header(-5, 0)), Refused(UnknownApi, "request_api_key", 0)),
+    (27, "Produce v0, which Kafka 4 removed", request(header(0, 0), bytes(10)), Reads("body.topic_data", [])),
+    (28, "Metadata v99", request(header(METADATA, 99)), Refused(UnknownApi, "request_api_version", 2)),
+    (28, "Metadata v-1", request(header(METADATA, -1)), Refused(UnknownApi, "request_api_version", 2)),
+    (29, "ApiVersions v99", request(header(API_VERSIONS, 99, tags=b"\0")), Refused(UnknownApi, "request_api_version", 2)),
+    (29, "ApiVersions v-1", request(header(API_VERSIONS, -1, tags=b"\0")), Refused(UnknownApi, "request_api_version", 2)),
+    (29, "the answer to ApiVersions v99", response(API_VERSIONS, 99, b"\0\0\0\7\0\x23\0\0\0\0"), Reads("version", 0)),
+    (29, "v0 in answer to ApiVersions v3", response(API_VERSIONS, 3, b"\0\0\0\7\0\x23\0\0\0\0"), Reads("version", 0)),
+    (30, "the header of an ApiVersions answer is v0", response(API_VERSIONS, 3, b"\0\0\0\7\0\0\1\0\0\0\0\0"), Reads("body.api_keys", [])),
+    (31, "ApiVersions v3 with a v1 header", api_versions_v3(b"\2a", b""), Refused(Truncated, "", AT + 6)),
+    (32, "client software name with !", api_versions_v3(b"\3a!"), Reads("body.client_software_name", "a!")),
+    (32, "client software name empty", api_versions_v3(b"\1"), Reads("body.client_software_name", "")),
+    (33, "Vote", request(header(VOTE, 0, tags=b"\0"), b"\0\1\0"), known(VOTE, Reads("body.topics", []))),
+    (33, "LeaderAndIsr", request(header(LEADER_AND_ISR, 0), bytes(16)), known(LEADER_AND_ISR, Reads("body.live_leaders", []))),
+    (34, "client id null", request(header(METADATA, 1, client=b"\xff\xff"), TOPIC), Reads("header.client_id", None)),
+    (35, "client id length -2", request(header(METADATA, 1, client=b"\xff\xfe"), TOPIC), Reads("header.client_id", None)),
+    (36, "client id not UTF-8", request(header(METADATA, 1, client=b"\0\2\xff\xfe"), TOPIC), Reads("header.client_id", "\udcff\udcfe")),
+    (37, "client id of 30000, 1 there", request(header(METADATA, 1, client=b"\x75\x30c")), Refused(Truncated, "client_id", 8)),
+    (39, "2^31-1 topics, none there", metadata_v1(b"\x7f\xff\xff\xff"), Refused(LimitError, "topics", AT - 1)),
+    (40, "10^6 topics in 6 bytes", metadata_v1(struct.pack(">i", 10**6) + b"\0\1t\0\1u"), Refused(LimitError, "topics", AT - 1)),
+    (42, "null array of protocols", join_v5(b"\xff\xff\xff\xff"), Refused(DecodeError, "protocols", 36)),
+    (43, "array count -2 is null", metadata_v1(b"\xff\xff\xff\xfe"), Reads("body.topics", None)),
+    (44, "null topic name", metadata_v1(b"\0\0\0\1\xff\xff"), Refused(DecodeError, "topics[0].name", AT + 3)),
+    (45, "compact length 0 where null is not allowed", metadata_v9(b"\2\0"), Refused(DecodeError, "topics[0].name", AT + 1)),
+    (46, "compact length off by one", metadata_v9(b"\2\1t\0"), Refused(LimitError, "topics[0]", AT + 2)),
+    (47, "varint of 5 bytes that goes on", metadata_v9(b"\xff\xff\xff\xff\xff\1"), Refused(LimitError, "topics", AT)),
+    (48, "varint above 2^31-1", metadata_v9(b"\xff\xff\xff\xff\x0f"), Refused(LimitError, "topics", AT)),
+    (49, "overlong zero as a count of tags", heartbeat_v4(b"\x80\x80\0"), Reads("body.group_id", "g")),
+    (49, "overlong length", metadata_v9(b"\2\x82\0t\0"), Reads("body.topics", [MetadataRequest.Topic(name="t")])),
+    (51, "unknown tag in the header", metadata_v9(b"\1", b"\0\0\0\0", b"\1\x09\2ab"), Reads("header.unknown_tags", {9: b"ab"})),
+    (51, "unknown tag in the body", heartbeat_v4(b"\1\x09\2ab"), Reads("body.unknown_tags", {9: b"ab"})),
+    (52, "an unknown tag twice", heartbeat_v4(b"\2\x09\1a\x09\1b"), Reads("body.unknown_tags", {9: b"b"})),
+    (52, "a known tag twice", fetch_with_tags(b"\2\0\2\2a\0\2\2b"), Reads("cluster_id", "b")),
+    (53, "tags out of order", heartbeat_v4(b"\2\x09\1a\x08\1b"), Reads("body.unknown_tags", {9: b"a", 8: b"b"})),
+    (53, "a known tag behind an unknown one", fetch_with_tags(b"\2\x09\1a\0\2\2b"), Reads("cluster_id", "b")),
+    (54, "unknown tag past the end", heartbeat_v4(b"\1\x09\x7fa"), Refused(Truncated, "", AT + 10)),
+    (54, "known tag past the end", fetch_with_tags(b"\1\0\x7f\2b"), Refused(Truncated, "cluster_id", SIZE + 3)),
+    (55, "tag size ff ff ff ff 0f", heartbeat_v4(b"\1\x09\xff\xff\xff\xff\x0f"), Refused(LimitError, "", AT + 10)),
+    (56, "2^31 tags", heartbeat_v4(b"\x80\x80\x80\x80\x08"), Refused(LimitError, "", AT + 9)),
+    (56, "2^31-1 tags", heartbeat_v4(b"\xff\xff\xff\xff\x07"), Refused(LimitError, "", AT + 9)),
+    (57, "known tag with a shorter body", versions_with_tags(b"\1\1\7" + bytes(7)), Refused(Truncated, "finalized_features_epoch", VERSIONS_SIZE + 3)),
+    (57, "known tag with a shorter size", versions_with_tags(b"\1\1\7" + bytes(8)), Refused(DecodeError, "finalized_features_epoch", VERSIONS_SIZE + 3)),
+    (57, "known tag with a longer body", versions_with_tags(b"\1\1\x09" + bytes(9)), Refused(DecodeError, "finalized_features_epoch", VERSIONS_SIZE + 3)),
+    (57, "a tagged field at its default", fetch_with_tags(b"\1\0\1\0"), Reads("cluster_id", None)),
+    (58, "bytes behind the body", request(header(METADATA, 1), TOPIC, b"more"), Reads("trailing", b"more")),
+    *((60, f"a boolean of {byte}", request(header(METADATA, 4), b"\0\0\0\0", bytes([byte])), Reads("body.allow_auto_topic_creation", True)) for byte in (2, 127, 128, 255)),
+    (61, "UUID zero", body(Numbers, 0, bytes(24)), Reads("id", UUID(int=0))),
+    (61, "UUID of ones", body(Numbers, 0, bytes(8), b"\xff" * 16), Reads("id", UUID(int=2**128 - 1))),
+]  # fmt: skip
+STRICT_ROWS = {  # read, but not as Kafka writes them: refused in strict decoding
+    "35-client id length -2",
+    "43-array count -2 is null",
+    "49-overlong zero as a count of tags",
+    "49-overlong length",
+    "52-an unknown tag twice",
+    "52-a known tag twice",
+    "53-tags out of order",
+    "53-a known tag behind an unknown one",
+    "57-a tagged field at its default",
+    "58-bytes behind the body",
+    "60-a boolean of 2",
+    "60-a boolean of 127",
+    "60-a boolean of 128",
+    "60-a boolean of 255",
+}
+ELSEWHERE = {38, 41, 46, 50, 59, 61, 62, 63}  # rows with a test of their own below
+IDS = [f"{row}-{what}" for row, what, _, _ in ROWS]
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize(("given", "outcome"), [row[2:] for row in ROWS], ids=IDS)
+def test_row(given: Input, outcome: Refused | Reads, engine: Engine) -> None:
+    if isinstance(outcome, Reads):
+        assert attrgetter(outcome.what)(given.decode(given.data, engine=engine)) == outcome.value
+        return
+    with pytest.raises(DecodeError) as caught:
+        given.decode(given.data, engine=engine)
+    found = caught.value
+    assert Refused(type(found), found.path, found.offset) == outcome
+
+
+def strict_cases() -> Iterator[Any]:
+    for name, (_, _, given, outcome) in zip(IDS, ROWS, strict=True):
+        refused = isinstance(outcome, Refused) or name in STRICT_ROWS
+        yield pytest.param(given, refused, id=name)
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize(("given", "refused"), list(strict_cases()))
+def test_row_in_strict_decoding(given: Input, refused: bool, engine: Engine) -> None:
+    if not refused:
+        given.decode(given.data, engine=engine, strict=True)
+        return
+    with pytest.raises(DecodeError) as caught:
+        given.decode(given.data, engine=engine, strict=True)
+    assert 0 <= caught.value.offset <= len(given.data)
+
+
+def test_the_strict_rows_are_rows() -> None:
+    assert set(IDS) >= STRICT_ROWS
+
+
+def test_every_row_is_here() -> None:
+    assert {row for row, *_ in ROWS} | ELSEWHERE == set(range(26, 64))
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize("version", [0, 4])
+def test_38_a_string_too_long_to_be_written(version: int, engine: Engine) -> None:
+    encode(HeartbeatRequest(group_id="x" * 32_767), version, engine=engine)
+    with pytest.raises(EncodeError) as caught:
+        encode(HeartbeatRequest(group_id="x" * 32_768), version, engine=engine)
+    assert caught.value.path == "group_id"
+
+
+def test_41_no_array_has_elements_of_no_size() -> None:
+    for message in MESSAGES:
+        for version in cells(message):
+            resolve(message, version)  # refuses it
+
+
+FLEXIBLE = [message for message in MESSAGES if any(resolve(message, version).flexible for version in cells(message))]
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize("message", FLEXIBLE, ids=lambda message: message.__name__)
+def test_46_every_compact_length_off_by_one(message: Any, engine: Engine) -> None:
+    """Written as n where n + 1 belongs, as in older encodings: never the same value, and never without a word."""
+    for version in cells(message):
+        value = full(message, version)
+        written = encode(value, version)
+        for site in message_sites(message, written, version):
+            if not getattr(site.node, "compact", False):
+                continue
+            wrong = written[: site.offset] + uvarint(site.value) + written[site.end :]
+            try:
+                read = decode(message, wrong, version, engine=engine)
+            except DecodeError:
+                continue
+            assert read != value, site
+
+
+@pytest.mark.parametrize("byte", [b"\x80", b"\xff"])
+def test_50_a_varlong_of_more_than_10_bytes(byte: bytes) -> None:
+    tail = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1) + byte * 10 + b"\0" * 10
+    batch = struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32c(tail)) + tail
+    with pytest.raises(DecodeError):
+        [list(found.records()) for found in batches(batch)]
+
+
+def small_frame(stem: str, direction: str) -> golden.Line:
+    """A frame of Kafka's own in the newest version: the largest that is small, or the smallest."""
+    lines = [line for line in golden.frames("fixtures", stem, direction) if line.get("shape") in ("mixed", "nulls")]
+    newest = max(line["api_version"] for line in lines)
+    return min(
+        (line for line in lines if line["api_version"] == newest and not line.get("trailing")),
+        key=lambda line: (len(line["hex"]) > 2 * SMALL, abs(len(line["hex"]) - 2 * SMALL)),
+    )
+
+
+def reader(line: golden.Line) -> Callable[..., Any]:
+    if line["direction"] == "request":
+        return decode_request
+    return partial(decode_response, api_key=line["api_key"], api_version=line["api_version"])
+
+
+EVERY_SMALL_FRAME = [(stem, direction) for stem in MODULES.values() for direction in ("request", "response")]
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize(("stem", "direction"), EVERY_SMALL_FRAME)
+def test_59_cut_short_anywhere(stem: str, direction: str, engine: Engine) -> None:
+    line = small_frame(stem, direction)
+    frame, read = bytes.fromhex(line["hex"]), reader(line)
+    read(frame, engine=engine, strict=True)
+    for size in range(len(frame)):
+        with pytest.raises(DecodeError) as caught:
+            read(frame[:size], engine=engine)
+        assert caught.value.offset <= size
+
+
+@pytest.mark.parametrize(("stem", "direction"), EVERY_SMALL_FRAME)
+def test_every_byte_another(stem: str, direction: str) -> None:
+    """A value that can be written and read again, or refused; the same in every engine."""
+    line = small_frame(stem, direction)
+    frame = bytes.fromhex(line["hex"])
+    known = {key: line[key] for key in ("api_key", "api_version")}
+    check = targets.request if direction == "request" else partial(targets.answer, **known)
+    for at, byte in enumerate(frame):
+        for other in {byte ^ 0x01, byte ^ 0x80, 0xFF} - {byte}:
+            check(frame[:at] + bytes([other]) + frame[at + 1 :])
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize("bits", [QUIET, b"\xff" * 8, struct.pack(">d", math.inf)])
+def test_61_floats_keep_their_bits(bits: bytes, engine: Engine) -> None:
+    written = bits + bytes(16)
+    assert encode(decode(Numbers, written, 0, engine=engine), 0, engine=engine) == written
+
+
+def nested(depth: int) -> type:
+    inner: Any = None
+    for number in range(depth):
+        name = f"Level{number}"
+        fields: dict[str, Any] = {"__annotations__": {"number": int}, "number": Int32(), "__module__": __name__}
+        if inner is not None:
+            fields["__annotations__"]["inner"] = list[inner]
+            fields["inner"] = Array(inner)
+        inner = declare(type(name, (), fields))
+
+    @data(versions="0", flexible="none")
+    class Deep:
+        outer: inner = Nested(inner)  # type: ignore[valid-type]
+        rest: bytes = Bytes()
+
+    return Deep
+
+
+@EVERY_ENGINE
+def test_62_nested_ten_deep(engine: Engine) -> None:
+    """A declaration has no more levels than are written down, so nothing can be nested deeper than it says."""
+    Deep = nested(10)  # noqa: N806 - a class
+    value = full(Deep, 0)
+    written = encode(value, 0, engine=engine)
+    assert decode(Deep, written, 0, engine=engine) == value
+    with pytest.raises(DecodeError) as caught:
+        decode(Deep, written[:40], 0, engine=engine)
+    assert caught.value.path.count("inner") > 3
+
+
+def depth(node: Any) -> int:
+    match node:
+        case Record():
+            return 1 + max((depth(slot.node) for slot in (*node.slots, *node.tagged)), default=0)
+        case _:
+            return (
+                depth(getattr(node, "element", None) or node.record)
+                if hasattr(node, "element") or hasattr(node, "record")
+                else 0
+            )
+
+
+def test_62_no_message_is_deep() -> None:
+    assert max(depth(resolve(message, version)) for message in MESSAGES for version in cells(message)) <= 10
+
+
+@EVERY_ENGINE
+def test_63_elements_of_one_byte(engine: Engine) -> None:
+    """They take much more memory than bytes: they are counted, before the first is made."""
+    more = MAX_ELEMENTS + 1
+    with pytest.raises(LimitError) as caught:
+        decode(DescribeGroupsRequest, uvarint(more + 1) + b"\1" * more + b"\0\0", 5, engine=engine)
+    assert (caught.value.path, caught.value.offset) == ("groups", 0)
+
+
+@EVERY_ENGINE
+def test_51_what_is_unknown_is_written_again(engine: Engine) -> None:
+    given = metadata_v9(b"\1", b"\0\0\0\0", b"\1\x09\2ab").data
+    found = decode_request(given, engine=engine)
+    assert unknown_tags(found.header) == {9: b"ab"}
+    assert encode_request(found.body, 9, correlation_id=0, header=found.header, engine=engine) == given

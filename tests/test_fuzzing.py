@@ -1,0 +1,119 @@
+"""The targets of ``make fuzz`` without their fuzzer: everything it begins with, and everything it ever broke at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import corpus
+import pytest
+import targets
+from golden import ROOT
+
+from kwire import codec, encode_request
+from kwire.errors import DecodeError
+from kwire.fuzz.mutate import BYTES
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.records.batch import Record, build_batch
+
+EVERY_TARGET = pytest.mark.parametrize("target", targets.TARGETS)
+FRAME = encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1)
+
+
+@EVERY_TARGET
+def test_what_it_begins_with(target: str) -> None:
+    seeds = list(corpus.seeds(target))
+    assert len(seeds) >= 3
+    for data in seeds:
+        targets.soon(targets.TARGETS[target], data)
+
+
+@EVERY_TARGET
+def test_what_it_once_broke_at(target: str) -> None:
+    for path in corpus.found(target):
+        targets.soon(targets.TARGETS[target], path.read_bytes())
+
+
+@EVERY_TARGET
+def test_changed_bytes(target: str) -> None:
+    random = Random(5)
+    seeds = sorted(corpus.seeds(target), key=len)[:200]
+    for data in random.choices(seeds, k=300):
+        targets.soon(targets.TARGETS[target], random.choice(BYTES)(data, random).data)
+
+
+@EVERY_TARGET
+@pytest.mark.parametrize("data", [b"", b"\0", b"\0\0", b"\xff" * 40, bytes(100)])
+def test_next_to_nothing(target: str, data: bytes) -> None:
+    targets.soon(targets.TARGETS[target], data)
+
+
+def test_the_found_belong_to_targets() -> None:
+    kept = ROOT / "fixtures" / "corpus"
+    assert {path.name for path in kept.iterdir() if path.is_dir()} <= set(targets.TARGETS) if kept.exists() else True
+
+
+def test_the_corpus_is_written(tmp_path: Path) -> None:
+    count = corpus.write("blob", tmp_path / "new")
+    assert len(list((tmp_path / "new").iterdir())) == count > 100
+
+
+class Changed:
+    """An engine that is the reference engine but for one thing."""
+
+    def __init__(self, **changes: object) -> None:
+        self.decode = codec.ENGINES["reference"].decode
+        self.encode = codec.ENGINES["reference"].encode
+        vars(self).update(changes)
+
+
+def refuse(*_: object) -> None:
+    raise DecodeError("no")
+
+
+def crash(*_: object) -> None:
+    raise IndexError("out of range")
+
+
+WRONG = [
+    ("refuses what the other reads", {"decode": refuse}, AssertionError),
+    ("raises what is no WireError", {"decode": crash}, IndexError),
+    ("writes other bytes", {"encode": lambda *_: b"other"}, AssertionError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "error"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_the_targets_notice(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], error: type) -> None:
+    engines = {"reference": codec.ENGINES["reference"], "other": Changed(**changes)}
+    monkeypatch.setattr(codec, "ENGINES", engines)
+    monkeypatch.setattr(targets, "ENGINES", engines)
+    with pytest.raises(error):
+        targets.request(FRAME)
+
+
+def test_the_targets_notice_what_takes_long() -> None:
+    def slow(data: bytes) -> None:
+        while targets.time.process_time() < until:
+            pass
+
+    until = targets.time.process_time() + 1.1
+    with pytest.raises(AssertionError, match=r"1\.\d s for 3 bytes"):
+        targets.soon(slow, b"abc")
+
+
+def test_batches_get_behind_the_checksum() -> None:
+    batch = bytearray(build_batch([Record(value=b"value")]))
+    batch[-3] ^= 1
+    targets.record_batch(b"\0" + batch)
+    targets.record_batch(b"\1" + batch)
+
+
+def test_with_the_fuzzer_itself() -> None:
+    pytest.importorskip("atheris", reason="atheris is not installed (extra fuzz-coverage): nothing to fuzz with")
+    script = str(ROOT / "fuzzing" / "run.py")
+    done = subprocess.run([sys.executable, script, "--minutes", "0.04", "blob"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing broke" in done.stdout
+    assert subprocess.run([sys.executable, script, "nothing"], capture_output=True).returncode == 2
