@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator
 
 import golden
@@ -17,6 +19,7 @@ from kwire.blobs.offsets_topic import (
     OffsetCommitValue,
 )
 from kwire.errors import DecodeError, Truncated, UnknownApi, UnknownRecordType
+from kwire.records.batch import batches
 
 TOPIC = "__consumer_offsets"
 
@@ -37,6 +40,36 @@ def test_a_commit() -> None:
 def test_a_tombstone() -> None:
     assert decode_record(TOPIC, KEY, None) == (COMMIT[0], None)
     assert encode_record(COMMIT[0], None, 3) == (KEY, None)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_logs_of_kafka(topic: str) -> None:
+    logs = golden.ROOT / "fixtures" / "logs"
+    all_batches = batches((logs / f"{topic}.log").read_bytes())
+    records = [record for batch in all_batches if not batch.control for record in batch.records()]
+    told = [json.loads(line) for line in (logs / f"{topic}.jsonl").read_text("utf-8").splitlines()]
+    assert [record.offset for record in records] == [line["offset"] for line in told]
+    for record, line in zip(records, told, strict=True):
+        key, value = decode_record(topic, record.key, record.value)
+        assert KEYS[type(key).__name__] == int(line["key"]["type"])
+        assert golden.value_problems(key, 0, line["key"]["data"]) == []
+        version = int(line["value"]["version"]) if line["value"] else 0
+        if value is None:
+            assert line["value"] is None
+        else:
+            assert golden.value_problems(value, version, as_bytes(value, line["value"]["data"])) == []
+        assert encode_record(key, value, version) == (record.key, record.value)
+
+
+def as_bytes(value: object, told: golden.Line) -> golden.Line:
+    """The tool shows what is inside the bytes of classic members; here they are bytes."""
+    if not isinstance(value, GroupMetadataValue):
+        return told
+    inside = [
+        {"subscription": b64encode(member.subscription).decode(), "assignment": b64encode(member.assignment).decode()}
+        for member in value.members
+    ]
+    return {**told, "members": [{**shown, **bytes_} for shown, bytes_ in zip(told["members"], inside, strict=True)]}
 
 
 def pairs() -> Iterator[tuple[str, bytes, bytes]]:

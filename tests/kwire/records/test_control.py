@@ -90,11 +90,19 @@ def test_every_type_has_a_value() -> None:
     assert list(VALUES) == list(ControlType)
 
 
-def test_leader_change() -> None:
-    message = LeaderChangeMessage(leader_id=3, voters=[LeaderChangeMessage.Voter(voter_id=3)])
-    record = Record(key=bytes.fromhex("00000002"), value=encode_stored(message, 0))
-    found = read_control_record(record)
+# The first batch of __cluster_metadata, of a Kafka 4.2.0 that is broker and controller, node 1.
+ELECTED = bytes.fromhex(
+    "00000000000000000000004f0000000102fa2e8c54002000000000000001a1fd7dbf93000001a1fd7dbf93"
+    "ffffffffffffffffffffffffffff000000013a0000000800000002260000000000010200000001000200000001000000"
+)
+
+
+def test_leader_change_of_kafka() -> None:
+    (found,) = control_records(read_batch(ELECTED))
+    voters = [LeaderChangeMessage.Voter(voter_id=1)]
+    message = LeaderChangeMessage(leader_id=1, voters=voters, granting_voters=voters)
     assert (found.name, found.message, found.marker) == ("LEADER_CHANGE", message, None)
+    assert encode_stored(message, 0) == found.value
 
 
 def test_newer_voters_are_read_as_the_newest() -> None:
