@@ -36,6 +36,7 @@ ORDER: Mapping[str, list[str]] = {
         "records/compression",
         "records/record",
         "records/batch",
+        "records/message_set",
         "records/control",
         "records/__init__",
         "envelope",
@@ -157,6 +158,7 @@ TESTED_ELSEWHERE = {
 }
 NO_HANDLERS = {"handlers/handler"}  # files in handlers/ that all of them share
 TESTS_OF_MANY = ["test_golden", "test_init", "test_typing", "cli/test_main", "messages/test_definitions"]
+TESTS_OF_MANY += ["records/test_init", "records/test_hostile"]
 
 
 @cache

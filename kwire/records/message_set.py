@@ -1,0 +1,279 @@
+"""Message sets of magic 0 and 1: what Produce and Fetch carried before there were record batches.
+
+A set is messages one behind the other. A compressed message is a wrapper: its value is a set of its own. The offset of
+a wrapper is that of the last message in it; inside, magic 0 has offsets as they are in the log, and magic 1 has them
+counted from the first. Magic 1 added the timestamp; if a broker gave it, the one of the wrapper counts for all inside.
+Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
+from kwire.records import compression
+from kwire.records.limits import MAX_NESTING
+from kwire.records.record import Record, int64
+
+HEADER = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes; then the timestamp if magic is 1
+PREFIX = struct.Struct(">qi")  # what stands before the part that the size counts
+TIMESTAMP = struct.Struct(">q")
+SIZE = struct.Struct(">i")  # of a key or value; any that is negative is null
+CRC_AT = 12
+CRC_FROM = 16  # the checksum covers everything from the magic on
+MAGIC_AT = 16
+FIELDS_AT = (18, 26)  # where the key begins, by magic
+SMALLEST = (14, 22)  # size of a message with null key and value, by magic
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+CODECS = (compression.NONE, compression.GZIP, compression.SNAPPY, compression.LZ4)
+NO_TIMESTAMP = -1  # of every message of magic 0
+MESSAGE = "Message"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message, or a wrapper with all that is in it: what one batch is in magic 2.
+
+    ``position``: where it began in what it was read from; errors count from there.
+    """
+
+    data: bytes
+    position: int = field(compare=False)
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def log_append_time(self) -> bool:
+        """True if a broker gave the timestamp; in a wrapper it counts for all inside."""
+        return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def max_timestamp(self) -> int:
+        """-1 if magic is 0."""
+        return self.timestamp
+
+    @property
+    def last_offset(self) -> int:
+        return self.offset
+
+    @property
+    def base_offset(self) -> int:
+        """A wrapper has to be opened for it. Raises: DecodeError."""
+        if self.codec == compression.NONE:
+            return self.offset
+        _, first, last = self._inner_offsets(self._open(None))
+        return int64(self._shift(last) + first)
+
+    @property
+    def count(self) -> int:
+        """A wrapper has to be opened for it. Raises: DecodeError."""
+        return 1 if self.codec == compression.NONE else self._inner_offsets(self._open(None))[0]
+
+    def crc_is_right(self) -> bool:
+        """True if the checksum matches."""
+        return zlib.crc32(self.data[CRC_FROM:]) == self.crc
+
+    def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
+        """The messages as records; those before a broken one come before its error, unless its size is wrong.
+
+        ``copy=False``: keys and values are memoryviews. ``limit``: bytes that the messages of a wrapper may take, that
+        of ``limits`` if None.
+
+        An error counts bytes from where the message was read; in a wrapper it has the byte at which that begins, and
+        tells the other in its text. Raises: CrcError, DecodeError, LimitError.
+        """
+        if verify_crc:
+            self._check_crc("")
+        if self.codec == compression.NONE:
+            return iter((self._record("", self.offset, self.timestamp, copy),))
+        body = self._open(limit)
+        _, _, last = self._inner_offsets(body)
+        return self._inner_records(body, self._shift(last), verify_crc, copy)
+
+    def _inner_records(self, body: bytes, shift: int, verify_crc: bool, copy: bool) -> Iterator[Record]:
+        try:
+            for index, (at, _) in enumerate(_prefixes(body)):
+                path = f"records[{index}]"
+                inner = read_message(body, at)
+                if inner.codec != compression.NONE:
+                    raise LimitError(
+                        f"a wrapper inside a wrapper; there may be {MAX_NESTING} level of them",
+                        message=MESSAGE,
+                        path=path,
+                        offset=inner.position + FIELDS_AT[0] - 1,
+                    )
+                if verify_crc:
+                    inner._check_crc(path)
+                timestamp = self.timestamp if self.log_append_time and inner.magic else inner.timestamp
+                yield inner._record(f"{path}.", int64(inner.offset + shift), timestamp, copy)
+        except DecodeError as error:
+            self._locate(error)
+            raise
+
+    def _locate(self, error: DecodeError) -> None:
+        """Make an error of something inside this wrapper one of the wrapper."""
+        error.reason += f" (byte {error.offset} after decompression)"
+        error.offset = self.position
+
+    def _check_crc(self, path: str) -> None:
+        if not self.crc_is_right():
+            reason = f"crc {self.crc:#010x} does not match the bytes"
+            raise CrcError(reason, message=MESSAGE, path=path, offset=self.position + CRC_AT)
+
+    def _record(self, path: str, offset: int, timestamp: int, copy: bool) -> Record:
+        data = self.data if copy else cast("bytes", memoryview(self.data))
+        key, at = self._blob(data, FIELDS_AT[self.magic], f"{path}key")
+        value, _ = self._blob(data, at, f"{path}value")
+        return Record(offset=offset, timestamp=timestamp, key=key, value=value)
+
+    def _blob(self, data: bytes, at: int, path: str) -> tuple[bytes | None, int]:
+        left = len(data) - at - SIZE.size
+        if left < 0:
+            reason = f"expected {SIZE.size} bytes, found {left + SIZE.size}"
+            raise Truncated(reason, message=MESSAGE, path=path, offset=self.position + at)
+        (size,) = SIZE.unpack_from(data, at)
+        if size > left:
+            reason = f"expected {size} bytes, found {left}"
+            raise Truncated(reason, message=MESSAGE, path=path, offset=self.position + at)
+        at += SIZE.size
+        return (None, at) if size < 0 else (data[at : at + size], at + size)
+
+    def _open(self, limit: int | None) -> bytes:
+        """The set inside a wrapper."""
+        if self.codec not in CODECS:
+            reason = f"compression {self.codec} does not exist in message sets"
+            raise DecodeError(reason, message=MESSAGE, path="attributes", offset=self.position + FIELDS_AT[0] - 1)
+        _, at = self._blob(self.data, FIELDS_AT[self.magic], "key")
+        value, end = self._blob(self.data, at, "value")
+        if value is None:
+            raise DecodeError("a wrapper without a value", message=MESSAGE, path="value", offset=self.position + at)
+        try:
+            return compression.decompress(self.codec, value, limit=limit, old_lz4=self.magic == 0)
+        except DecodeError as error:
+            error.message, error.path = MESSAGE, "value"
+            error.offset += self.position + end - len(value)
+            raise
+
+    def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
+        """How many messages are in a wrapper, and the first and the last offset as they stand there."""
+        count = first = last = 0
+        try:
+            for _, last in _prefixes(body):
+                first = first if count else last
+                count += 1
+        except DecodeError as error:
+            self._locate(error)
+            raise
+        if not count:
+            raise DecodeError("a wrapper without messages", message=MESSAGE, path="value", offset=self.position)
+        return count, first, last
+
+    def _shift(self, last: int) -> int:
+        """What to add to the offsets inside, the last of which is ``last``."""
+        if self.magic == 0 or self.offset == 0:  # some producers leave the offset of the wrapper at 0
+            return 0
+        if self.offset < last:
+            reason = f"the wrapper has offset {self.offset}, its last message {last}"
+            raise DecodeError(reason, message=MESSAGE, path="offset", offset=self.position)
+        return self.offset - last
+
+
+def read_message(data: bytes, at: int = 0) -> Message:
+    """The message that begins at ``at``. Raises: Truncated, DecodeError (another magic, or a size that cannot be)."""
+    left = len(data) - at
+    if left < HEADER.size:
+        raise Truncated(f"expected {HEADER.size} bytes of message header, found {left}", message=MESSAGE, offset=at)
+    offset, size, crc, magic, attributes = HEADER.unpack_from(data, at)
+    if magic not in (0, 1):
+        raise DecodeError(f"magic {magic}, not 0 or 1", message=MESSAGE, path="magic", offset=at + MAGIC_AT)
+    if size < SMALLEST[magic]:
+        raise DecodeError(f"message size {size} is too small", message=MESSAGE, path="size", offset=at + 8)
+    end = at + PREFIX.size + size
+    if end > len(data):
+        raise Truncated(f"expected {PREFIX.size + size} bytes, found {left}", message=MESSAGE, offset=at)
+    timestamp = TIMESTAMP.unpack_from(data, at + HEADER.size)[0] if magic else NO_TIMESTAMP
+    return Message(data[at:end], at, offset, size, crc, magic, attributes, timestamp)
+
+
+def build_message_set(
+    records: Sequence[Record],
+    *,
+    magic: int = 1,
+    codec: int = compression.NONE,
+    base_offset: int | None = None,
+    keep_offsets: bool = False,
+    log_append_time: int | None = None,
+) -> bytes:
+    """A set of these records, in a wrapper if it is compressed; offsets count up from ``base_offset``, 0 if None.
+
+    ``keep_offsets``: the records have their own, as after compaction. ``log_append_time``: milliseconds since 1970, the
+    timestamp of all of them. Raises: EncodeError for headers and for what does not fit; ValueError if there are no
+    records, or for a magic or codec that message sets do not have.
+    """
+    if not records:
+        raise ValueError("a message set has at least one record")
+    if magic not in (0, 1):
+        raise ValueError(f"message sets have magic 0 or 1, not {magic}")
+    if codec not in CODECS:
+        raise ValueError(f"compression {codec} does not exist in message sets")
+    if log_append_time is not None and magic == 0:
+        raise ValueError("messages of magic 0 have no timestamp")
+    if any(record.headers for record in records):
+        raise EncodeError("messages have no headers", message=MESSAGE)
+    start = base_offset or 0
+    offsets = [record.offset for record in records] if keep_offsets else range(start, start + len(records))
+    stamped = LOG_APPEND_TIME if log_append_time is not None else 0
+    stamps = [record.timestamp if log_append_time is None else log_append_time for record in records]
+    shift = 0 if codec == compression.NONE or magic == 0 else (start if base_offset is not None else offsets[0])
+    data = b"".join(
+        _message(offset - shift, magic, stamped, timestamp, record.key, record.value)
+        for record, offset, timestamp in zip(records, offsets, stamps, strict=True)
+    )
+    if codec == compression.NONE:
+        return data
+    packed = compression.compress(codec, data, old_lz4=magic == 0)
+    return _message(offsets[-1], magic, stamped | codec, max(stamps), None, packed)
+
+
+def _message(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+    try:
+        tail = b"".join(
+            (
+                struct.pack(">bb", magic, attributes),
+                TIMESTAMP.pack(timestamp) if magic else b"",
+                SIZE.pack(-1 if key is None else len(key)),
+                key or b"",
+                SIZE.pack(-1 if value is None else len(value)),
+                value or b"",
+            )
+        )
+        return struct.pack(">qiI", offset, len(tail) + 4, zlib.crc32(tail)) + tail
+    except struct.error as error:
+        raise EncodeError(f"a field of a message is out of range: {error}", message=MESSAGE) from error
+
+
+def _prefixes(body: bytes) -> Iterator[tuple[int, int]]:
+    """Where each message of a set begins, and its offset; one cut short at the end is left out, as by Kafka."""
+    at = 0
+    while len(body) - at >= PREFIX.size:
+        offset, size = PREFIX.unpack_from(body, at)
+        if size < SMALLEST[0]:
+            raise DecodeError(f"message size {size} is too small", message=MESSAGE, path="size", offset=at + 8)
+        if size > len(body) - at - PREFIX.size:
+            return
+        yield at, offset
+        at += PREFIX.size + size
