@@ -36,7 +36,7 @@ NO_TIMESTAMP = -1  # of every message of magic 0
 MESSAGE = "Message"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, making one would take longer than reading its header
 class Message:
     """A message, or a wrapper with all that is in it: what one batch is in magic 2.
 

@@ -31,6 +31,7 @@ _VARINTS = tuple(  # of the numbers below _SHORT, in zigzag form
 # What the two bytes of a varint are worth; a negative one is a TypeError, a third byte an IndexError.
 _LOW: tuple[Any, ...] = tuple((n & 0x7F) >> 1 if n % 2 == 0 else None for n in range(256))
 _HIGH = tuple(n << 6 for n in range(128))
+_LARGE = 300  # bytes of a value from which on it is cheaper not to copy it once more
 _NULL = b"\x01"  # the length of what is null
 _INT = 5  # bytes that a varint of 32 bits may take; Kafka refuses more
 _LONG = 10
@@ -105,7 +106,7 @@ def _read_some(
     """Append up to ``most`` records to ``some``, the first being number ``index``; where the next one begins.
 
     Long and flat because this is where decoding spends its time. A byte below 128 is a whole varint; of two bytes the
-    tables give the value, and raise for what is negative or longer.
+    tables give the value, and raise for what is negative or longer. Timestamps and offsets may be longer.
     """
     new, head, record_type, append, low, high = object.__new__, _HEAD, Record, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
@@ -133,9 +134,17 @@ def _read_some(
                     at += 1
             record.timestamp = base_timestamp + (d >> 1) if not d & 1 else base_timestamp - (d + 1 >> 1)
             if e > 127:
-                record.offset = base_offset + low[e] + high[f]
-                at += 5
-                f = g
+                if f > 127:
+                    e, at = _long_varint(data, at + 2)
+                    if e & 1 or e > 2 * MAX_DELTA:
+                        raise _Unusual
+                    record.offset = base_offset + (e >> 1)
+                    f = data[at]
+                    at += 1
+                else:
+                    record.offset = base_offset + low[e] + high[f]
+                    at += 5
+                    f = g
             else:
                 record.offset = base_offset + low[e]
                 at += 4
@@ -313,6 +322,11 @@ def write_records(records: Sequence[Record], deltas: Iterable[int] | None, base_
                 else:
                     fields += raw, table[size] if (size := len(content)) < short else _zigzag(size), content
             body = join(fields)
+        elif len(value) > _LARGE:
+            head = join((b"\0", stamp, offset, key_size, key, value_size))
+            size = len(head) + len(value) + 1
+            parts += table[size] if size < short else _zigzag(size), head, value, b"\0"
+            continue
         else:
             body = join((b"\0", stamp, offset, key_size, key, value_size, value, b"\0"))
         parts += table[size] if (size := len(body)) < short else _zigzag(size), body

@@ -78,9 +78,9 @@ def test_many_records_come_some_at_a_time() -> None:
     assert [each.offset for part in parts for each in part] == list(range(len(records)))
 
 
-@pytest.mark.parametrize("many", [False, True])
-def test_more_records_than_there_are_short_varints(many: bool) -> None:
-    records = [Record(key=b"k")] * (module._SHORT + 2 if many else module._SHORT)
+@pytest.mark.parametrize("count", [module._SHORT, module._SHORT + 2, 8194])
+def test_more_records_than_there_are_short_varints(count: int) -> None:
+    records = [Record(key=b"k")] * count
     assert [each.offset for each in read(write_records(records, None, 0), len(records))] == list(range(len(records)))
 
 
@@ -90,6 +90,18 @@ def test_records_before_a_broken_one_come_first() -> None:
     assert [next(reader).offset for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(Truncated, match=r"records\[4\]"):
         next(reader)
+
+
+OFFSETS = [0, 63, 64, 8191, 8192, 2**20, 2**31 - 1]
+STAMPS = [0, 1, -1, 63, -64, -65, 8191, 8192, -8193, 10**6, -(10**6), 2**40, 2**54, 2**56, -(2**56), 2**62, -(2**62)]
+
+
+@pytest.mark.parametrize("timestamp", STAMPS)
+@pytest.mark.parametrize("size", [0, 70])
+def test_varints_of_every_length(timestamp: int, size: int) -> None:
+    records = [Record(offset=offset, timestamp=timestamp, value=bytes(size)) for offset in OFFSETS]
+    data = write_records(records, OFFSETS, 0)
+    assert read(data, len(records)) == read_carefully(data, len(records)) == records
 
 
 def test_memoryviews_are_not_copied() -> None:
