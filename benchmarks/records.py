@@ -1,0 +1,179 @@
+"""How fast record batches are read and written, beside kafka-python and aiokafka.
+
+    python benchmarks/records.py [ROUNDS]
+
+Everybody handles the same batches in one process, in turns, and the median CPU time of the thread counts. Reading is
+from bytes to record objects with the checksum verified; writing is from what the library's writer takes to bytes. Each
+library gets the same C code for CRC-32C: kafka-python alone has one in pure Python, and is shown with that as well.
+Prints a table for benchmarks/results/records.md.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import thread_time
+
+import kafka.record.default_records as kafka_python
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
+from google_crc32c import value as crc32c
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
+
+from kwire.records import Record, build_batch, read
+
+ROUNDS = 30
+COUNT = 1_000
+TIME = 1_700_000_000_000
+OWN_CRC = kafka_python.calc_crc32c
+Fields = tuple[int, bytes | None, bytes, list[tuple[str, bytes]]]  # timestamp, key, value, headers
+
+
+@dataclass(frozen=True)
+class Case:
+    """``ways``: what each contender does, by its name; ours is ``kwire``. ``repeats``: calls of one measurement."""
+
+    what: str
+    ways: dict[str, Callable[[], object]]
+    repeats: int
+
+
+def cases() -> Iterator[Case]:
+    """Every batch, to be read and to be written."""
+    for name, rows in batches().items():
+        records = [Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows]
+        data = build_batch(records)
+        repeats = 3 if len(rows) > 1 else 100
+        for reader in (with_kwire, with_kafka_python, with_aiokafka):
+            found = [(r.timestamp, r.key, r.value, list(r.headers)) for r in reader(data)]
+            assert found == rows, (reader, name)
+        yield Case(
+            f"read {name}",
+            {
+                "kwire": lambda data=data: with_kwire(data),
+                "kafka-python": lambda data=data: with_kafka_python(data),
+                "kafka-python, own CRC": lambda data=data: with_own_crc(with_kafka_python, data),
+                "aiokafka": lambda data=data: with_aiokafka(data),
+            },
+            repeats,
+        )
+        yield Case(
+            f"write {name}",
+            {
+                "kwire": lambda records=records: build_batch(records),
+                "kwire, records made too": lambda rows=rows: build_batch(made(rows)),
+                "kafka-python": lambda rows=rows: written_by_kafka_python(rows),
+                "kafka-python, own CRC": lambda rows=rows: with_own_crc(written_by_kafka_python, rows),
+                "aiokafka": lambda rows=rows: written_by_aiokafka(rows),
+            },
+            repeats,
+        )
+
+
+def batches() -> dict[str, list[Fields]]:
+    headers = [[("trace-id", b"%016d" % n), ("source", b"orders")] for n in range(COUNT)]
+    keys = [b"key%05d" % n for n in range(COUNT)]
+    return {
+        "1,000 records, key 8 B, value 100 B": [
+            (TIME + n // 3, keys[n], bytes([n % 256]) * 100, []) for n in range(COUNT)
+        ],
+        "the same with 2 headers each": [
+            (TIME + n // 3, keys[n], bytes([n % 256]) * 100, headers[n]) for n in range(COUNT)
+        ],
+        "1,000 records without key, values 20 to 900 B": [
+            (TIME + n // 3, None, bytes([n % 256]) * (20 + n * 7919 % 880), []) for n in range(COUNT)
+        ],
+        "1,000 records 7 s apart": [(TIME + n * 7_000, keys[n], bytes(100), []) for n in range(COUNT)],
+        "1,000 values of 10 kB": [(TIME + n // 3, keys[n], bytes(10_000), []) for n in range(COUNT)],
+        "1 record": [(TIME, b"key", bytes(100), [])],
+    }
+
+
+def with_kwire(data: bytes) -> list[Record]:
+    return [record for batch in read(data) for record in batch.records()]
+
+
+def with_kafka_python(data: bytes) -> list[object]:
+    found: list[object] = []
+    records = MemoryRecords(data)
+    while batch := records.next_batch():
+        assert batch.validate_crc()
+        found += batch
+    return found
+
+
+def with_aiokafka(data: bytes) -> list[object]:
+    found: list[object] = []
+    records = AiokafkaRecords(data)
+    while batch := records.next_batch():
+        assert batch.validate_crc()
+        found += batch
+    return found
+
+
+def made(rows: list[Fields]) -> list[Record]:
+    return [Record(timestamp=t, key=key, value=value, headers=headers) for t, key, value, headers in rows]
+
+
+def written_by_kafka_python(rows: list[Fields]) -> object:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2**30)
+    for timestamp, key, value, headers in rows:
+        builder.append(timestamp, key, value, headers)
+    builder.close()
+    return builder.buffer()
+
+
+def written_by_aiokafka(rows: list[Fields]) -> object:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 2**30)
+    for offset, (timestamp, key, value, headers) in enumerate(rows):
+        builder.append(offset, timestamp, key, value, headers)
+    return builder.build()
+
+
+def c_crc(data: object) -> int:
+    return int(crc32c(bytes(data)))  # type: ignore[call-overload]
+
+
+def with_own_crc(do: Callable[..., object], given: object) -> object:
+    kafka_python.calc_crc32c = OWN_CRC
+    try:
+        return do(given)
+    finally:
+        kafka_python.calc_crc32c = c_crc
+
+
+def measured(case: Case, rounds: int) -> dict[str, float]:
+    """Median seconds of each way, measured in turns."""
+    times: dict[str, list[float]] = {name: [] for name in case.ways}
+    for _ in range(rounds):
+        for name, way in case.ways.items():
+            repeats = 1 if "own CRC" in name else case.repeats
+            began = thread_time()
+            for _ in range(repeats):
+                way()
+            times[name].append((thread_time() - began) / repeats)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+COLUMNS = ["kwire", "kwire, records made too", "kafka-python", "kafka-python, own CRC", "aiokafka"]
+
+
+def main(rounds: int = ROUNDS) -> None:
+    kafka_python.calc_crc32c = c_crc
+    print(f"| us (times kwire) | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
+    for case in cases():
+        gc.collect()
+        gc.freeze()
+        found = measured(case, rounds)
+        cells = [
+            "" if name not in found else f"{found[name] * 1e6:.1f} ({found[name] / found['kwire']:.2f})"
+            for name in COLUMNS
+        ]
+        print(f"| {case.what} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
