@@ -25,6 +25,7 @@ SHOWN_VALUE = 400  # characters of a value, on however wide a screen
 GOOD_ROOM = 32  # columns for the value; for them names are indented by one column a level instead of two
 MIN_ROOM = 26  # for them long names stand out, beyond MIN_NAME
 MIN_NAME = 22
+LEAST_ROOM = 5  # for a value behind the longest name and type that there are
 GAP = 2
 WITHOUT_VALUE = frozenset({STRUCT, "record batch", "record", "message", "header", "compressed"})  # types
 STYLES: dict[str, dict[str, Any]] = {
@@ -200,7 +201,7 @@ class TextForm:
             line += " " * (column - used) + self.paint(style, cell)
             used = column + len(cell)
             column += max(width, len(cell)) + GAP
-        room = max(MIN_ROOM // 4, self.width - column)
+        room = max(LEAST_ROOM, self.width - column)
         paint = partial(self.paint, UNREAD if row.unread else "value")
         first = cut(row.value, room)
         if row.more and len(first) + 1 + len(row.more) <= room:

@@ -9,6 +9,8 @@ import click
 
 from kwire import history, layout
 from kwire.cli import lines
+from kwire.engines import compiled
+from kwire.layout import versions_of
 from kwire.messages import MODULES, api_named
 from kwire.schema import Api
 
@@ -18,8 +20,9 @@ from kwire.schema import Api
 @click.option("--version", type=int, help="One API version, as a list; all of them as a table if not given.")
 @click.option("--request", is_flag=True, help="The request only.")
 @click.option("--response", is_flag=True, help="The response only.")
+@click.option("--source", is_flag=True, help="The Python that reads and writes the version, the newest if not given.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each message, with the type of each field.")
-def command(api: str, version: int | None, request: bool, response: bool, as_json: bool) -> None:
+def command(api: str, version: int | None, request: bool, response: bool, source: bool, as_json: bool) -> None:
     """The wire layout of an API: fields in wire order, with their types, version by version.
 
     In the table of all versions, a column is a range of versions that look the same; " says that the type is the one to
@@ -29,6 +32,7 @@ def command(api: str, version: int | None, request: bool, response: bool, as_jso
     API is Kafka's name; case and underscores do not matter.
     kwire layout JoinGroup
     kwire layout JoinGroup --version 5 --request
+    kwire layout JoinGroup --version 5 --source
     """
     found = find(api)
     if version is not None and version not in found.versions:
@@ -37,7 +41,12 @@ def command(api: str, version: int | None, request: bool, response: bool, as_jso
     if request == response:
         wanted = [(True, message) for _, message in wanted]
     messages = [message for asked, message in wanted if asked]
-    if as_json:
+    if source and as_json:
+        raise click.UsageError("--source is no JSON")
+    if source:
+        newest = versions_of(found.versions)[-1] if version is None else version
+        click.echo("\n".join(compiled.source(message, newest) for message in messages), nl=False)
+    elif as_json:
         for message in messages:
             click.echo(json.dumps(history.json_form(message, version)))
     elif version is None:

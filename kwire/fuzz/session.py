@@ -19,10 +19,10 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerPr
 from kwire.envelope import Response, decode_request, encode_request
 from kwire.errors import WireError
 from kwire.frames import pack
-from kwire.limits import MAX_FRAME
 from kwire.fuzz.mutate import mutate
 from kwire.fuzz.values import any_value
 from kwire.layout import versions_of
+from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest

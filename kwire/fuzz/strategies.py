@@ -15,8 +15,8 @@ from kwire.fuzz import edges
 from kwire.fuzz.values import UNKNOWN_TAG
 from kwire.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve, versions_of
-from kwire.messages import APIS
 from kwire.limits import MAX_VARINT
+from kwire.messages import APIS
 from kwire.schema import Api
 
 M = TypeVar("M")

@@ -85,5 +85,12 @@ def test_unknown_version(version: str) -> None:
     assert f"JoinGroup has versions 0-9, not {version}" in result.stderr
 
 
-def test_no_flag_of_later() -> None:
-    assert kwire("layout", "JoinGroup", "--source").exit_code == 2
+def test_source() -> None:
+    whole = kwire("layout", "JoinGroup", "--version", "5", "--source").stdout
+    assert [line for line in whole.splitlines() if line.startswith("# ")] == [
+        *["# JoinGroupRequest v5"] * 2,
+        *["# JoinGroupResponse v5"] * 2,
+    ]
+    compile(whole, "source", "exec")
+    assert kwire("layout", "heartbeat", "--request", "--source").stdout.startswith("# HeartbeatRequest v4\n")
+    assert kwire("layout", "heartbeat", "--json", "--source").exit_code == 2
