@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs clients fuzz clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs bench clients fuzz clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -25,6 +25,11 @@ format: .venv/.dev
 docs: .venv/.dev
 	$(BIN)/python -m mockbroker.conform.table fixtures/conversations > docs/conformance.md
 	$(BIN)/python -m kwire.pages docs/reference
+
+bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quiet machine
+	$(BIN)/python benchmarks/codec.py
+	$(BIN)/python benchmarks/records.py
+	$(BIN)/python benchmarks/startup.py
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

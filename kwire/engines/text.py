@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Names:
 
     def struct(self, cls: type) -> str:
         """The name of a struct class."""
-        return self.hand_in(cls.__qualname__.replace(".", "_"), cls)
+        return self.hand_in(re.sub(r"\W", "_", cls.__qualname__), cls)
 
     def value(self, value: object) -> str:
         """An immutable value as an expression."""
