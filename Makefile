@@ -61,6 +61,6 @@ clean:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "no venv module: install python3-venv" >&2; exit 1; }
 
-.venv/.demo .venv/.dev .venv/.fuzz-coverage: .venv/.%: .venv/bin/python pyproject.toml
+.venv/.demo .venv/.dev .venv/.bench .venv/.fuzz-coverage: .venv/.%: .venv/bin/python pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
