@@ -253,12 +253,12 @@ class Fuzzer:
         self._counting = True
         try:
             self.offered = self._ask_versions()
+            if api is not None and api not in shared(self.offered):
+                raise BrokerError(f"the broker does not serve {APIS[api].name} in a version that kwire knows")
             self._names = self._prepare(Names(secrets.token_hex(4)))
             self._healthy = self._new_healthy()
         except (*LOST, WireError) as error:
             raise BrokerError(f"{address[0]}:{address[1]}: {error}") from error
-        if api is not None and api not in shared(self.offered):
-            raise BrokerError(f"the broker does not serve {APIS[api].name} in a version that kwire knows")
 
     def _ask_versions(self) -> dict[int, range]:
         with Client(self._address, {}) as client:
