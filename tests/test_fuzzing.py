@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import corpus
 import pytest
 import targets
 from golden import ROOT
 
-from kwire import codec, encode_request
+from kwire import encode_request
 from kwire.errors import DecodeError
 from kwire.fuzz.mutate import BYTES
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -60,37 +61,49 @@ def test_the_corpus_is_written(tmp_path: Path) -> None:
     assert len(list((tmp_path / "new").iterdir())) == count > 100
 
 
-class Changed:
-    """An engine that is the reference engine but for one thing."""
-
-    def __init__(self, **changes: object) -> None:
-        self.decode = codec.ENGINES["reference"].decode
-        self.encode = codec.ENGINES["reference"].encode
-        vars(self).update(changes)
-
-
-def refuse(*_: object) -> None:
+def refuse(*_: object, **__: object) -> Any:
     raise DecodeError("no")
 
 
-def crash(*_: object) -> None:
+def crash(*_: object, **__: object) -> Any:
     raise IndexError("out of range")
 
 
-WRONG = [
-    ("refuses what the other reads", {"decode": refuse}, AssertionError),
-    ("raises what is no WireError", {"decode": crash}, IndexError),
-    ("writes other bytes", {"encode": lambda *_: b"other"}, AssertionError),
-]  # fmt: skip
+def other_bytes(*_: object, **__: object) -> bytes:
+    return b"other"
 
 
-@pytest.mark.parametrize(("changes", "error"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
-def test_the_targets_notice(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], error: type) -> None:
-    engines = {"reference": codec.ENGINES["reference"], "other": Changed(**changes)}
-    monkeypatch.setattr(codec, "ENGINES", engines)
-    monkeypatch.setattr(targets, "ENGINES", engines)
+WRONG = [  # what the second of two engines does
+    ("refuses what the other reads", "decode_request", refuse, AssertionError),
+    ("raises what is no WireError", "decode_request", crash, IndexError),
+    ("writes other bytes", "encode_request", other_bytes, AssertionError),
+    ("cannot write what was read", "encode_request", crash, IndexError),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "error"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_the_targets_notice(monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any, error: type) -> None:
+    right = getattr(targets, name)
+
+    def either(*given: Any, engine: str, **more: Any) -> Any:
+        return right(*given, **more, engine="reference") if engine == "reference" else wrong()
+
+    targets.request(FRAME)
+    monkeypatch.setattr(targets, "ENGINES", ["reference", "second"])
+    for each in ("decode_request", "encode_request"):
+        monkeypatch.setattr(targets, each, both(getattr(targets, each)))
+    monkeypatch.setattr(targets, name, either)
     with pytest.raises(error):
         targets.request(FRAME)
+
+
+def both(right: Any) -> Any:
+    """The reference engine in the place of either."""
+
+    def either(*given: Any, **more: Any) -> Any:
+        return right(*given, **{**more, "engine": "reference"})
+
+    return either
 
 
 def test_the_targets_notice_what_takes_long() -> None:

@@ -121,6 +121,12 @@ class Client:
         self._side = ClientSide(CLIENT)
         self._offered = shared(offered)
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._sock.close()
 
@@ -151,14 +157,21 @@ class Healthy:
         self._group = group
         self._client = Client(address, offered)
         self._member_id = ""
+        try:
+            self._settle()
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _settle(self) -> None:
+        """Join, be assigned nothing, and commit."""
         answer = self._join()
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = answer.member_id
             answer = self._join()
-        if answer.error_code:
-            raise BrokerError(f"a healthy client cannot join a group: {_named(answer.error_code)}")
+        self._must(answer, "join a group")
         self._member_id, self._generation = answer.member_id, answer.generation_id
-        sync = SyncGroupRequest(group_id=group, generation_id=self._generation, member_id=self._member_id)
+        sync = SyncGroupRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
         self._must(self._client.ask(sync, 14, most=4), "sync")
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
 
@@ -194,12 +207,11 @@ class Healthy:
         except LOST as error:
             return Trouble(CRASH, f"a new connection: {error}")
         try:
-            newcomer.ask_in(ApiVersionsRequest(), 0)
+            with newcomer:
+                newcomer.ask_in(ApiVersionsRequest(), 0)
             return self._changed()
         except (*LOST, WireError) as error:
             return Trouble(HARM, f"a healthy client: {error}")
-        finally:
-            newcomer.close()
 
     def _changed(self) -> Trouble | None:
         beat = HeartbeatRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
@@ -249,17 +261,13 @@ class Fuzzer:
             raise BrokerError(f"{address[0]}:{address[1]}: {error}") from error
 
     def _ask_versions(self) -> dict[int, range]:
-        client = Client(self._address, {})
-        try:
+        with Client(self._address, {}) as client:
             answer = client.ask_in(ApiVersionsRequest(), 0)
-        finally:
-            client.close()
         return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
     def _prepare(self, names: Names) -> Names:
         """Make the topic of the run, and learn its id."""
-        client = Client(self._address, self.offered)
-        try:
+        with Client(self._address, self.offered) as client:
             topic = CreateTopicsRequest.Topic(name=names.topic, num_partitions=PARTITIONS, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 19)
             until = time.monotonic() + STEADY
@@ -267,8 +275,6 @@ class Fuzzer:
                 if time.monotonic() > until:
                     raise BrokerError(f"topic {names.topic} cannot be created")
             found = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
-        finally:
-            client.close()
         return replace(names, topic_id=found.topics[0].topic_id)
 
     def _new_healthy(self) -> Healthy:
@@ -279,11 +285,9 @@ class Fuzzer:
     def close(self) -> None:
         """Take away what the run made."""
         self._healthy.leave()
-        with suppress(*LOST, WireError, BrokerError):
-            client = Client(self._address, self.offered)
+        with suppress(*LOST, WireError, BrokerError), Client(self._address, self.offered) as client:
             names = [self._names.topic]
             client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 20, most=5)
-            client.close()
 
     def run(self, cases: Sequence[int] | range) -> Iterator[Finding | None]:
         """Play these cases, and give for each what it found. It ends early when the broker is gone."""

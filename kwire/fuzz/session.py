@@ -57,7 +57,6 @@ EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
     20: "DeleteTopics deletes: a name that became another may be somebody's",
     21: "DeleteRecords deletes, everything up to an offset that became larger",
     27: _BROKERS,
-    29: _SECURITY,
     30: _SECURITY,
     31: _SECURITY,
     33: _CLUSTER,
@@ -77,6 +76,7 @@ EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
     80: _CLUSTER,
     81: _CLUSTER,
     **dict.fromkeys((83, 84, 85, 86, 87), _BROKERS),  # state of share groups
+    88: "StreamsGroupHeartbeat makes a broker create the internal topics that it names",
     36: "SaslAuthenticate: a broker may delay every failed one on purpose",
 }
 

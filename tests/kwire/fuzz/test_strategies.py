@@ -14,8 +14,8 @@ from kwire.errors import SchemaError
 from kwire.fuzz.strategies import DIRECTIONS, Direction, any_message, frames, messages
 from kwire.layout import versions_of
 from kwire.messages import APIS
-from kwire.messages.fetch import FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.schema import unknown_tags
 
@@ -62,7 +62,7 @@ EDGES: list[tuple[type, int, Any]] = [
     (HeartbeatRequest, 4, lambda beat: 2**31 - 1 in unknown_tags(beat)),
     (MetadataRequest, 9, lambda asked: asked.topics is None),
     (MetadataRequest, 9, lambda asked: asked.topics == []),
-    (FetchResponse, 16, lambda answer: answer.node_endpoints != []),
+    (LeaveGroupRequest, 5, lambda leave: len(leave.members) > 1),
 ]
 
 
