@@ -58,10 +58,10 @@ class Deadlines(Generic[K]):
             del self._queued[key]
             if key not in self._at:
                 continue
-            if self._at[key] <= now:
+            if self._at[key] == at:
                 del self._at[key]
                 return key
-            self.set(key, self._at[key])
+            self.set(key, self._at[key])  # it was moved back, and another may come before it
         return None
 
     def _tidy(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from kafka_definitions import snake
 
 from kwire import decode_request, decode_response, encode_request, encode_response, jsonform, unknown_tags
+from kwire.codec import ENGINES, Engine
 from kwire.envelope import Request, Response
 from kwire.layout import Blob, List, Maybe, Node, Record, Slot, resolve
 
@@ -48,18 +49,18 @@ def blobs(origin: str, name: str) -> list[Line]:
     return [*(read(path) if path.exists() else []), *made]
 
 
-def decode(line: Line) -> Request | Response:
+def decode(line: Line, engine: Engine = "compiled") -> Request | Response:
     frame = bytes.fromhex(line["hex"])
     if line["direction"] == "request":
-        return decode_request(frame)
-    return decode_response(frame, line["api_key"], line["api_version"])
+        return decode_request(frame, engine=engine)
+    return decode_response(frame, line["api_key"], line["api_version"], engine=engine)
 
 
-def encode(message: Request | Response) -> bytes:
+def encode(message: Request | Response, engine: Engine = "compiled") -> bytes:
     if isinstance(message, Request):
-        head = encode_request(message.body, message.version, correlation_id=0, header=message.header)
+        head = encode_request(message.body, message.version, correlation_id=0, header=message.header, engine=engine)
     else:
-        head = encode_response(message.body, message.version, correlation_id=0, header=message.header)
+        head = encode_response(message.body, message.version, correlation_id=0, header=message.header, engine=engine)
     return head + message.trailing
 
 
@@ -77,7 +78,10 @@ def problems(line: Line) -> list[str]:
     given_records = {snake_path(r["path"]): r["hex"] for r in line.get("records", []) if r["hex"]}
     found += compare("records", dict(records_of(body, layout)), given_records)
     found += compare("trailing", message.trailing.hex(), line.get("trailing") or "")
-    found += compare("encoded again", encode(message).hex(), line["hex"])
+    for engine in ENGINES:
+        found += compare(f"encoded again, {engine}", encode(message, engine).hex(), line["hex"])
+        if repr(decode(line, engine)) != repr(message):  # NaN is not equal to itself
+            found.append(f"engine {engine} reads something else")
     return found
 
 

@@ -55,7 +55,9 @@ def blob_problems(blob: type, line: Line) -> list[str]:
     body, version = bytes.fromhex(line["hex_body"]), line["version"]
     value: object = codec.decode(blob, body, version, strict=True)
     found = golden.value_problems(value, version, line["fields"])
-    found += golden.compare("encoded again", codec.encode(value, version), body)
+    for engine in codec.ENGINES:
+        found += golden.compare("encoded again", codec.encode(value, version, engine=engine), body)
+        found += golden.compare("read", codec.decode(blob, body, version, engine=engine), value)
     stored = bytes.fromhex(line["hex_as_stored"])
     found += golden.compare("as stored", decode_stored(blob, stored), (value, version))
     return found + golden.compare("stored again", encode_stored(value, version), stored)

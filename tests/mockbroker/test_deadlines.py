@@ -53,6 +53,14 @@ def test_moved_back():
     assert due(kept, 5.0) == ["a"]
 
 
+def test_moved_back_behind_another():
+    kept = Deadlines[str]()
+    kept.set("a", 1.0)
+    kept.set("b", 3.0)
+    kept.set("a", 5.0)
+    assert due(kept, 9.0) == ["b", "a"]
+
+
 def test_moved_forward():
     kept = Deadlines[str]()
     kept.set("a", 5.0)
