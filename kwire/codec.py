@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from kwire.engines import compiled
+from kwire.engines.compiled import REFUSALS, readers, writers
 from kwire.errors import DecodeError
 from kwire.limits import MAX_EXPLAINED, UNWEIGHED, weight_limit
 from kwire.schema import schema_of
@@ -29,8 +30,8 @@ def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "com
     """
     if engine == "compiled" and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
         try:
-            return compiled.readers[message][version](data, 0)[0]  # type: ignore[no-any-return]
-        except compiled.REFUSALS:
+            return readers[message][version](data, 0)[0]  # type: ignore[no-any-return]
+        except REFUSALS:
             pass  # a reader not made yet, text that is not UTF-8, or bytes to be refused: the long way tells them apart
     value, end = decode_at(message, data, 0, version, engine=engine)
     if strict:
@@ -53,7 +54,7 @@ def decode_at(
         return cast("tuple[M, int]", _reference().decode(message, data, offset, version, weight))
     try:
         return compiled.decode(message, data, offset, version, weight)
-    except compiled.REFUSALS as refusal:
+    except REFUSALS as refusal:
         if isinstance(refusal, compiled.FINAL):
             raise
         _explain_decoding(message, data, offset, version, weight, refusal)
@@ -67,12 +68,12 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
     if engine == "reference":
         return cast("bytes", _reference().encode(value, version))
     try:
-        return compiled.writers[value.__class__][version](value)
-    except compiled.REFUSALS:
+        return writers[value.__class__][version](value)
+    except REFUSALS:
         pass  # as in decode
     try:
         return compiled.encode(value, version)
-    except compiled.REFUSALS as refusal:
+    except REFUSALS as refusal:
         if isinstance(refusal, compiled.FINAL):
             raise
         _explain_encoding(value, version, refusal)

@@ -7,7 +7,6 @@ refuse; why something is refused is for the reference engine to say, which ``cod
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -48,8 +47,8 @@ PLAIN, ESCAPED = text.Way(), text.Way(escaped=True)
 WEIGHED, WEIGHED_ESCAPED = text.Way(weighed=True), text.Way(weighed=True, escaped=True)
 
 # What was used so far: readers of messages that need no weighing, and writers.
-readers: defaultdict[type, dict[int, Reader]] = defaultdict(dict)
-writers: defaultdict[type, dict[int, Writer]] = defaultdict(dict)
+readers: dict[type, dict[int, Reader]] = {}
+writers: dict[type, dict[int, Writer]] = {}
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:
@@ -62,7 +61,7 @@ def decode(message: type, data: bytes, offset: int, version: int, weight: int) -
     try:
         read = readers[message][version]
     except KeyError:
-        read = readers[message][version] = reader_of(message, version, PLAIN)
+        read = readers.setdefault(message, {})[version] = reader_of(message, version, PLAIN)
     try:
         return read(data, offset)
     except UnicodeDecodeError:
@@ -97,7 +96,7 @@ def encode(value: Any, version: int) -> bytes:
     try:
         write = writers[message][version]
     except KeyError:
-        write = writers[message][version] = writer_of(message, version, writer.Way())
+        write = writers.setdefault(message, {})[version] = writer_of(message, version, writer.Way())
     try:
         return write(value)
     except UnicodeEncodeError:

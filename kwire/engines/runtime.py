@@ -7,7 +7,7 @@ tables grow with use and stop at TABLE_SIZE entries, whatever bytes come.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID, SafeUUID
 
@@ -15,6 +15,8 @@ from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
 TABLE_SIZE = 512  # entries of one table; lengths beyond those seen first cost a little more
+WARM = 12  # how often something must come up before a function is generated for it
+MAX_APART = 12  # elements of an array that are handed on one by one
 MAX_PACKED = 65_536  # longest stretch of bytes that is read by one packer of a table
 
 Read = Callable[[bytes, int], Any]
@@ -56,52 +58,105 @@ class Packers(dict[Any, Callable[..., bytes]]):
     """Lengths -> what writes a run of fixed fields with arrays of fixed elements between them.
 
     ``pieces``: struct codes in order; a piece ``*i`` is the compact count of an array and its elements of code ``i``,
-    ``+i`` the same with a count of four bytes. The key is the length, or the tuple of lengths if there are several.
+    ``+i`` the same with a count of four bytes. The key is the length of the array, or the tuple of lengths if there are
+    several. What comes out takes the values in order, each array as one list; elements of several bytes (``*16s``) as
+    one stretch of bytes.
     """
 
     def __init__(self, *pieces: str) -> None:
         super().__init__()
         self.pieces = pieces
+        self._seen: dict[Any, int] = {}
 
     def __missing__(self, key: int | tuple[int, ...]) -> Callable[..., bytes]:
+        seen = self._seen[key] = self._seen.get(key, 0) + 1
+        if len(self._seen) > TABLE_SIZE:
+            self._seen.clear()
         lengths = (key,) if isinstance(key, int) else key
-        left = iter(lengths)
-        parts = [self._piece(piece, left) for piece in self.pieces]
-        found: Callable[..., bytes] = struct.Struct(f">{''.join(parts)}").pack
-        if any(length > 126 for length in lengths) and any(piece[0] == "*" for piece in self.pieces):
-            found = self._with_long_counts(lengths, found)
-        if len(self) < TABLE_SIZE and sum(lengths) <= MAX_PACKED:
-            self[key] = found
+        if seen < WARM or len(self) >= TABLE_SIZE:
+            return self._any(lengths)
+        self[key] = found = self._exactly(lengths)
         return found
 
-    def _piece(self, piece: str, lengths: Any) -> str:
-        if piece[0] not in "*+":
-            return piece
-        length = next(lengths)
-        count = "i" if piece[0] == "+" else "B" if length < 127 else f"{len(varint(length + 1))}s"
-        return count + repeated(piece[1:], length)
-
-    def _with_long_counts(self, lengths: Sequence[int], pack: Callable[..., bytes]) -> Callable[..., bytes]:
-        """Counts come as numbers; those that take several bytes are handed on as bytes."""
-        places = []
-        at = 0
+    def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], list[bytes | int | None]]:
+        """What packs, and what it is given: a count, or None for a value or an array that the caller gives."""
+        codes, given = ">", list[bytes | int | None]()
         left = iter(lengths)
         for piece in self.pieces:
-            if piece[0] in "*+":
-                length = next(left)
-                if piece[0] == "*" and length > 126:
-                    places.append((at, varint(length + 1)))
-                at += 1 + (length if len(piece) == 2 else 1)
+            if piece[0] not in "*+":
+                codes += piece
+                given += [None] * len(struct.unpack(f">{piece}", bytes(struct.calcsize(f">{piece}"))))
+                continue
+            length = next(left)
+            if piece[0] == "+" or length < 127:
+                codes += "i" if piece[0] == "+" else "B"
+                given.append(length + (piece[0] == "*"))
             else:
-                at += len(struct.unpack(f">{piece}", bytes(struct.calcsize(f">{piece}"))))
+                count = varint(length + 1)
+                codes += f"{len(count)}s"
+                given.append(count)
+            codes += repeated(piece[1:], length)
+            given.append(None)
+        return struct.Struct(codes).pack, given
+
+    def _any(self, lengths: Sequence[int]) -> Callable[..., bytes]:
+        """For lengths that did not come often: nothing is generated."""
+        pack, plan = self._plan(lengths)
 
         def packed(*values: Any) -> bytes:
-            given = list(values)
-            for place, count in places:
-                given[place] = count
+            left = iter(values)
+            given: list[Any] = []
+            for known in plan:
+                value = next(left) if known is None else known
+                if isinstance(value, (list, tuple)):
+                    given += value
+                else:
+                    given.append(value)
             return pack(*given)
 
         return packed
+
+    def _exactly(self, lengths: Sequence[int]) -> Callable[..., bytes]:
+        """For lengths that come again and again: short arrays are taken apart, which is faster than ``*``."""
+        pack, plan = self._plan(lengths)
+        arrays = {at for at, _ in self._arrays()}
+        left = iter(lengths)
+        arguments: list[str] = []
+        before: list[str] = []  # lines that take arrays apart
+        packed: list[str] = []
+        for known in plan:
+            name = f"v{len(arguments)}"
+            if known is not None:
+                packed.append(repr(known))
+                continue
+            if len(arguments) not in arrays:
+                packed.append(name)
+            elif (length := next(left)) <= MAX_APART and not self._stretched(len(arguments)):
+                parts = [f"{name}_{n}" for n in range(length)]
+                before.append(f" [{', '.join(parts)}] = {name}")
+                packed += parts
+            else:
+                packed.append(name if self._stretched(len(arguments)) else f"*{name}")
+            arguments.append(name)
+        source = [f"def packed({', '.join(arguments)}):", *before, f" return pack({', '.join(packed)})"]
+        space: dict[str, Any] = {"pack": pack}
+        exec("\n".join(source), space)  # noqa: S102 - made of checked numbers
+        found: Callable[..., bytes] = space["packed"]
+        return found
+
+    def _arrays(self) -> Iterator[tuple[int, str]]:
+        """Which arguments are arrays, and the code of their elements."""
+        at = 0
+        for piece in self.pieces:
+            if piece[0] in "*+":
+                yield at, piece[1:]
+                at += 1
+            else:
+                at += len(struct.unpack(f">{piece}", bytes(struct.calcsize(f">{piece}"))))
+
+    def _stretched(self, argument: int) -> bool:
+        """True for an array that comes as one stretch of bytes."""
+        return any(at == argument and len(code) > 1 for at, code in self._arrays())
 
 
 def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:

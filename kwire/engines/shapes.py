@@ -13,11 +13,10 @@ from struct import Struct, calcsize
 from typing import Any
 
 from kwire.engines import runtime
-from kwire.engines.runtime import varint
+from kwire.engines.runtime import WARM, varint
 from kwire.engines.text import CODES, Lines, Names, Way, missing, source
 from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 
-WARM = 12  # elements of a shape that are read in the usual way before a loop is made for it
 MAX_SHAPES = 16
 MAX_ROW = 1024  # bytes
 MAX_FIELDS = 64  # values of a row: each is a local variable

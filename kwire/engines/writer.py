@@ -62,16 +62,19 @@ class _Body:
         """The pending run as one part."""
         if not self.run:
             return
-        pieces = [piece for piece, _ in self.run]
-        values = ", ".join(value for _, value in self.run if value)
+        self.parts.append(self.packed(self.run))
+        self.run, self.lengths = [], []
+
+    def packed(self, run: list[tuple[str, str]]) -> str:
+        """A run as an expression."""
+        pieces = [piece for piece, _ in run]
+        values = ", ".join(value for _, value in run if value)
         if self.lengths:
             name = self.names.define(f"pack_{_word(pieces)}", f"packers({', '.join(map(_quoted, _merged(pieces)))})")
-            self.parts.append(f"{name}[{', '.join(self.lengths)}]({values})")
-        else:
-            codes = "".join(pieces)
-            name = self.names.define(f"pack_{codes}", f'Struct(">{codes}").pack')
-            self.parts.append(f"{name}({values})")
-        self.run, self.lengths = [], []
+            return f"{name}[{', '.join(self.lengths)}]({values})"
+        codes = "".join(pieces)
+        name = self.names.define(f"pack_{codes}", f'Struct(">{codes}").pack')
+        return f"{name}({values})"
 
     def put_out(self) -> None:
         """All parts so far onto the list."""
@@ -201,11 +204,10 @@ class _Body:
         wire = node.element.wire
         items = {
             "uuid": f"{EMPTY}.join(map(uuid_bytes, {name}))",
-            "bool": f"*[FLAGS[v] for v in {name}]",
-        }.get(wire, f"*{name}")
+            "bool": f"[FLAGS[v] for v in {name}]",
+        }.get(wire, name)
         code = "B" if wire == "bool" else CODES[wire]
-        self.run.append((f"{'*' if node.compact else '+'}{code}", f"{length} + 1" if node.compact else length))
-        self.run.append(("", items))
+        self.run.append((f"{'*' if node.compact else '+'}{code}", items))
         self.lengths.append(length)
 
     # -- arrays, nulls, tags -------------------------------------------------------------------------------------
@@ -230,11 +232,16 @@ class _Body:
             return
         count = self.out.fresh("n")
         self.out.add(f"{count} = len({name})")
-        if node.compact:
+        if not node.compact:
+            self.run.append(("i", count))
+        elif self.run and not self.lengths:  # a count of one byte is one more field of the run
+            short = self.packed([*self.run, ("B", f"{count} + 1")])
+            longer = f"{self.packed(self.run)} + varint({count} + 1)"
+            self.run = []
+            self.parts.append(f"{short} if {count} < 127 else {longer}")
+        else:
             self.end_run()
             self.parts.append(f"COUNTS[{count}] if {count} < SHORT else varint({count} + 1)")
-        else:
-            self.run.append(("i", count))
         self.put_out()
         item = self.out.fresh("o")
         with self.out.block(f"for {item} in {name}:"):
@@ -302,9 +309,9 @@ def _word(pieces: list[str]) -> str:
 
 
 def _merged(pieces: list[str]) -> list[str]:
-    """Neighbouring plain pieces as one; those of values that belong to an array are empty."""
+    """Neighbouring plain pieces as one."""
     merged: list[str] = []
-    for piece in filter(None, pieces):
+    for piece in pieces:
         if merged and piece[0] not in "*+" and merged[-1][0] not in "*+":
             merged[-1] += piece
         else:

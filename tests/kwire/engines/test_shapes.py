@@ -1,4 +1,5 @@
-from kwire.engines.shapes import MAX_COUNT, MAX_SHAPES, WARM, Shapes, key_of, uniform
+from kwire.engines.runtime import WARM
+from kwire.engines.shapes import MAX_COUNT, MAX_SHAPES, Shapes, key_of, uniform
 from kwire.engines.text import Way
 from kwire.layout import List, Record, resolve
 from kwire.messages.metadata import MetadataResponse
