@@ -81,7 +81,14 @@ PRIMITIVES: Mapping[str, tuple[type, object]] = {
     "records": (bytes, b""),
 }
 NULLABLE_KINDS = frozenset({"string", "bytes", "records", "array", "struct"})
-UNSET: Any = object()
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET: Any = _Unset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +306,36 @@ def _slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -
     made.__kafka__ = schema
     made.__dataclass_fields__ = _DataclassFields()
     made.__hash__ = None
-    for method in (_init(schema.fields), *_methods(names)):
-        method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
-        method.__module__ = made.__module__
+    made.__signature__ = _Signature()
+    made.__init__ = _first_init(made)
+    for method in _methods(names):
+        _belongs(method, made)
         setattr(made, method.__name__, method)
     return cast("type[T]", made)
+
+
+def _belongs(method: Any, cls: type) -> None:
+    method.__qualname__ = f"{cls.__qualname__}.{method.__name__}"
+    method.__module__ = cls.__module__
+
+
+def _first_init(cls: Any) -> Any:
+    """A constructor that makes the real one when it is called: most structs are declared, and never made by hand."""
+
+    def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807 - the name it gets
+        cls.__init__ = init = _init(schema_of(cls).fields)
+        _belongs(init, cls)
+        init(self, *args, **values)
+
+    return __init__
+
+
+class _Signature:
+    """What ``inspect.signature`` looks for: that of the real constructor."""
+
+    def __get__(self, _: object, cls: Any) -> inspect.Signature:
+        parameters = list(inspect.signature(_init(schema_of(cls).fields)).parameters.values())
+        return inspect.Signature(parameters[1:])
 
 
 def _init(fields: Mapping[str, Field]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -68,7 +67,8 @@ class Names:
 
     def struct(self, cls: type) -> str:
         """The name of a struct class."""
-        return self.hand_in(re.sub(r"\W", "_", cls.__qualname__), cls)
+        name = "".join(letter if letter.isalnum() else "_" for letter in cls.__qualname__)
+        return self.hand_in(name if name.isidentifier() else f"_{name}", cls)
 
     def value(self, value: object) -> str:
         """An immutable value as an expression."""

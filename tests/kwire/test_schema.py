@@ -1,6 +1,7 @@
 """Declarations: what a version range is, what a declared class can do, and which declarations are refused."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -207,3 +208,24 @@ def test_apis() -> None:
 def test_unknown_tags_of_anything() -> None:
     assert unknown_tags(JoinGroupRequest()) == {}
     assert unknown_tags(object()) == {}
+
+
+def test_the_constructor_is_made_when_it_is_needed() -> None:
+    @struct
+    class Late:
+        number: int = Int32(default=7)
+        names: list[str] = Array(String)
+
+    assert str(inspect.signature(Late)) == "(*, number=7, names=<unset>, unknown_tags=None)"
+    with pytest.raises(TypeError, match="takes 1 positional argument"):
+        Late(1)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        Late(other=1)  # type: ignore[call-arg]
+    first, second = Late(), Late()
+    first.names.append("x")
+    assert second == Late(number=7, names=[])
+
+    class Heir(Late):
+        pass
+
+    assert Heir(number=1).number == 1
