@@ -99,8 +99,8 @@ def encode(value: Any, version: int) -> bytes:
         write = writers.setdefault(message, {})[version] = writer_of(message, version, writer.Way())
     try:
         return write(value)
-    except UnicodeEncodeError:
-        return writer_of(message, version, writer.Way(escaped=True))(value)
+    except (UnicodeEncodeError, IndexError):
+        return writer_of(message, version, writer.Way(careful=True))(value)
 
 
 @cache

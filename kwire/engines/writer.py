@@ -23,14 +23,16 @@ MINUS_ONE = r'b"\xff\xff\xff\xff"'
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """``escaped``: text with surrogate escapes is written as the bytes that they stand for."""
+    """``careful``: text with surrogate escapes is written as the bytes that they stand for, and text may be longer than
+    the table of short counts. Without it such text raises UnicodeEncodeError or IndexError.
+    """
 
-    escaped: bool = False
+    careful: bool = False
 
     @property
     def encode(self) -> str:
         """How text becomes bytes."""
-        return 'encode("utf-8", "surrogateescape")' if self.escaped else "encode()"
+        return 'encode("utf-8", "surrogateescape")' if self.careful else "encode()"
 
 
 def writer_source(title: str, layout: Record, way: Way) -> tuple[str, Names]:
@@ -178,6 +180,8 @@ class _Body:
         """The length as it is written: bytes in the compact form, else a number for the run."""
         if not node.compact:
             return length
+        if isinstance(node, Text) and not self.way.careful:
+            return f"COUNTS[{length}]"
         number = self.out.fresh("l")
         self.out.add(f"{number} = {length}")
         longer = f"text_count({number})" if isinstance(node, Text) else f"varint({number} + 1)"
