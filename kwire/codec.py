@@ -6,7 +6,7 @@ the reference engine refuses too, and says why and where.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NoReturn, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast
 
 from kwire.engines import compiled
 from kwire.engines.compiled import REFUSALS, readers, writers
@@ -15,11 +15,12 @@ from kwire.limits import MAX_EXPLAINED, UNWEIGHED, weight_limit
 from kwire.schema import schema_of
 
 M = TypeVar("M")
+Data: TypeAlias = bytes | bytearray | memoryview
 Engine = Literal["compiled", "reference"]
 ENGINES: tuple[Engine, ...] = ("compiled", "reference")
 
 
-def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "compiled", strict: bool = False) -> M:
+def decode(message: type[M], data: Data, version: int, *, engine: Engine = "compiled", strict: bool = False) -> M:
     """The message in ``data``. Bytes behind it are ignored, as Kafka does, unless ``strict``.
 
     ``strict`` accepts only what ``encode`` would write: no bytes behind the message, null as -1, the shortest varints,
@@ -40,18 +41,20 @@ def decode(message: type[M], data: bytes, version: int, *, engine: Engine = "com
 
 
 def decode_at(
-    message: type[M], data: bytes, offset: int, version: int, *, engine: Engine = "compiled", weight: int | None = None
+    message: type[M], data: Data, offset: int, version: int, *, engine: Engine = "compiled", weight: int | None = None
 ) -> tuple[M, int]:
     """The message that begins at ``offset`` of ``data``, and the offset behind it. Offsets in errors count from 0.
 
     ``weight``: what it may become in memory (``limits.weight_limit`` of its size, if not given).
     """
-    if data.__class__ is not bytes:
+    if not isinstance(data, bytes):
+        if not isinstance(data, (bytearray, memoryview)):
+            raise TypeError(f"a message is read from bytes, not from {type(data).__name__}")
         data = bytes(data)
     if weight is None:
         weight = weight_limit(len(data) - offset)
-    if engine == "reference":
-        return cast("tuple[M, int]", _reference().decode(message, data, offset, version, weight))
+    if engine != "compiled":
+        return cast("tuple[M, int]", _other(engine).decode(message, data, offset, version, weight))
     try:
         return compiled.decode(message, data, offset, version, weight)
     except REFUSALS as refusal:
@@ -65,8 +68,8 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
 
     Raises: EncodeError if the version cannot carry the value; SchemaError if there is no such version.
     """
-    if engine == "reference":
-        return cast("bytes", _reference().encode(value, version))
+    if engine != "compiled":
+        return cast("bytes", _other(engine).encode(value, version))
     try:
         return writers[value.__class__][version](value)
     except REFUSALS:
@@ -84,9 +87,7 @@ def struct(message: type, version: int) -> Any:
     return _reference().struct(message, version)
 
 
-def check_strict(
-    value: object, data: bytes, begin: int, end: int, version: int, *, engine: Engine = "compiled"
-) -> None:
+def check_strict(value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine = "compiled") -> None:
     """Refuse bytes that are not what ``encode`` writes of the value read from them, or that go on behind it.
 
     Raises: DecodeError at the first byte that differs.
@@ -116,11 +117,17 @@ def _reference() -> Any:
     return reference
 
 
+def _other(engine: str) -> Any:
+    if engine != "reference":
+        raise ValueError(f"there is no engine {engine!r}, only {' and '.join(ENGINES)}")
+    return _reference()
+
+
 def _explain_decoding(
-    message: type, data: bytes, offset: int, version: int, weight: int, refusal: BaseException
+    message: type, data: Data, offset: int, version: int, weight: int, refusal: BaseException
 ) -> NoReturn:
     if len(data) - offset > MAX_EXPLAINED:
-        raise compiled.rough_error(message, version, refusal) from None
+        raise compiled.rough_error(message, version, len(data), refusal) from None
     _reference().decode(message, data, offset, version, weight)
     raise AssertionError(f"only the compiled engine refuses {schema_of(message).name} v{version}") from refusal
 

@@ -155,6 +155,9 @@ def encode_request(
             correlation_id=correlation_id,
             client_id=client_id,
         )
+    elif (header.request_api_key, header.request_api_version) != (api.key, version):
+        said = f"API key {header.request_api_key} v{header.request_api_version}"
+        raise SchemaError(f"the header says {said}, the body is {api.name} v{version}")
     encoded = codec.encode(header, request_header_version(api, version), engine=engine)
     return encoded + codec.encode(body, version, engine=engine)
 

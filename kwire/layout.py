@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.errors import SchemaError
-from kwire.limits import MAX_NESTING
+from kwire.limits import MAX_NESTING, TAG_WEIGHT
 from kwire.schema import Field, Schema, Versions, schema_of
 
 
@@ -101,8 +101,9 @@ _resolved: dict[tuple[type, int], Record] = {}
 
 def resolve(message: type, version: int) -> Record:
     """The layout of a message in one version; kept once made. Raises: SchemaError if there is no such version."""
-    if type(version) is not int:
+    if not isinstance(version, (int, float)) or version != int(version):
         raise SchemaError(f"a version is an int, not {version!r}")
+    version = int(version)
     if (message, version) not in _resolved:
         _resolved[message, version] = _resolve(message, version)
     return _resolved[message, version]
@@ -201,6 +202,20 @@ def weight(node: Node) -> int:
 def element_weight(array: List) -> int:
     """Bytes of memory that one more element of an array keeps at least."""
     return _PLACE + weight(array.element)
+
+
+def heaviest(node: Node) -> float:
+    """How many bytes of memory each byte of a message keeps at most, strings and bytes not counted (see limits)."""
+    match node:
+        case List(element):
+            return max(element_weight(node) / smallest(element), heaviest(element))
+        case Maybe(record):
+            return max(weight(record) / (1 + smallest(record)), heaviest(record))
+        case Record(_, slots, flexible, tagged):
+            inside = [heaviest(slot.node) for slot in (*slots, *tagged)]
+            return max(inside + [TAG_WEIGHT / 2] * flexible, default=0.0)
+        case _:
+            return 0.0
 
 
 def _initial_weight(field: Field) -> int:

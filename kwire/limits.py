@@ -16,7 +16,7 @@ WEIGHT_ALLOWANCE = 8 * 1024 * 1024  # what every message may weigh
 WEIGHT_PER_BYTE = 16  # and how much more for each of its bytes
 MAX_WEIGHT = 512 * 1024 * 1024  # what none may exceed
 TAG_WEIGHT = 320  # one unknown tagged field: a dict for it, its number, its bytes
-HEAVIEST = 170  # no part of a message weighs more than this many times its bytes
+HEAVIEST = 170  # no part of a message of Kafka weighs more than this many times its bytes
 UNWEIGHED = WEIGHT_ALLOWANCE // (HEAVIEST - WEIGHT_PER_BYTE)  # bytes of a message that cannot weigh too much
 
 MAX_EXPLAINED = (

@@ -232,10 +232,10 @@ class Text(Construct):
         if obj is None:
             self.length._build(None, stream, context, path)
             return obj
-        if not isinstance(obj, str):
+        if not hasattr(obj, "encode"):
             raise EncodeError(f"expected str, got {type(obj).__name__}", path=where(path))
         try:
-            data = obj.encode("utf-8", "surrogateescape")
+            data: bytes = obj.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise EncodeError(f"not encodable as UTF-8: {error.reason}", path=where(path)) from None
         if len(data) > MAX_TEXT:
@@ -263,8 +263,9 @@ class Blob(Construct):
             return obj
         if not isinstance(obj, (bytes, bytearray, memoryview)):
             raise EncodeError(f"expected bytes, got {type(obj).__name__}", path=where(path))
-        self.length._build(len(obj), stream, context, path)
-        stream.write(obj)
+        data = bytes(obj)
+        self.length._build(len(data), stream, context, path)
+        stream.write(data)
         return obj
 
 

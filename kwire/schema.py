@@ -41,9 +41,12 @@ class Versions:
                 return NO_VERSIONS
             if text.endswith("+"):
                 return cls(int(text[:-1]), None)
-            return cls(int(first), int(last) if dash else int(first))
+            found = cls(int(first), int(last) if dash else int(first))
         except ValueError:
             raise SchemaError(f"not a version range: {text!r}") from None
+        if found.last is not None and found.first > found.last:
+            raise SchemaError(f"not a version range: {text!r}")
+        return found
 
     def __contains__(self, version: int) -> bool:
         return self.first <= version and (self.last is None or version <= self.last)
@@ -274,12 +277,18 @@ def unknown_tags(value: object) -> Mapping[int, bytes]:
 def _declare(
     cls: type[T], versions: Versions | None = None, flexible: Versions | None = None, api: Api | None = None
 ) -> type[T]:
+    if any("__kafka__" in vars(base) for base in cls.__mro__[1:]):
+        raise SchemaError(f"{cls.__name__}: a declaration cannot go on from another")
+    if versions is not None and versions.last is None:
+        raise SchemaError(f"{cls.__name__}: the versions of a message have an end, {versions} has none")
     annotations: dict[str, Any] = inspect.get_annotations(cls)
     fields: dict[str, Field] = {}
     for name, annotation in annotations.items():
         field = cls.__dict__.get(name)
         if not isinstance(field, Field):
             raise SchemaError(f"{cls.__name__}.{name} has no field kind")
+        if name.startswith("_") or name in ("self", "unknown_tags") or not name.isascii():
+            raise SchemaError(f"{cls.__name__}.{name}: no field can be called that")
         _check(f"{cls.__name__}.{name}", field, annotation, versions, flexible)
         fields[name] = field
     tags = [field.tag for field in fields.values() if field.tag is not None]
@@ -304,13 +313,14 @@ def _slots_class(cls: type[T], annotations: Mapping[str, Any], schema: Schema) -
     )
     made.__qualname__ = cls.__qualname__
     made.__kafka__ = schema
-    made.__dataclass_fields__ = _DataclassFields()
+    made.__dataclass_fields__ = _Dataclass("__dataclass_fields__")
+    made.__dataclass_params__ = _Dataclass("__dataclass_params__")
     made.__hash__ = None
     made.__signature__ = _Signature()
-    made.__init__ = _first_init(made)
-    for method in _methods(names):
-        _belongs(method, made)
-        setattr(made, method.__name__, method)
+    for method in (_first_init(made), *_methods(names)):
+        if method.__name__ not in body:
+            _belongs(method, made)
+            setattr(made, method.__name__, method)
     return cast("type[T]", made)
 
 
@@ -371,19 +381,22 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
     return __eq__, __repr__, __replace__
 
 
-class _DataclassFields:
-    """What ``dataclasses.fields``, ``replace`` and ``asdict`` look for, made when it is first asked for."""
+class _Dataclass:
+    """What ``dataclasses`` and ``pprint`` look for in a class, made when it is first asked for."""
 
-    def __get__(self, _: object, cls: type) -> Any:
+    def __init__(self, attribute: str) -> None:
+        self.attribute = attribute
+
+    def __get__(self, _: object, cls: Any) -> Any:
         specs: list[Any] = [
             (name, object, dataclasses.field(default_factory=each.initial) if each.is_fresh else each.initial())
             for name, each in schema_of(cls).fields.items()
         ]
         specs.append(("unknown_tags", object, dataclasses.field(default=None, repr=False)))
-        found = dataclasses.make_dataclass(cls.__name__, specs, kw_only=True).__dict__["__dataclass_fields__"]
-        for name, field in found.items():
-            field.type = cls.__annotations__[name]
-        setattr(cls, "__dataclass_fields__", found)  # noqa: B010 - not a declared attribute
+        found = vars(dataclasses.make_dataclass(cls.__name__, specs, kw_only=True))[self.attribute]
+        if self.attribute == "__dataclass_fields__":
+            for name, field in found.items():
+                field.type = cls.__annotations__.get(name, object)
         return found
 
 
@@ -402,10 +415,26 @@ def _check(where: str, field: Field, annotation: object, versions: Versions | No
     if field.tag is not None and flexible is not None and not flexible.covers(field.versions):
         raise SchemaError(f"{where}: tagged in {field.versions}, but flexible in {flexible}")
     expected = _python_type(field)
+    if field.default is not UNSET and field.default is not None:
+        _check_default(where, field)
     if isinstance(annotation, str):
         raise SchemaError(f"{where}: annotated with text; declarations cannot stand below `import annotations`")
     if annotation != expected:
         raise SchemaError(f"{where}: annotated {annotation}, but its kind needs {expected}")
+
+
+_BITS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32, "int64": 64}
+
+
+def _check_default(where: str, field: Field) -> None:
+    if field.kind not in PRIMITIVES:
+        raise SchemaError(f"{where}: the default of {field.kind} is null, or an empty one made anew")
+    fits = type(field.default) is PRIMITIVES[field.kind][0]
+    if fits and field.kind in _BITS:
+        low = 0 if field.kind.startswith("u") else -(2 ** (_BITS[field.kind] - 1))
+        fits = low <= field.default < low + 2 ** _BITS[field.kind]
+    if not fits:
+        raise SchemaError(f"{where}: {field.default!r} is no {field.kind}")
 
 
 def _python_type(field: Field) -> Any:

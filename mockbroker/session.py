@@ -10,7 +10,7 @@ from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
 from mockbroker.router import Router, UnsupportedVersion
 
-MAX_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits): what a request of more becomes would hold up everybody
+REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a request that becomes more would hold up everybody
 
 
 class Session:
@@ -56,7 +56,7 @@ class Session:
                 raise RemoteProtocolError(f"{api.name} v{version} is not served")
             version, request = 0, UnsupportedVersion()
         else:
-            request, _ = codec.decode_at(api.request, frame, at, version, weight=MAX_WEIGHT)
+            request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT)
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, version)
         return Call(self.ticket, client, request, len(frame))
 

@@ -14,12 +14,18 @@ from typing import Any
 from kwire.engines import reader, runtime, text, writer
 from kwire.engines.runtime import Packers, Unpackers
 from kwire.errors import DecodeError, LimitError, SchemaError, Truncated
-from kwire.layout import resolve
+from kwire.layout import heaviest, resolve
 from kwire.limits import HEAVIEST
 from kwire.schema import ZERO_UUID, schema_of
 
 FINAL = SchemaError  # a refusal that needs no explanation
 REFUSALS = (ValueError, TypeError, AttributeError, LookupError, OverflowError, struct.error)
+
+ORIGINS = """\
+# Runs with what kwire/engines/runtime.py has, struct.Struct, new = object.__new__, NO_TAGS = {}, NO_LIMIT = 2**62,
+# ZERO_UUID, and unpackers and packers: Unpackers and Packers, one for all who ask for the same. Names with an
+# underscore are struct classes of the message, defaults of theirs, and _shapes_X, the loops for rows (shapes.py).
+"""
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Writer = Callable[[Any], bytes]
@@ -39,7 +45,7 @@ _NAMES: dict[str, Any] = {
     "packers": _packers,
     "new": object.__new__,
     "NO_TAGS": {},
-    "UNWEIGHED": 2**62,
+    "NO_LIMIT": 2**62,
     "ZERO_UUID": ZERO_UUID,
 }
 
@@ -61,6 +67,8 @@ def decode(message: type, data: bytes, offset: int, version: int, weight: int) -
     try:
         read = readers[message][version]
     except KeyError:
+        if heaviest(resolve(message, version)) > HEAVIEST:  # none of Kafka's own
+            return _decode_weighed(message, data, offset, version, weight)
         read = readers.setdefault(message, {})[version] = reader_of(message, version, PLAIN)
     try:
         return read(data, offset)
@@ -75,8 +83,11 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
         return reader_of(message, version, WEIGHED_ESCAPED)(data, offset, weight)
 
 
-def rough_error(message: type, version: int, refusal: BaseException) -> DecodeError:
-    """What a refusal says by itself of where and why, without reading all of it again: what the reader had come to."""
+def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
+    """What a refusal says by itself of where and why, without reading all of it again: what the reader had come to.
+
+    ``size``: bytes there are.
+    """
     at, left, trace = 0, 0, refusal.__traceback__
     while trace is not None:
         at = trace.tb_frame.f_locals.get("pos", at)
@@ -85,9 +96,9 @@ def rough_error(message: type, version: int, refusal: BaseException) -> DecodeEr
     kind, reason = DecodeError, "cannot be read further than about here"
     if left < 0:
         kind, reason = LimitError, "would take too many bytes of memory from here on"
-    elif isinstance(refusal, (struct.error, IndexError)):
+    elif at > size or isinstance(refusal, (struct.error, IndexError)):
         kind, reason = Truncated, "the bytes end before the message does"
-    return kind(reason, offset=at, message=schema_of(message).name, version=version)
+    return kind(reason, offset=min(at, size), message=schema_of(message).name, version=version)
 
 
 def encode(value: Any, version: int) -> bytes:
@@ -125,7 +136,7 @@ def source(message: type, version: int) -> str:
     title = _title(message, version)
     read, _ = reader.reader_source(title, layout, PLAIN)
     write, _ = writer.writer_source(title, layout, writer.Way())
-    return f"{read}\n{write}"
+    return f"{ORIGINS}\n{read}\n{write}"
 
 
 def _title(message: type, version: int) -> str:

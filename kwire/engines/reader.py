@@ -225,7 +225,7 @@ class _Body:
     def rows(self, record: Record, count: str, found: str) -> None:
         """Elements that are likely to have equal lengths: after one, as many as are like it are read as rows."""
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
-        shapes = self.names.hand_in(f"shapes_{self.names.struct(record.type)}", Shapes(record, self.way))
+        shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.way))
         self.out.add(f"{tries} = 3")
         with self.out.block(f"while {count}:"):
             before = self.out.fresh("n")  # counts of this element have higher numbers
@@ -264,7 +264,7 @@ class _Body:
         self.flush()
         known = self.known(record)
         values = self.out.fresh("found") if record.tagged else "_"
-        left = "left" if self.way.weighed else "UNWEIGHED"
+        left = "left" if self.way.weighed else "NO_LIMIT"
         with self.out.block(f"if {count}:"):
             rest = "left" if self.way.weighed else "_"
             self.out.add(f"{values}, {name}.unknown_tags, pos, {rest} = read_tags(buf, pos, {count}, {known}, {left})")
@@ -284,7 +284,7 @@ class _Body:
         struct = self.names.struct(record.type)
         readers = []
         for slot in record.tagged:
-            name = f"read_{struct}_{slot.name}"
+            name = f"read_tag_{slot.tag}_of{struct}"
             readers.append(f"{slot.tag}: {name}")
             if any(lines.lines[0].startswith(f"def {name}(") for lines in self.functions):
                 continue

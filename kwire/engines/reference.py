@@ -71,7 +71,13 @@ class RecordStruct(Adapter):
             values.update(tagged)
             if unknown:
                 values[TAGS] = unknown
-        return self.record.type(**values)
+        made: Any = object.__new__(
+            self.record.type
+        )  # as the compiled engine does, whatever a subclass makes of __init__
+        for name, field in schema_of(self.record.type).fields.items():
+            setattr(made, name, values[name] if name in values else field.initial())
+        made.unknown_tags = values.get(TAGS)
+        return made
 
     def _encode(self, obj: Any, context: Any, path: str) -> Any:
         record = self.record

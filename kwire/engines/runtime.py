@@ -1,13 +1,13 @@
 """What compiled readers and writers call for: tables of packers, varints, uuids, tagged sections.
 
 Nothing here keeps books: whatever is wrong raises Refused, or what ``struct`` and Python raise by themselves. The
-tables grow with use and stop at TABLE_SIZE entries, whatever bytes come.
+tables grow with use up to TABLE_SIZE entries, whatever bytes come.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID, SafeUUID
 
@@ -16,6 +16,7 @@ from kwire.schema import ZERO_UUID
 
 TABLE_SIZE = 512  # entries of one table; lengths beyond those seen first cost a little more
 WARM = 12  # how often something must come up before a function is generated for it
+FORGET = 10_000  # how often a full table is asked for something else before it begins anew
 MAX_APART = 12  # elements of an array that are handed on one by one
 MAX_PACKED = 65_536  # longest stretch of bytes that is read by one packer of a table
 
@@ -36,6 +37,7 @@ class Unpackers(dict[int, Read]):
     def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
         super().__init__()
         self.code, self.tail, self.more, self.null = code, tail, more, null
+        self._in_vain = 0
 
     def __missing__(self, wire: int) -> Read:
         length = wire - self.more
@@ -46,6 +48,11 @@ class Unpackers(dict[int, Read]):
         found: Read = struct.Struct(f">{repeated(self.code, length)}{self.tail}").unpack_from
         if len(self) < TABLE_SIZE and length <= MAX_PACKED:
             self[wire] = found
+        elif (in_vain := self._in_vain + 1) > FORGET:
+            self._in_vain = 0
+            self.clear()
+        else:
+            self._in_vain = in_vain
         return found
 
 
@@ -67,13 +74,20 @@ class Packers(dict[Any, Callable[..., bytes]]):
         super().__init__()
         self.pieces = pieces
         self._seen: dict[Any, int] = {}
+        self._in_vain = 0
 
     def __missing__(self, key: int | tuple[int, ...]) -> Callable[..., bytes]:
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         if len(self._seen) > TABLE_SIZE:
             self._seen.clear()
         lengths = (key,) if isinstance(key, int) else key
-        if seen < WARM or len(self) >= TABLE_SIZE:
+        if len(self) >= TABLE_SIZE:
+            self._in_vain += 1
+            if self._in_vain > FORGET:
+                self._in_vain = 0
+                self.clear()
+            return self._any(lengths)
+        if seen < WARM:
             return self._any(lengths)
         self[key] = found = self._exactly(lengths)
         return found
@@ -201,13 +215,6 @@ def text_count(length: int) -> bytes:
     return varint(length + 1)
 
 
-def text_length(length: int) -> int:
-    """The length of a string, if a string can be that long."""
-    if length > MAX_TEXT:
-        raise Refused
-    return length
-
-
 _new = object.__new__
 _set_int: Any = UUID.__dict__["int"].__set__
 _set_is_safe: Any = UUID.__dict__["is_safe"].__set__
@@ -287,7 +294,7 @@ def read_tags(
     return values, unknown or None, pos, left
 
 
-def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: frozenset[int]) -> bytes:
+def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection[int]) -> bytes:
     """A tagged section. ``known``: those fields that are not at their default; ``every_known``: all known tags."""
     fields = dict(known)
     for tag, content in unknown.items() if isinstance(unknown, Mapping) else _none_of(unknown):

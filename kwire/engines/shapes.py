@@ -13,7 +13,7 @@ from struct import Struct, calcsize
 from typing import Any
 
 from kwire.engines import runtime
-from kwire.engines.runtime import WARM, varint
+from kwire.engines.runtime import FORGET, WARM, varint
 from kwire.engines.text import CODES, Lines, Names, Way, missing, source
 from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 
@@ -63,9 +63,14 @@ class Shapes(dict[Any, "Rows | None"]):
         self.record = record
         self.way = way
         self._seen: dict[Any, int] = {}
+        self._in_vain = 0
 
     def __missing__(self, key: Any) -> Rows | None:
         if len(self) >= MAX_SHAPES:
+            self._in_vain += 1
+            if self._in_vain > FORGET:  # the shapes that are kept are not those that come now
+                self._in_vain = 0
+                self.clear()
             return None
         seen = self._seen[key] = self._seen.get(key, 0) + 1
         if len(self._seen) > MAX_SHAPES:

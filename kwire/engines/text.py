@@ -57,8 +57,9 @@ class Names:
         return name
 
     def hand_in(self, name: str, thing: Any) -> str:
-        """A name for an object of this process."""
-        base, number = name, 1
+        """A name for an object of this process. It begins with an underscore, as no other name does."""
+        base, number = f"_{name}", 1
+        name = base
         while self.objects.get(name, thing) is not thing:
             number += 1
             name = f"{base}_{number}"
@@ -67,8 +68,7 @@ class Names:
 
     def struct(self, cls: type) -> str:
         """The name of a struct class."""
-        name = "".join(letter if letter.isalnum() else "_" for letter in cls.__qualname__)
-        return self.hand_in(name if name.isidentifier() else f"_{name}", cls)
+        return self.hand_in("".join(letter if letter.isalnum() else "_" for letter in cls.__qualname__), cls)
 
     def value(self, value: object) -> str:
         """An immutable value as an expression."""

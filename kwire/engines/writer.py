@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kwire.engines.text import CODES, Lines, Names, source
-from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text
+from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text
 from kwire.schema import Field, schema_of
 
 EMPTY = 'b""'
@@ -286,26 +286,24 @@ class _Body:
 
     def tag_writer(self, record: Record) -> str:
         """The name of the function that writes the tagged section of a struct with known tags."""
-        name = f"write_{self.names.struct(record.type)}_tags"
+        struct = self.names.struct(record.type)
+        name = f"write_tags_of{struct}"
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
             return name
         for slot in record.tagged:
-            self.functions.append(self.field_writer(name, slot))
+            body = _Body(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, self.way, self.functions)
+            body.node(slot.node, "v")
+            body.finish()
+            self.functions.append(body.out)
         lines = Lines(f"def {name}(o):")
         lines.add("known = {}")
         for slot in record.tagged:
             with lines.block(f"if {self.differs(slot.field, f'o.{slot.name}')}:"):
-                lines.add(f"known[{slot.tag}] = {name}_{slot.tag}(o.{slot.name})")
+                lines.add(f"known[{slot.tag}] = write_tag_{slot.tag}_of{struct}(o.{slot.name})")
         tags = ", ".join(str(slot.tag) for slot in record.tagged)
         lines.add(f"return write_tags(known, o.unknown_tags, ({tags},))")
         self.functions.append(lines)
         return name
-
-    def field_writer(self, name: str, slot: Slot) -> Lines:
-        body = _Body(f"def {name}_{slot.tag}(v):", self.names, self.way, self.functions)
-        body.node(slot.node, "v")
-        body.finish()
-        return body.out
 
 
 def _word(pieces: list[str]) -> str:

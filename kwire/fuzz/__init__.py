@@ -3,3 +3,17 @@
 ``strategies`` gives Hypothesis strategies and is the only file here that needs Hypothesis (extra ``kwire[fuzz]``);
 ``values`` and ``mutate`` do the same from a ``random.Random`` and need nothing. docs/fuzzing.md shows how to use them.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["any_message", "frames", "messages"]
+
+if TYPE_CHECKING:
+    from kwire.fuzz.strategies import any_message, frames, messages
+else:  # loaded when asked for: mutators are wanted where there is no Hypothesis
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.strategies"), name)

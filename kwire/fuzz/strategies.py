@@ -42,6 +42,8 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
 @st.composite
 def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan: bool = True) -> bytes:
     """Frames of one API, version and direction: header and body, without the length prefix."""
+    if direction not in ("request", "response"):
+        raise ValueError(f"a frame is a request or a response, not a {direction!r}")
     if direction == "request":
         header = draw(messages(RequestHeader, request_header_version(api, version)))
         header.request_api_key, header.request_api_version = api.key, version

@@ -46,13 +46,14 @@ class RecordSet(Protocol):
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]: ...
 
 
-def read(data: bytes | None) -> Iterator[RecordSet]:
+def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
     """The batches and messages of a records field, whatever their magic; the field may mix them.
 
     One cut short at the end is left out, as brokers cut answers to a size. Raises: DecodeError for a header that
     cannot be, after those before it.
     """
     at = 0
+    data = data if data is None else bytes(data)
     while data is not None and len(data) - at > MAGIC_AT:
         try:
             found: RecordSet = read_message(data, at) if data[at + MAGIC_AT] < 2 else read_batch(data, at)

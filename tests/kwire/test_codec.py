@@ -116,6 +116,16 @@ def test_what_is_like_bytes(kind: type) -> None:
     assert decode(HeartbeatRequest, kind(data), 4).group_id == "g"
 
 
+def test_arguments_that_are_wrong() -> None:
+    for wrong in (30, "abc", None):
+        with pytest.raises(TypeError, match="a message is read from bytes"):
+            decode(HeartbeatRequest, wrong, 0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no engine 'Reference', only compiled and reference"):
+        decode(HeartbeatRequest, DATA, 0, engine="Reference")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no engine"):
+        encode(VALUE, 0, engine="Reference")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("version", ["1", None, 1.5])
 def test_a_version_is_an_int(version: Any) -> None:
     with pytest.raises(SchemaError, match="a version is an int"):

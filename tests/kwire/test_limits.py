@@ -11,6 +11,7 @@ from kwire.messages.create_partitions import CreatePartitionsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.sync_group import SyncGroupRequest
 
 
 def varint(number: int) -> bytes:
@@ -31,12 +32,19 @@ def tags(count: int) -> bytes:
 SIZES = [UNWEIGHED, 400_000]
 HOSTILE = {  # what a frame is full of, and how it is made of so many bytes
     "groups without anything": (OffsetFetchRequest, 8, lambda size: many(size // 3, b"\1\1\0") + b"\0\0"),
-    "empty arrays": (CreatePartitionsRequest, 3, lambda size: b"\2\1\0\0\0\1" + many(size // 2, b"\1\0") + b"\0" * 6),
+    "empty arrays": (CreatePartitionsRequest, 3, lambda size: b"\2\1\0\0\0\1" + many(size // 2, b"\1\0") + b"\0" * 7),
     "unknown tags": (HeartbeatRequest, 4, lambda size: b"\1" + bytes(4) + b"\1\0" + tags(size // 3)),
     "a tag in each struct": (OffsetFetchRequest, 8, lambda size: many(size // 6, b"\1\1\1\x90\x03\0") + b"\0\0"),
-    "strings of a byte that is not UTF-8": (MetadataRequest, 9, lambda size: many(size // 3, b"\2\xff\0") + b"\1\0\0"),
-    "strings of a letter": (MetadataRequest, 9, lambda size: many(size // 4, b"\3\xd0\xb6\0") + b"\1\0\0"),
+    "strings of a byte that is not UTF-8": (
+        MetadataRequest,
+        9,
+        lambda size: many(size // 3, b"\2\xff\0") + b"\1\0\0\0",
+    ),
+    "strings of a letter": (MetadataRequest, 9, lambda size: many(size // 4, b"\3\xd0\xb6\0") + b"\1\0\0\0"),
 }
+
+
+REFUSED = {"groups without anything", "empty arrays", "unknown tags", "a tag in each struct"}
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -47,12 +55,12 @@ def test_what_is_kept(what: str, size: int) -> None:
     tracemalloc.start()
     try:
         value = decode(message, data, version)
-    except ValueError:
+    except LimitError:
         value = None
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept <= 48 * len(data) + 8 * 1024 * 1024
-    del value
+    assert (value is None) == (what in REFUSED and size != UNWEIGHED)
 
 
 def test_messages_that_are_as_large_as_they_come() -> None:
@@ -78,6 +86,10 @@ def test_large_messages_are_refused_without_reading_them_again() -> None:
         decode(MetadataRequest, data[:-5], 12)
     assert len(data) - 40 < cut.value.offset <= len(data)
     at = data.index(b"topic-5000") - 1
+    large = encode(SyncGroupRequest(assignments=[SyncGroupRequest.Assignment(assignment=bytes(70_000))]), 0)
+    with pytest.raises(Truncated) as cut:
+        decode(SyncGroupRequest, large[:-1], 0)
+    assert cut.value.offset == len(large) - 1
     broken = data[:at] + b"\xff" * 6 + data[at + 6 :]
     with pytest.raises(DecodeError, match="cannot be read further than about here") as caught:
         decode(MetadataRequest, broken, 12)

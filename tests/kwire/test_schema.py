@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import pprint
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -99,7 +100,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("default null, never null", lambda: declared(str, String(default=None)), "the default is null, but no version allows null"),
     ("version above the message's", lambda: declared(int, Int32("10+")), r"versions 10\+ are not among the message's 0-9"),
     ("versions beyond the message's", lambda: declared(int, Int32("5-10")), "versions 5-10 are not among the message's 0-9"),
-    ("versions turned round", lambda: declared(int, Int32("5-3")), "versions 5-3 are not among the message's 0-9"),
+    ("versions turned round", lambda: declared(int, Int32("5-3")), "not a version range: '5-3'"),
     ("not a range", lambda: declared(int, Int32("x")), "not a version range: 'x'"),
     ("tag where not flexible", lambda: declared(int, Int32("5+", tag=0)), r"tagged in 5\+, but flexible in 6\+"),
     ("tag without flexible versions", lambda: declared(int, Int32(tag=0), flexible="none"), "tagged in 0"),
@@ -229,3 +230,41 @@ def test_the_constructor_is_made_when_it_is_needed() -> None:
         pass
 
     assert Heir(number=1).number == 1
+
+
+def test_it_is_printed_like_a_dataclass() -> None:
+    assert pprint.pformat(JoinGroupRequest(group_id="g" * 200)).startswith("JoinGroupRequest(group_id=")
+    assert JoinGroupRequest.__dataclass_params__.eq  # type: ignore[attr-defined]
+
+
+def test_methods_of_a_declaration_are_its_own() -> None:
+    @struct
+    class Told:
+        number: int = Int32()
+
+        def __repr__(self) -> str:
+            return f"<{self.number}>"
+
+    assert repr(Told(number=7)) == "<7>"
+
+
+def child() -> type:
+    return struct(type("Child", (JoinGroupRequest.Protocol,), {"__annotations__": {}}))
+
+
+ODD_DECLARATIONS = [
+    (lambda: struct(type("X", (), {"__annotations__": {"self": int}, "self": Int32()})), "no field can be called that"),
+    (lambda: struct(type("X", (), {"__annotations__": {"_a": int}, "_a": Int32()})), "no field can be called that"),
+    (lambda: declared(int, Int32(default="x")), "'x' is no int32"),
+    (lambda: declared(int, Int8(default=1000)), "1000 is no int8"),
+    (lambda: declared(bool, Bool(default=2)), "2 is no bool"),
+    (lambda: declared(list[int], Array(Int32, default=[1])), "the default of array is null, or an empty one"),
+    (lambda: data(versions="0+", flexible="none")(type("X", (), {"__annotations__": {}})), "have an end"),
+    (child, "cannot go on from another"),
+]
+
+
+@pytest.mark.parametrize(("declare", "text"), ODD_DECLARATIONS)
+def test_odd_declarations_are_refused(declare: Callable[[], object], text: str) -> None:
+    with pytest.raises(SchemaError, match=text):
+        declare()

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import random
 import re
+from array import array
+from collections import UserString
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -14,17 +17,21 @@ from hypothesis import strategies as st
 from strategies import MESSAGES, cells, values
 
 from kwire import jsonform
-from kwire.codec import decode, decode_at, encode
-from kwire.engines import compiled, reference
-from kwire.errors import DecodeError, EncodeError, SchemaError
+from kwire.codec import ENGINES, decode, decode_at, encode
+from kwire.engines import compiled, reference, shapes
+from kwire.engines.runtime import WARM
+from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.fuzz.values import full
-from kwire.layout import List, Maybe, Node, Record, element_weight, resolve, smallest, weight
-from kwire.limits import HEAVIEST, TAG_WEIGHT, UNWEIGHED, weight_limit
+from kwire.layout import heaviest, resolve
+from kwire.limits import HEAVIEST, UNWEIGHED, weight_limit
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.schema import Array, Bool, Int32, Nested, String
+from kwire.schema import data as message_of
+from kwire.schema import struct as declare
 
 EVERY_MESSAGE = pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 
@@ -197,24 +204,95 @@ def test_rows_of_lengths_in_two_bytes() -> None:
 
 def test_nothing_weighs_more_than_the_heaviest() -> None:
     """So that a message of UNWEIGHED bytes needs no weighing."""
-    ratios = [
-        ratio for message in MESSAGES for version in cells(message) for ratio in weights(resolve(message, version))
-    ]
-    assert max(ratios) <= HEAVIEST
-    assert TAG_WEIGHT / 2 <= HEAVIEST
+    assert max(heaviest(resolve(message, version)) for message in MESSAGES for version in cells(message)) <= HEAVIEST
     assert weight_limit(UNWEIGHED) >= UNWEIGHED * HEAVIEST
 
 
-def weights(node: Node) -> list[float]:
-    match node:
-        case List(element):
-            return [element_weight(node) / smallest(element), *weights(element)]
-        case Maybe(record):
-            return [weight(record) / (1 + smallest(record)), *weights(record)]
-        case Record():
-            return [ratio for slot in (*node.slots, *node.tagged) for ratio in weights(slot.node)]
-        case _:
-            return []
+def test_a_message_of_a_user_may_be_heavier() -> None:
+    fields = {f"absent{n}": Array(Int32, "1+") for n in range(100)}
+    annotations = {"flag": bool, **dict.fromkeys(fields, list[int])}
+    inner = declare(type("Inner", (), {"__annotations__": annotations, "flag": Bool(), **fields}))
+    body = {"__annotations__": {"items": list[inner]}, "items": Array(inner)}
+    heavy: Any = message_of(versions="0-1", flexible="none")(type("Heavy", (), body))
+    few = decode(heavy, b"\0\0\0\x64" + bytes(100), 0)
+    assert len(few.items) == 100
+    for engine in ENGINES:
+        with pytest.raises(LimitError):
+            decode(heavy, b"\0\0\x4e\x20" + bytes(20_000), 0, engine=engine)
+
+
+# What users declare.
+
+NAMES = ["Struct", "new", "len", "uuid", "o", "o1", "n1", "a1", "buf", "pos", "out", "read", "write", "left", "uvarint"]
+NAMES += ["packers", "unpackers", "FLAGS", "COUNTS", "min", "memoryview", "rows", "found", "count", "Refused", "pack_i"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_struct_may_be_called_anything(name: str) -> None:
+    inside = {"__annotations__": {"number": int, "text": str}, "number": Int32(), "text": String()}
+    inner = declare(type(name, (), inside))
+    body = {"__annotations__": {"items": list[inner]}, "items": Array(inner)}
+    outer: Any = message_of(versions="0", flexible="none")(type(name, (), body))
+    value = outer(items=[inner(number=n, text="abc") for n in range(100)])
+    encoded = both_encode(value, 0)
+    assert encoded is not None
+    assert both_decode(outer, 0, encoded) == value
+
+
+def test_tagged_fields_whose_names_run_together() -> None:
+    foo = declare(type("Foo", (), {"__annotations__": {"bar_x": int}, "bar_x": Int32("1+", tag=0)}))
+    foo_bar = declare(type("Foo_bar", (), {"__annotations__": {"x": str}, "x": String("1+", tag=0)}))
+    body = {"__annotations__": {"one": foo, "two": foo_bar}, "one": Nested(foo), "two": Nested(foo_bar)}
+    outer: Any = message_of(versions="0-1", flexible="1+")(type("Outer", (), body))
+    value = outer(one=foo(bar_x=5), two=foo_bar(x="x"))
+    encoded = both_encode(value, 1)
+    assert encoded is not None
+    assert both_decode(outer, 1, encoded) == value
+
+
+LIKE_OTHERS = [  # a field, what stands for its value
+    ("metadata", memoryview(array("i", [1, 2, 3]))),
+    ("metadata", memoryview(b"abcdef")[::2]),
+    ("metadata", bytearray(b"abc")),
+    ("metadata", type("Odd", (bytes,), {"__len__": lambda _: 1})(b"abc")),
+    ("name", type("Name", (str,), {})("name")),
+    ("name", UserString("name")),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), LIKE_OTHERS)
+def test_what_is_like_bytes_and_text(field: str, value: Any) -> None:
+    request = JoinGroupRequest(protocols=[JoinGroupRequest.Protocol(**{field: value})])
+    encoded = both_encode(request, 9)
+    assert encoded is not None
+    expected = bytes(value) if field == "metadata" else str(value)
+    assert getattr(decode(JoinGroupRequest, encoded, 9).protocols[0], field) == expected
+
+
+def test_a_subclass_is_read_without_its_constructor() -> None:
+    class Heir(HeartbeatRequest):
+        def __init__(self) -> None:
+            raise AssertionError("nobody asked for this")
+
+    encoded = encode(HeartbeatRequest(group_id="g"), 4)
+    for engine in ENGINES:
+        read = decode(Heir, encoded, 4, engine=engine)
+        assert (type(read), read.group_id) == (Heir, "g")
+
+
+def test_tables_begin_anew_when_others_come() -> None:
+    """What came first does not slow down what comes later for ever."""
+    partitions = resolve(MetadataResponse, 12)
+    for name in ("topics", "partitions"):
+        array_node: Any = next(slot.node for slot in partitions.slots if slot.name == name)
+        partitions = array_node.element
+    with patch.object(shapes, "FORGET", 100):
+        rows = shapes.Shapes(partitions, compiled.PLAIN)
+        for n in range(shapes.MAX_SHAPES):
+            for _ in range(WARM):
+                rows[n, 1, 1]
+        assert all(rows[2, 2, 2] is None for _ in range(101))
+        assert [rows[2, 2, 2] for _ in range(WARM + 1)][-1] is not None
 
 
 def test_large_messages_are_weighed() -> None:
@@ -237,7 +315,12 @@ def test_made_once() -> None:
 
 def test_source_runs_and_names_what_it_is() -> None:
     source = compiled.source(HeartbeatRequest, 4)
-    assert source.startswith("# HeartbeatRequest v4\n")
+    assert source.count("# HeartbeatRequest v4\n") == 2
+    space = {**compiled._NAMES, "_HeartbeatRequest": HeartbeatRequest}
+    exec(source, space)
+    value = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
+    assert space["write"](value) == encode(value, 4)
+    assert space["read"](encode(value, 4), 0) == (value, len(encode(value, 4)))
     assert "def read(buf, pos):" in source
     assert "def write(o):" in source
 
