@@ -1,0 +1,1 @@
+"""Captured traffic: packets to byte streams to calls (extra ``kwire[capture]``)."""
