@@ -140,7 +140,9 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
             if row["stw_ms"] is not None:
                 stops.append((name, row["stopped_ts"], row["resumed_ts"], row["generation"]))
     data = [
-        _bars([(name, begin, until) for name, begin, until in found], f"generation {generation}", _color(generation), 0.5)
+        _bars(
+            [(name, begin, until) for name, begin, until in found], f"generation {generation}", _color(generation), 0.5
+        )
         for generation, found in sorted(bands.items())
     ]
     if stops:
@@ -298,7 +300,9 @@ def _rebalances(rows: Sequence[Row], called: dict[str, str]) -> str:
             "yes" if row["incomplete"] else "",
         ]
         lines.append(("inferred" if row["trigger_confidence"] == "inferred" else "", cells))
-    head = "started|generation|trigger|by|evidence|lasted, ms|stopped at most, ms|on average, ms|kind|moved|members before"
+    head = (
+        "started|generation|trigger|by|evidence|lasted, ms|stopped at most, ms|on average, ms|kind|moved|members before"
+    )
     return _table("rebalances", f"{head}|after|incomplete".split("|"), lines)
 
 
@@ -390,12 +394,12 @@ def _clock(ts: int) -> str:
 
 
 def _table(kind: str, head: Sequence[str], lines: Sequence[tuple[str, list[Cell]]]) -> str:
-    rows = [
-        f'<tr class="{style}">{"".join(_cell(cell) for cell in cells)}</tr>' for style, cells in lines[:MOST_ROWS]
-    ]
+    rows = [f'<tr class="{style}">{"".join(_cell(cell) for cell in cells)}</tr>' for style, cells in lines[:MOST_ROWS]]
     more = f'<p class="note">{len(lines) - MOST_ROWS} rows more.</p>' if len(lines) > MOST_ROWS else ""
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table>{more}'
+    return (
+        f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table>{more}'
+    )
 
 
 def _cell(value: Cell) -> str:

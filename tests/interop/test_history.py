@@ -63,22 +63,21 @@ def recorded(file: Path) -> Iterator[Callable[[int], int]]:
 
 def play(file: Path, story: Callable[[Stage], None]) -> Played:
     """Let clients play a story over a recorded wire."""
-    with recorded(file) as start:
-        with run_cluster(topics={Stage.topic: Stage.partitions}, config=CONFIG) as cluster:
-            port = start(cluster.nodes[0].port)
+    with recorded(file) as start, run_cluster(topics={Stage.topic: Stage.partitions}, config=CONFIG) as cluster:
+        port = start(cluster.nodes[0].port)
 
-            def move(inside: Any) -> float:
-                """Clients are told to come to the forwarder; and what time the journal's zero was."""
-                nodes = inside._router.broker.cluster.nodes
-                for number, node in list(nodes.items()):
-                    nodes[number] = replace(node, port=port)
-                return time.time() - trio.current_time() + float(inside.journal.begin)
+        def move(inside: Any) -> float:
+            """Clients are told to come to the forwarder; and what time the journal's zero was."""
+            nodes = inside._router.broker.cluster.nodes
+            for number, node in list(nodes.items()):
+                nodes[number] = replace(node, port=port)
+            return time.time() - trio.current_time() + float(inside.journal.begin)
 
-            begin = cluster._call(move) * 1e6
-            cluster.bootstrap_servers = f"127.0.0.1:{port}"
-            with stage_of(cluster) as stage:  # type: ignore[arg-type]
-                story(stage)
-            events = cluster.events()
+        begin = cluster._call(move) * 1e6
+        cluster.bootstrap_servers = f"127.0.0.1:{port}"
+        with stage_of(cluster) as stage:  # type: ignore[arg-type]
+            story(stage)
+        events = cluster.events()
     reading = read(file)
     items = list(reading)
     assert reading.problems == []
@@ -158,7 +157,9 @@ def test_members_are_those_of_the_journal(played: Played) -> None:
         (event.generation, member) for event in played.events if event.event == "generation" for member in event.members
     }
     back = {  # static members that took their place again, without a generation of their own
-        (event.generation, event.member_id) for event in played.events if event.event == "sync" and _is_back(event, played)
+        (event.generation, event.member_id)
+        for event in played.events
+        if event.event == "sync" and _is_back(event, played)
     }
     found = {(row["generation"], row["member_id"]) for row in played.tables["members"]}
     assert found == expected | back
