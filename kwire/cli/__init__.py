@@ -19,7 +19,9 @@ VERBS = {
     "encode": "JSON to frames.",
     "explain": "Show frames as annotated hex.",
     "fuzz": "Send a broker broken requests, and see that it lives.",
+    "groups": "What the consumer groups in a capture did.",
     "layout": "Show the wire layout of an API.",
+    "report": "A page with charts out of the tables of a pipeline.",
 }
 
 EXTRAS = {"capture": "capture"}  # verbs that need more than is always installed
