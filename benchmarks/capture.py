@@ -137,8 +137,8 @@ def bulk(client: Client, turn: int, batch: bytes) -> list[Segment]:
         return control(client, turn // 8)
     if turn % 2:
         data = ProduceRequest.Topic.Partition(index=turn % 6, records=batch)
-        topic = ProduceRequest.Topic(name="orders", partitions=[data])
-        return client.ask(11, ProduceRequest(acks=-1, timeout_ms=30_000, topics=[topic]), ProduceResponse())
+        topic = ProduceRequest.Topic(name="orders", partition_data=[data])
+        return client.ask(11, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), ProduceResponse())
     found = FetchResponse.Topic.Partition(partition_index=turn % 6, high_watermark=turn, records=batch * 4)
     return client.ask(
         17,
