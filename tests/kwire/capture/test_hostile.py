@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from captures import all_of, generations, greeting, heartbeats

@@ -39,7 +39,7 @@ def test_times() -> None:
 def test_a_problem_is_a_row() -> None:
     row = problem_row(Problem("f.pcap", 77, "it is cut", 0))
     assert (row["file"], row["position"], row["error"], row["api_name"]) == ("f.pcap", 77, "it is cut", None)
-    assert list(rows([Problem("f.pcap", 77, "it is cut")]))[0]["error"] == "it is cut"
+    assert next(rows([Problem("f.pcap", 77, "it is cut")]))["error"] == "it is cut"
 
 
 def test_a_call_without_a_request() -> None:

@@ -20,7 +20,7 @@ def test_json_lines() -> None:
     assert all(set(COLUMNS) <= set(row) for row in rows)
     first = rows[0]
     assert (first["api_name"], first["direction"], first["correlation_id"]) == ("ApiVersions", "request", 1)
-    assert first["body"]["client_software_name"] == "librdkafka"
+    assert first["body"]["client_software_name"].startswith(("librdkafka", "confluent"))
     beats = [row for row in rows if row["api_name"] == "ConsumerGroupHeartbeat" and row["direction"] == "response"]
     owned = [part for row in beats for part in (row["body"]["assignment"] or {}).get("topic_partitions", ())]
     assert all(part["_topic_name"].startswith("t-kip848") for part in owned)
@@ -82,6 +82,6 @@ def test_damage_is_a_row_and_exit_code_1(tmp_path: Path) -> None:
 
 def test_ports_folders_and_nothing() -> None:
     assert kwire("capture", "--port", "1", str(PATH)).stdout == ""
-    assert len(kwire("capture", str(PATH.parent)).stdout.splitlines()) > 500
+    assert len(kwire("capture", str(PATH.parent)).stdout.splitlines()) > 300
     assert kwire("capture", "/not/there").exit_code == 2
     assert kwire("capture").exit_code == 2
