@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from kwire.analysis import parquet, report, run, view
+from kwire.capture import Call, Connection, read
 from kwire.cli.lines import one_line
 
 MOST = 12  # names of partitions or members that stand in one line
@@ -30,16 +32,11 @@ def command(
     wanted: tuple[str, ...],
     ports: tuple[int, ...],
 ) -> None:
-    """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger and
-    cost, assignments, commits, errors.
+    """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
+    and cost, assignments, commits, errors.
 
     Damage is told on stderr, with its place, and exit code 1; all before it is there.
     """
-    try:
-        from kwire.analysis import parquet, report, run, view
-        from kwire.capture import Call, Connection, read
-    except ImportError as error:
-        raise click.ClickException(f"{error.name} is missing: pip install 'kwire[capture]'") from error
     capture_id = Path(paths[0]).name
     try:
         reading = read(paths, ports=ports)
@@ -101,7 +98,8 @@ def text(group: dict[str, Any]) -> Iterator[str]:
         )
     for error in group["errors"]:
         about = f" about {error['topic']}-{error['partition']}" if error["topic"] is not None else ""
-        yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {_count(error['count'], 'time')}"
+        count = _count(error["count"], "time")
+        yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {count}"
     for violation in group["violations"]:
         who = called.get(violation["member_id"], violation["member_id"] or "")
         yield f"  {_clock(violation['ts'])}  violation {violation['kind']}: {who}: {violation['detail']}"
