@@ -314,8 +314,8 @@ class _Group:
             to_generation=phase.generation,
             joined_ts=phase.done_ts,
             ended_ts=phase.ended_ts(),
-            members_before=before.members if before else [] if phase.generation == 1 else None,
-            members_after=list(phase.members),
+            members_before=sorted(before.members) if before else [] if phase.generation == 1 else None,
+            members_after=sorted(phase.members),
             leader=phase.leader,
             protocol_name=phase.protocol,
             stw_kind=COOPERATIVE if phase.cooperative else EAGER,
@@ -488,7 +488,7 @@ class _Group:
             to_generation=empty.generation,
             joined_ts=empty.done_ts,
             ended_ts=empty.done_ts,
-            members_before=list(phase.members),
+            members_before=sorted(phase.members),
             members_after=[],
             partitions_moved=0,
             incomplete=False,
@@ -506,7 +506,7 @@ class _Group:
             [],
             from_generation=before.generation,
             ended_ts=None,
-            members_before=list(before.members),
+            members_before=sorted(before.members),
             incomplete=True,
         )
 

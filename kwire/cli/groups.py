@@ -22,6 +22,7 @@ MOST = 12  # names of partitions or members that stand in one line
 @click.option("--json", "as_json", is_flag=True, help="An object with everything, instead of text.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file.")
 @click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet.")
+@click.option("--capture-id", help="What this capture is called in the tables; the name of the first file otherwise.")
 @click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group; may be given again.")
 @click.option("--port", "ports", multiple=True, type=int, help="On which ports brokers listen; may be given again.")
 def command(
@@ -29,6 +30,7 @@ def command(
     as_json: bool,
     html: Path | None,
     tables: Path | None,
+    capture_id: str | None,
     wanted: tuple[str, ...],
     ports: tuple[int, ...],
 ) -> None:
@@ -37,7 +39,7 @@ def command(
 
     Damage is told on stderr, with its place, and exit code 1; all before it is there.
     """
-    capture_id = Path(paths[0]).name
+    capture_id = capture_id or Path(paths[0]).name
     try:
         reading = read(paths, ports=ports)
     except OSError as error:
