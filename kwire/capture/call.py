@@ -68,7 +68,9 @@ class Call:
     response_size: int | None = None
     request: Any = None
     response: Any = None
-    response_version: int | None = None  # of the response's body; differs from api_version for ApiVersions asked too new
+    response_version: int | None = (
+        None  # of the response's body; differs from api_version for ApiVersions asked too new
+    )
     request_raw: bytes | None = None
     response_raw: bytes | None = None
     reason: str | None = None
