@@ -1,1 +1,25 @@
-"""Captured traffic: packets to byte streams to calls (extra ``kwire[capture]``)."""
+"""Captured traffic: packets to byte streams to calls (extra ``kwire[capture]``).
+
+``read(paths)`` gives what is in files, in one process. For others to build on: ``splits`` and ``read_segments`` go
+through parts of a file, ``Conversation`` makes calls of the segments of one connection.
+"""
+
+from kwire.capture.call import Call, Connection
+from kwire.capture.calls import Conversation, Row
+from kwire.capture.files import Problem, Split
+from kwire.capture.packets import Segments, read_segments, splits
+from kwire.capture.reading import Reading, read
+
+__all__ = [
+    "Call",
+    "Connection",
+    "Conversation",
+    "Problem",
+    "Reading",
+    "Row",
+    "Segments",
+    "Split",
+    "read",
+    "read_segments",
+    "splits",
+]

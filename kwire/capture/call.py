@@ -17,6 +17,8 @@ RESPONSE_NOT_SEEN = "response_not_seen"
 INCOMPLETE = "incomplete"  # bytes in it were lost, or cut by the snapshot length
 UNKNOWN_VERSION = "unknown_version"
 UNREADABLE = "unreadable"
+TOO_LARGE = "too_large"  # a frame beyond limits.MAX_KEPT_FRAME
+SASL_TOKEN = "sasl_token"  # a token without a header, as after SaslHandshake v0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +53,8 @@ class Call:
     """One request and its response. A side that was not seen, or not decoded, is None, and ``reason`` says why.
 
     ``number``: counts the calls of its connection in the order of their requests. ``request`` and ``response``: decoded
-    bodies. ``request_raw`` and ``response_raw``: whole frames that could not be decoded.
+    bodies; None as well where nobody asked for them. ``request_raw`` and ``response_raw``: whole frames that could not be
+    decoded, or all if they were asked for.
     """
 
     connection: str
@@ -74,5 +77,6 @@ class Call:
     request_raw: bytes | None = None
     response_raw: bytes | None = None
     reason: str | None = None
+    error: str | None = None  # what decoding said of bytes that are unreadable
     file: str | None = None  # where the request, or else the response, begins: the file, and its packet's byte offset
     position: int | None = None

@@ -1,0 +1,515 @@
+"""Packets to TCP segments, a block of records at a time, as columns; no object is made for a packet.
+
+A segment names the place of its payload in the file, so that payload need not be carried along. Segments that neither
+carry bytes nor open or close a connection are left out. Checksums are not verified: a capture on the sending host
+sees them before the network card has filled them in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kwire.capture.files import Block, CaptureFile, Ints, Problem, Split
+from kwire.capture.limits import BLOCK, MAX_EARLY_FRAGMENTS, MAX_EXTENSIONS, MAX_FRAGMENTED, MAX_VLANS
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+TCP = 6
+NULL, ETHERNET, RAW, LOOP, SLL, IPV4_ONLY, IPV6_ONLY, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
+RAW_LINKS = (RAW, 12, 14, IPV4_ONLY, IPV6_ONLY, NULL, LOOP)  # no type of what follows, or none that is needed
+HEADERS = {NULL: 4, LOOP: 4, ETHERNET: 14, SLL: 16, SLL2: 20}
+TYPES_AT = {ETHERNET: 12, SLL: 14, SLL2: 0}
+LINKS = {*RAW_LINKS, *HEADERS}
+VLANS = (0x8100, 0x88A8, 0x9100, 0x9200)
+EXTENSIONS = (0, 43, 60, 135, 139, 140)  # IPv6 headers that say their length in units of 8 bytes
+AUTHENTICATION, FRAGMENT = 51, 44
+MAPPED = 0xFFFF_0000_0000  # an IPv4 address as the low half of an IPv6 address
+
+Bools = NDArray[np.bool_]
+Key = tuple[int, int, int, int, int, int]  # two endpoints, the lower first: halves of the address, port
+
+
+@dataclass(slots=True)
+class Segments:
+    """Columns of TCP segments in the order of the file, one entry each.
+
+    ``flow``: index into ``keys``. ``upward``: sent by the first endpoint of the key. ``position``: byte offset of the
+    record. ``start``: of the payload in the file, of which ``captured`` bytes are there and ``size`` were sent.
+    ``spare``: payload by ``start`` that does not lie in ``data`` (a fragment that came before its first).
+    """
+
+    path: str
+    base: int
+    data: bytes
+    keys: list[Key]
+    flow: Ints
+    upward: Bools
+    time_us: Ints
+    position: Ints
+    start: Ints
+    captured: Ints
+    size: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    skipped: dict[str, int] = field(default_factory=dict)  # packets that were not looked at, by reason
+    spare: dict[int, bytes] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+    def payload(self, index: int) -> bytes:
+        """The captured bytes of one segment."""
+        start, size = int(self.start[index]), int(self.captured[index])
+        if start in self.spare:
+            return self.spare[start]
+        return self.data[start - self.base : start - self.base + size]
+
+    def columns(self) -> dict[str, Any]:
+        """References to segments, without payload, for whoever carries them elsewhere: name -> column."""
+        keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
+        return {
+            "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),
+            "upward": self.upward,
+            "time_us": self.time_us,
+            "position": self.position,
+            "start": self.start,
+            "captured": self.captured.astype(np.int32),
+            "size": self.size.astype(np.int32),
+            "seq": self.seq.astype(np.uint32),
+            "ack": self.ack.astype(np.uint32),
+            "flags": self.flags.astype(np.uint8),
+        }
+
+
+def unpack_key(connection: bytes) -> Key:
+    """The key that ``columns`` packed."""
+    key: Key = struct.unpack(">QQHQQH", connection)
+    return key
+
+
+def endpoint(high: int, low: int, port: int) -> str:
+    """``host:port``, or ``[host]:port`` for IPv6."""
+    if not high and low & ~0xFFFF_FFFF == MAPPED:
+        return f"{ipaddress.IPv4Address(low & 0xFFFF_FFFF)}:{port}"
+    return f"[{ipaddress.IPv6Address(high << 64 | low)}]:{port}"
+
+
+def endpoints(key: Key) -> tuple[str, str]:
+    """Both ends of a connection as text, the lower first."""
+    return endpoint(*key[:3]), endpoint(*key[3:])
+
+
+@dataclass(slots=True)
+class _Fragmented:
+    """A packet in fragments: of its first the ports and where its data begins, and what came before it."""
+
+    first: tuple[int, int, int, int, int, int] | None = None  # row, ports, seq, ack, bytes of TCP header
+    early: list[tuple[int, int, int, bytes, int]] = field(default_factory=list)
+    last: int | None = None  # bytes of the whole
+    seen: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.last is not None and self.seen >= self.last
+
+
+@dataclass(slots=True)
+class Reader:
+    """Turns blocks into segments; keeps what is known of fragmented packets. ``ports``: of brokers; empty for all."""
+
+    ports: Collection[int] = ()
+    fragmented: dict[tuple[int, ...], _Fragmented] = field(default_factory=dict)
+
+    def segments(self, block: Block) -> Segments:
+        """The segments of one block."""
+        parse = _Parse(block)
+        found = parse.found
+        spare: dict[int, bytes] = {}
+        if len(parse.fragments):
+            found = self._with_fragments(parse, found, spare)
+        if len(self.ports):
+            wanted = np.array(sorted(self.ports), np.int64)
+            found = found.only(np.isin(found.sport, wanted) | np.isin(found.dport, wanted))
+        return _segments(block, found, parse.skipped, spare)
+
+    def _with_fragments(self, parse: _Parse, found: _Rows, spare: dict[int, bytes]) -> _Rows:
+        """The rows of first fragments are there; those of the others are added."""
+        block, more = parse.block, []
+        rows = {int(row): n for n, row in enumerate(found.row)}
+        for row, ip, transport, end, offset, further, key in parse.fragments:
+            packet = self.fragmented.get(key)
+            if packet is None or (offset == 0 and packet.first is not None):
+                while len(self.fragmented) >= MAX_FRAGMENTED:
+                    self.fragmented.pop(next(iter(self.fragmented)))
+                packet = self.fragmented[key] = _Fragmented()
+            wire = end - transport
+            captured = max(0, min(end, int(block.starts[row] + block.sizes[row])) - transport)
+            packet.seen += wire
+            if not further:
+                packet.last = offset + wire
+            if offset == 0:
+                if row not in rows:
+                    continue
+                n = rows[row]
+                header = int(found.start[n]) - transport
+                packet.first = (
+                    row,
+                    int(found.sport[n]),
+                    int(found.dport[n]),
+                    int(found.seq[n]),
+                    int(found.ack[n]),
+                    header,
+                )
+                if further:
+                    found.flags[n] &= ~FIN
+                for late in packet.early:
+                    more.append(self._late(packet, key, row, *late, spare=spare, base=block.base))
+                packet.early.clear()
+            elif packet.first is None:
+                if len(packet.early) < MAX_EARLY_FRAGMENTS:
+                    data = block.data[transport : transport + captured]
+                    packet.early.append((offset, wire, captured, data, block.base + transport))
+            else:
+                data = block.data[transport : transport + captured]
+                more.append(
+                    self._late(
+                        packet,
+                        key,
+                        row,
+                        offset,
+                        wire,
+                        captured,
+                        data,
+                        block.base + transport,
+                        spare=spare,
+                        base=block.base,
+                    )
+                )
+            if packet.is_whole and packet.first is not None:
+                self.fragmented.pop(key, None)
+        return found.plus(more)
+
+    @staticmethod
+    def _late(
+        packet: _Fragmented,
+        key: tuple[int, ...],
+        row: int,
+        offset: int,
+        wire: int,
+        captured: int,
+        data: bytes,
+        start: int,
+        *,
+        spare: dict[int, bytes],
+        base: int,
+    ) -> tuple[int, ...]:
+        """The row of a fragment that is not the first: a segment of its own, of the bytes it carries."""
+        assert packet.first is not None
+        _, sport, dport, seq, ack, header = packet.first
+        if start < base:
+            spare[start] = data
+        seq = (seq + offset - header) & 0xFFFF_FFFF
+        return (row, *key[:4], sport, dport, seq, ack, ACK, start - base, captured, wire)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Columns of segments before their endpoints are put in order; ``row``: of the record, ``start``: in the data."""
+
+    row: Ints
+    shigh: Any
+    slow: Any
+    dhigh: Any
+    dlow: Any
+    sport: Ints
+    dport: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    start: Ints
+    captured: Ints
+    size: Ints
+
+    def columns(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__slots__]
+
+    def only(self, mask: Any) -> _Rows:
+        return self if mask.all() else _Rows(*(column[mask] for column in self.columns()))
+
+    def plus(self, more: list[tuple[int, ...]]) -> _Rows:
+        """With further rows, in the order of the records."""
+        if not more:
+            return self
+        added = [
+            np.array(column, mine.dtype) for column, mine in zip(zip(*more, strict=True), self.columns(), strict=True)
+        ]
+        joined = [np.concatenate(pair) for pair in zip(self.columns(), added, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return _Rows(*(column[order] for column in joined))
+
+
+class _Parse:
+    """One block, parsed: ``found`` are rows with a TCP header, ``fragments`` are parts of fragmented packets."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.data = block.data
+        self.bytes = np.frombuffer(block.data, np.uint8)
+        self.skipped: dict[str, int] = {}
+        self.fragments: list[tuple[int, int, int, int, int, bool, tuple[int, ...]]] = []
+        rows = np.arange(len(block.records))
+        parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
+        self.found = parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
+        """Rows with where their IP header begins, and its version: those of each link type."""
+        links = self.block.links
+        kinds = (
+            [int(links[0])] if len(links) and (links == links[0]).all() else [int(kind) for kind in np.unique(links)]
+        )
+        for kind in kinds:
+            mine = rows if len(kinds) == 1 else rows[links == kind]
+            if kind not in LINKS:
+                self._skip(f"link type {kind} is not known", len(mine))
+                continue
+            head = HEADERS.get(kind, 0)
+            mine = self._long(mine, self.block.starts[mine] + head + 20)
+            at = self.block.starts[mine] + head
+            if kind in TYPES_AT:
+                mine, at = self._typed(mine, at, self._u16(self.block.starts[mine] + TYPES_AT[kind]))
+            version = self.bytes[np.minimum(at, len(self.data) - 1)] >> 4
+            for number in (4, 6):
+                chosen = version == number
+                if chosen.all():
+                    yield mine, at, number
+                    break
+                if chosen.any():
+                    yield mine[chosen], at[chosen], number
+            other = int(np.count_nonzero((version != 4) & (version != 6)))
+            self._skip("not IP", other)
+
+    def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
+        """Behind VLAN tags, rows whose type is IP."""
+        for _ in range(MAX_VLANS):
+            tagged = np.isin(kind, VLANS)
+            if not tagged.any():
+                break
+            kind = np.where(tagged, self._u16(at + 2), kind)
+            at = np.where(tagged, at + 4, at)
+        is_ip = (kind == 0x0800) | (kind == 0x86DD)
+        if is_ip.all():
+            return rows, at
+        self._skip("not IP", int(np.count_nonzero(~is_ip)))
+        return rows[is_ip], at[is_ip]
+
+    def _network(self, given: tuple[Ints, Ints, int]) -> _Rows | None:
+        return self._ipv4(*given[:2]) if given[2] == 4 else self._ipv6(*given[:2])
+
+    def _ipv4(self, rows: Ints, at: Ints) -> _Rows | None:
+        is_tcp = self._u8(at + 9) == TCP
+        if not is_tcp.all():
+            self._skip("not TCP", int(np.count_nonzero(~is_tcp)))
+            rows, at = rows[is_tcp], at[is_tcp]
+        total = self._u16(at + 2)
+        header = (self._u8(at) & 15) * 4
+        transport = at + header
+        whole = self.block.starts[rows] + self.block.originals[rows]
+        end = np.where(total == 0, whole, at + total)  # 0: the network card cuts it into packets
+        part = self._u16(at + 6)
+        source, target = self._u32(at + 12) + MAPPED, self._u32(at + 16) + MAPPED
+        none = np.zeros(len(rows), np.uint64)
+        fragmented = (part & 0x3FFF) != 0
+        if fragmented.any():
+            for n in np.flatnonzero(fragmented):
+                key = (0, int(source[n]), 0, int(target[n]), int(self._u16(at[n : n + 1] + 4)[0]))
+                offset, further = int(part[n] & 0x1FFF) * 8, bool(part[n] & 0x2000)
+                self.fragments.append((int(rows[n]), int(at[n]), int(transport[n]), int(end[n]), offset, further, key))
+        keep = ((part & 0x1FFF) == 0) & (header >= 20)
+        return self._tcp(rows, transport, end, (none, source.astype(np.uint64), none, target.astype(np.uint64)), keep)
+
+    def _ipv6(self, rows: Ints, at: Ints) -> _Rows | None:
+        mine = self._long(rows, at + 40, subset=at)
+        keep = np.isin(rows, mine)
+        rows, at = rows[keep], at[keep]
+        size = self._u16(at + 4)
+        whole = self.block.starts[rows] + self.block.originals[rows]
+        end = np.where(size == 0, whole, at + 40 + size)
+        kind, transport = self._u8(at + 6), at + 40
+        offset = np.zeros(len(rows), np.int64)
+        further = np.zeros(len(rows), bool)
+        number = np.zeros(len(rows), np.int64)
+        for _ in range(MAX_EXTENSIONS):
+            plain = np.isin(kind, EXTENSIONS)
+            sealed = kind == AUTHENTICATION
+            parted = (kind == FRAGMENT) & (offset == 0)
+            if not (plain | sealed | parted).any():
+                break
+            length = self._u8(transport + 1)
+            if parted.any():
+                word = self._u16(transport + 2)
+                offset = np.where(parted, word & 0xFFF8, offset)
+                further = np.where(parted, (word & 1) == 1, further)
+                number = np.where(parted, self._u32(transport + 4), number)
+            following = self._u8(transport)
+            step = np.where(plain, (length + 1) * 8, np.where(sealed, (length + 2) * 4, np.where(parted, 8, 0)))
+            kind = np.where(plain | sealed | parted, following, kind)
+            transport = transport + step
+            plain_stop = offset > 0
+            if plain_stop.all():
+                break
+        addresses = tuple(self._u64(at + n) for n in (8, 16, 24, 32))
+        is_tcp = kind == TCP
+        self._skip("not TCP", int(np.count_nonzero(~is_tcp)))
+        fragmented = is_tcp & ((offset > 0) | further)
+        if fragmented.any():
+            for n in np.flatnonzero(fragmented):
+                key = (*(int(part[n]) for part in addresses), int(number[n]))
+                place = int(rows[n]), int(at[n]), int(transport[n]), int(end[n])
+                self.fragments.append((*place, int(offset[n]), bool(further[n]), key))
+        return self._tcp(rows, transport, end, addresses, is_tcp & (offset == 0))
+
+    def _tcp(self, rows: Ints, at: Ints, end: Ints, addresses: tuple[Any, ...], keep: Bools) -> _Rows | None:
+        there = self.block.starts[rows] + self.block.sizes[rows]
+        keep = keep & (at + 20 <= there) & (at + 20 <= end)
+        header = (self._u8(at + 12) >> 4) * 4
+        flags = self._u8(at + 13)
+        start = at + header
+        size = end - start
+        keep &= (header >= 20) & ((size > 0) | (flags & (SYN | FIN | RST) != 0)) & (size >= 0)
+        if not keep.all():
+            rows, at, start, size = rows[keep], at[keep], start[keep], size[keep]
+            there, flags = there[keep], flags[keep]
+            addresses = tuple(part[keep] for part in addresses)
+        if not len(rows):
+            return None
+        captured = np.clip(there - start, 0, size)
+        ports = self._u16(at), self._u16(at + 2)
+        return _Rows(rows, *addresses, *ports, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size)
+
+    def _long(self, rows: Ints, needed: Ints, subset: Ints | None = None) -> Ints:
+        """Rows of which at least so much was captured."""
+        enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
+        if enough.all():
+            return rows
+        self._skip("cut before its headers", int(np.count_nonzero(~enough)))
+        return rows[enough]
+
+    def _skip(self, why: str, count: int) -> None:
+        if count:
+            self.skipped[why] = self.skipped.get(why, 0) + count
+
+    def _u8(self, at: Ints) -> Ints:
+        return self.bytes[np.minimum(at, len(self.bytes) - 1)].astype(np.int64)
+
+    def _u16(self, at: Ints) -> Ints:
+        return self._word(at, ">u2").astype(np.int64)
+
+    def _u32(self, at: Ints) -> Ints:
+        return self._word(at, ">u4").astype(np.int64)
+
+    def _u64(self, at: Ints) -> Any:
+        return self._word(at, ">u8").astype(np.uint64)
+
+    def _word(self, at: Ints, kind: str) -> Any:
+        """Integers that begin at these bytes; of those beyond the data, whatever."""
+        places = len(self.data) - int(kind[2]) + 1
+        if places < 1:
+            return np.zeros(len(at), kind)
+        return np.ndarray((places,), kind, self.data, strides=(1,))[np.minimum(at, places - 1)]
+
+
+def _joined(parts: list[_Rows]) -> _Rows:
+    if not parts:
+        none = np.zeros(0, np.int64)
+        high = np.zeros(0, np.uint64)
+        return _Rows(none, high, high, high, high, *(none for _ in range(8)))
+    joined = [np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)]
+    order = np.argsort(joined[0], kind="stable")
+    return _Rows(*(column[order] for column in joined))
+
+
+def _segments(block: Block, found: _Rows, skipped: dict[str, int], spare: dict[int, bytes]) -> Segments:
+    """Rows with each pair of endpoints in order, and numbered."""
+    sport, dport = found.sport.astype(np.uint64), found.dport.astype(np.uint64)
+    upward = (found.shigh < found.dhigh) | (
+        (found.shigh == found.dhigh) & ((found.slow < found.dlow) | ((found.slow == found.dlow) & (sport <= dport)))
+    )
+    one = [np.where(upward, a, b) for a, b in ((found.shigh, found.dhigh), (found.slow, found.dlow), (sport, dport))]
+    two = [np.where(upward, b, a) for a, b in ((found.shigh, found.dhigh), (found.slow, found.dlow), (sport, dport))]
+    keys, flow = _numbered([*one, *two])
+    return Segments(
+        path=block.path,
+        base=block.base,
+        data=block.data,
+        keys=keys,
+        flow=flow,
+        upward=upward,
+        time_us=block.times[found.row],
+        position=block.records[found.row] + block.base,
+        start=found.start + block.base,
+        captured=found.captured,
+        size=found.size,
+        seq=found.seq,
+        ack=found.ack,
+        flags=found.flags,
+        skipped=skipped,
+        spare=spare,
+    )
+
+
+def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
+    """Distinct rows of these columns, and for each row the number of its own."""
+    if not len(columns[0]):
+        return [], np.zeros(0, np.int64)
+    mixed = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:  # a hash finds the rows that are alike; what collides is sorted out below
+        mixed = (mixed ^ column) * np.uint64(0x9E37_79B9_7F4A_7C15)
+        mixed ^= mixed >> np.uint64(29)
+    _, first, flow = np.unique(mixed, return_index=True, return_inverse=True)
+    if not all((column[first][flow] == column).all() for column in columns):
+        table = np.stack(columns, axis=1)
+        distinct, flow = np.unique(table, axis=0, return_inverse=True)
+        return [tuple(map(int, row)) for row in distinct], flow.reshape(-1)  # type: ignore[misc]
+    keys = list(zip(*(column[first].tolist() for column in columns), strict=True))
+    return keys, flow.reshape(-1)
+
+
+def read_segments(split: Split, ports: Collection[int] = ()) -> Iterator[Segments | Problem]:
+    """The segments of the records that begin in a part of a file, a block at a time."""
+    file = CaptureFile(split.path)
+    reader = Reader(ports)
+    for block in file.blocks(split):
+        yield reader.segments(block)
+    if file.problem is not None:
+        yield file.problem
+
+
+def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
+    """A capture file in parts of about ``size`` bytes, found by going through all its records.
+
+    No part ends between the fragments of a packet. A gzip'd file is one part. Of a damaged file the last part goes on
+    into the damage, so that reading it tells of it. Raises: OSError.
+    """
+    file = CaptureFile(path, block=max(4_096, min(size, BLOCK)))
+    reader = Reader()
+    parts: list[Split] = []
+    begin: Split | None = None
+    for block in file.blocks():
+        if begin is None:
+            begin = block.whole
+            if begin.packed:
+                return [begin]
+        parse = _Parse(block)
+        if parse.fragments:
+            reader.segments(block)
+        if block.then.start - begin.start >= size and not reader.fragmented:
+            parts.append(replace(begin, stop=block.then.start))
+            begin = block.then
+    return [*parts, begin] if begin is not None else []

@@ -1,0 +1,207 @@
+"""Captures from files to calls, in one process: ``read``."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from uuid import UUID
+
+import numpy as np
+
+from kwire.capture.call import Call, Connection
+from kwire.capture.calls import Conversation, Row
+from kwire.capture.files import CaptureFile, Problem, find
+from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
+from kwire.capture.packets import SYN, Key, Reader, Segments
+from kwire.capture.topics import NAMING_APIS, TopicNames
+
+Item = Call | Connection | Problem
+
+
+class Conversations:
+    """The connections that are open, by their ends. ``make`` begins one."""
+
+    def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS) -> None:
+        self.open: OrderedDict[Key | tuple[str, str, str], Conversation] = OrderedDict()
+        self.make = make
+        self.most = most
+
+    def take(self, segments: Segments) -> Iterator[Call | Connection]:
+        """What segments complete, in the order of time."""
+        found: list[Call] = []
+        ended: list[Connection] = []
+        order = np.argsort(segments.flow, kind="stable")
+        flows = segments.flow[order]
+        bounds = [*np.flatnonzero(np.diff(flows, prepend=-1)).tolist(), len(flows)]
+        names = ("upward", "time_us", "position", "start", "captured", "size", "seq", "ack", "flags")
+        columns = [getattr(segments, name)[order].tolist() for name in names]
+        for begin, end in zip(bounds, bounds[1:], strict=False):
+            key = segments.keys[int(flows[begin])]
+            conversation = self.open.get(key)
+            if conversation is not None:
+                self.open.move_to_end(key)
+            for values in zip(*(column[begin:end] for column in columns), strict=True):
+                row = Row._make(values)
+                if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
+                    if conversation is not None:
+                        self._end(conversation, found, ended)
+                    conversation = self.open[key] = self.make(key, row)
+                if row.start in segments.spare:
+                    conversation.segment(row, segments.spare[row.start], row.start, segments.path)
+                else:
+                    conversation.segment(row, segments.data, segments.base, segments.path)
+            assert conversation is not None
+            found += conversation.taken()
+        while len(self.open) > self.most:
+            self._end(self.open.popitem(last=False)[1], found, ended)
+        self._make_room(found, ended)
+        yield from sorted(found, key=when)
+        yield from ended
+
+    def _make_room(self, found: list[Call], ended: list[Connection]) -> None:
+        held = sum(conversation.held for conversation in self.open.values()) if len(self.open) < 512 else 0
+        if len(self.open) >= 512:
+            held = sum(conversation.held for conversation in self.open.values())
+        if held <= MAX_ALL_HELD:
+            return
+        for key, conversation in sorted(self.open.items(), key=lambda item: -item[1].held):
+            held -= conversation.held
+            conversation.connection.notes.append("given up: too much waited to become complete")
+            del self.open[key]
+            self._end(conversation, found, ended)
+            if held <= MAX_ALL_HELD // 2:
+                return
+
+    @staticmethod
+    def _end(conversation: Conversation, found: list[Call], ended: list[Connection]) -> None:
+        ended.append(conversation.finish())
+        found += conversation.taken()
+
+    def finish(self) -> Iterator[Call | Connection]:
+        """The end of the capture."""
+        found: list[Call] = []
+        ended: list[Connection] = []
+        while self.open:
+            self._end(self.open.popitem(last=False)[1], found, ended)
+        yield from sorted(found, key=when)
+        yield from ended
+
+
+def when(call: Call) -> tuple[int, int]:
+    """The time at which a call was complete."""
+    return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
+
+
+class Reading:
+    """One way through a capture: calls, connections when they end, and problems of files, as they come.
+
+    Calls are in the order of the time at which they were complete, within what is read at a time; those that were never
+    answered come when their connection ends. ``topic_names``: names by topic id, as far as they were seen;
+    ``name_of`` looks through the whole capture for one that was not.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        ports: Collection[int] = (),
+        bodies: Collection[int] | None = None,
+        raw: bool = False,
+        redacted: bool = True,
+        progress: Callable[[int], object] | None = None,
+    ) -> None:
+        self.files = find(paths)
+        self.ports = frozenset(ports)
+        self.bodies = None if bodies is None else frozenset(bodies)
+        self.raw = raw
+        self.redacted = redacted
+        self.problems: list[Problem] = []
+        self.skipped: dict[str, int] = {}
+        self.topic_names = TopicNames()
+        self._progress = progress
+        self._is_whole = False
+
+    def __iter__(self) -> Iterator[Item]:
+        conversations = Conversations(self._begin)
+        reader = Reader(self.ports)
+        for path in self.files:
+            file = CaptureFile(path)
+            yield from self._noted(
+                self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
+            )
+            if file.problem is not None:
+                self.problems.append(file.problem)
+                yield file.problem
+        yield from self._noted(conversations.finish())
+        self._is_whole = True
+
+    def calls(self) -> Iterator[Call]:
+        """The calls alone."""
+        return (item for item in self if isinstance(item, Call))
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        """The name of a topic, from anywhere in the capture; None if it is never said."""
+        if topic_id not in self.topic_names and not self._is_whole:
+            self._is_whole = True
+            again = Reading(self.files, ports=self.ports, bodies=NAMING_APIS)
+            for _ in again:
+                pass
+            self.topic_names |= again.topic_names
+        return self.topic_names.get(topic_id)
+
+    def _begin(self, key: Key, row: Row) -> Conversation:
+        return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
+
+    def _noted(self, items: Iterator[Call | Connection]) -> Iterator[Call | Connection]:
+        for item in items:
+            if isinstance(item, Call) and item.api_key in NAMING_APIS:
+                self.topic_names.learn(item)
+            yield item
+
+    def _packets(self, file: CaptureFile, conversations: Conversations, reader: Reader) -> Iterator[Call | Connection]:
+        done = 0
+        for block in file.blocks():
+            segments = reader.segments(block)
+            for why, count in segments.skipped.items():
+                self.skipped[why] = self.skipped.get(why, 0) + count
+            yield from conversations.take(segments)
+            if self._progress:
+                self._progress(block.then.start - done)
+                done = block.then.start
+
+    def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[Call | Connection]:
+        for logged in file.frames():
+            key = (logged.connection, logged.client, logged.broker)
+            conversation = conversations.open.get(key)
+            if conversation is None:
+                options = {"bodies": self.bodies, "raw": self.raw, "redacted": self.redacted}
+                conversation = Conversation.logged(*key, logged.time_us, **options)  # type: ignore[arg-type]
+                conversations.open[key] = conversation
+            conversations.open.move_to_end(key)
+            conversation.frame(logged.to_broker, logged.frame, logged.time_us, file.path, logged.position)
+            yield from conversation.taken()
+            if len(conversations.open) > conversations.most:
+                oldest = conversations.open.popitem(last=False)[1]
+                ended = oldest.finish()
+                yield from oldest.taken()
+                yield ended
+
+
+def read(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    ports: Collection[int] = (),
+    bodies: Collection[int] | None = None,
+    raw: bool = False,
+    redacted: bool = True,
+    progress: Callable[[int], object] | None = None,
+) -> Reading:
+    """A capture: files, or folders of them, that belong together. Nothing is read before it is iterated.
+
+    ``ports``: on which brokers listen; nothing else is looked at then. ``bodies``: API keys whose bodies are decoded,
+    all if None; of others only headers are read. ``raw``: keep the frames too. ``redacted``: replace secrets.
+    ``progress``: told how many bytes were read. Raises: OSError for a path that is not there.
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    return Reading(given, ports=ports, bodies=bodies, raw=raw, redacted=redacted, progress=progress)

@@ -1,0 +1,47 @@
+"""Which name a topic id stands for: learned from answers that say both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from kwire.capture.call import Call
+from kwire.capture.limits import MAX_TOPICS
+from kwire.schema import ZERO_UUID
+
+# Answers that name topics by both: API key -> the name of the array of topics.
+TOPICS_IN = {
+    3: "topics",  # Metadata
+    19: "topics",  # CreateTopics
+    20: "responses",  # DeleteTopics
+    75: "topics",  # DescribeTopicPartitions
+}
+MEMBERS_IN = {69: "groups", 77: "groups"}  # ConsumerGroupDescribe, ShareGroupDescribe: inside what members own
+NAMING_APIS = frozenset({*TOPICS_IN, *MEMBERS_IN})
+
+
+class TopicNames(dict[UUID, str]):
+    """Names by topic id."""
+
+    def learn(self, call: Call) -> None:
+        """Take in what an answer says."""
+        if call.response is None:
+            return
+        for topic_id, name in said(call.api_key or 0, call.response):
+            if name and topic_id != ZERO_UUID and (len(self) < MAX_TOPICS or topic_id in self):
+                self[topic_id] = name
+
+
+def said(key: int, response: Any) -> Iterator[tuple[UUID, str | None]]:
+    """Topic ids and names in an answer."""
+    if key in TOPICS_IN:
+        for topic in getattr(response, TOPICS_IN[key]) or ():
+            yield topic.topic_id, topic.name
+    elif key in MEMBERS_IN:
+        for group in response.groups:
+            for member in group.members:
+                for name in ("assignment", "target_assignment"):
+                    assignment = getattr(member, name, None)
+                    for topic in assignment.topic_partitions if assignment else ():
+                        yield topic.topic_id, topic.topic_name
