@@ -1,0 +1,620 @@
+"""Classic groups: generations out of JoinGroup and SyncGroup, what set each off, and what it cost.
+
+A generation shows in the answers to JoinGroup: the first answer that names it ends its join phase. Everything between
+two such moments belongs to the later of the two generations, so that is where its trigger is looked for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kwire.analysis.events import CLASSIC, GroupEvent
+from kwire.analysis.outcome import (
+    COOPERATIVE,
+    EAGER,
+    EXPIRED,
+    JOINED,
+    LEFT,
+    METADATA,
+    MOVED,
+    MS,
+    RESTART,
+    REVOCATION,
+    SUBSCRIPTION,
+    UNKNOWN,
+    Membership,
+    Outcome,
+    Stop,
+    Trigger,
+)
+from kwire.errorcodes import ErrorCode
+
+SLACK = 250 * MS  # by how much a session may seem to end after the others were told: clocks of brokers and captures
+COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep what they still own
+
+REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
+SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
+GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
+
+
+@dataclass(slots=True)
+class Join:
+    """A JoinGroup and what it was answered. ``asked``: when its sender first asked, before it was given an id."""
+
+    sent: GroupEvent
+    asked: int
+    done: GroupEvent | None = None
+
+    @property
+    def member_id(self) -> str:
+        """The member's id, once it has one."""
+        return (self.done.member_id if self.done else None) or self.sent.member_id or ""
+
+
+@dataclass(slots=True)
+class Phase:
+    """A generation. ``joins``: those that waited for it; ``members``: everybody in it, also who replaced another."""
+
+    generation: int
+    done_ts: int
+    joins: list[Join] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
+    leader: str | None = None
+    protocol: str | None = None
+    told: dict[str, GroupEvent] = field(default_factory=dict)  # first answer to a SyncGroup, by member
+    planned: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether members keep reading what they still own."""
+        return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
+
+    def shares(self) -> dict[str, list[str]]:
+        """Partitions by member: as told, or as planned where that was not seen; nothing if nobody was told anything."""
+        if not self.told:
+            return {}
+        told = {member: event.partitions for member, event in self.told.items() if event.partitions is not None}
+        return {member: told.get(member, self.planned.get(member, [])) for member in {**self.planned, **told}}
+
+    def ended_ts(self) -> int | None:
+        """When the last of those that waited was told its share."""
+        waited = {join.member_id for join in self.joins}
+        return max((event.ts for member, event in self.told.items() if member in waited), default=None)
+
+    def incomplete(self) -> bool:
+        """Whether one of those that waited was never told its share."""
+        return any(join.member_id not in self.told for join in self.joins)
+
+
+def fold(capture_id: str, group_id: str, events: Sequence[GroupEvent]) -> Outcome:
+    """What happened in a classic group; ``events``: all of the group's, sorted."""
+    return _Group(Outcome(capture_id, group_id, CLASSIC), events).outcome()
+
+
+class _Group:
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+        self.out = out
+        self.events = events
+        self.moments = [event.ts for event in events]
+        self.joins = _joins(events)
+        self.phases = _phases(events, self.joins, out)
+        self.people: dict[str, Membership] = {}
+        self.signs: dict[str, list[int]] = defaultdict(list)
+        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.refused: dict[str, list[GroupEvent]] = defaultdict(list)  # answers that ask to rejoin, by member
+        self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
+        self.asks: dict[str, list[Join]] = defaultdict(list)
+        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # told when, and what
+        self.free_since: dict[str, int] = {}
+        self.resumed: dict[str, int] = {}  # when a member was last told a share
+
+    def outcome(self) -> Outcome:
+        self._note_signs()
+        before: Phase | None = None
+        owners: dict[str, str] = {}
+        stops: list[tuple[Phase, dict[str, Stop]]] = []
+        for number, phase in enumerate(self.phases):
+            following = self.phases[number + 1] if number + 1 < len(self.phases) else None
+            triggers = self._triggers(before, phase)
+            found = self._enter(before, phase, owners, triggers)
+            stops.append((phase, found))
+            owners = self._owners(phase)
+            self._restarts(phase, following, owners, found)
+            before = phase
+            if empty := self._emptied(phase, following):
+                self._leave_empty(phase, empty)
+                before, owners = empty, {}
+        self._unfinished(before)
+        for phase, found in stops:
+            for member in phase.members:
+                stop = found.get(member, Stop())
+                self.out.member(phase.generation, self.people[member], stop, leader=member == phase.leader)
+        self._gaps()
+        self._commits()
+        return self.out
+
+    # --- what is read off the events beforehand ---
+
+    def _note_signs(self) -> None:
+        waiting: dict[tuple[str | None, int], GroupEvent] = {}
+        for event in self.events:
+            member = event.member_id
+            if member and (event.event in SIGNS or event.error_code == REBALANCE):
+                self.signs[member].append(event.ts)
+            if event.event in ("join_sent", "sync_sent"):
+                waiting[event.conn_id, event.number] = event
+            elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
+                begin = waiting.pop((event.conn_id, event.number), None)
+                if begin is not None and member:
+                    self.parked[member].append((begin.ts, event.ts))
+            if member and event.error_code == REBALANCE:
+                self.refused[member].append(event)
+            if member and event.error_code in GONE:
+                self.gone[member].append(event.ts)
+            if event.event == "sync_done" and member and event.partitions is not None:
+                self.shares[member].append((event.ts, event.partitions))
+        for begin in waiting.values():  # never answered: it may have waited to the end
+            if begin.member_id:
+                self.parked[begin.member_id].append((begin.ts, begin.ts))
+        for join in self.joins:
+            if join.member_id:
+                self.asks[join.member_id].append(join)
+
+    def _between(self, low: int, high: int) -> Sequence[GroupEvent]:
+        """Events after ``low`` and up to ``high``."""
+        return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
+
+    def last_sign(self, member: str, before: int) -> int | None:
+        """When a member was last heard of, at or before a moment."""
+        signs = self.signs[member]
+        place = bisect_right(signs, before)
+        return signs[place - 1] if place else None
+
+    # --- triggers ---
+
+    def _triggers(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
+        """What happened between two generations that may have set off the second, the first in time first."""
+        low = before.done_ts if before else -1
+        high = phase.done_ts if phase else self.events[-1].ts
+        known = set(before.members) if before else set()
+        waited = phase.joins if phase else [join for join in self.joins if low < join.sent.ts and join.done is None]
+        found = [*self._departures(known, low, high, set(phase.members) if phase else None)]
+        found += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
+        found += self._of_coordinator(low, high)
+        refusals = [event for event in self._between(low, high) if event.member_id and event.error_code == REBALANCE]
+        first = min((event.ts for event in refusals), default=None)
+        if phase is None and first is None:
+            found = [trigger for trigger in found if trigger.kind not in (EXPIRED, MOVED)]
+        if first is not None and not any(trigger.ts <= first + SLACK for trigger in found):
+            found.append(Trigger(ts=first, kind=UNKNOWN, evidence="members were asked to rejoin before anything was seen"))
+        if not found and phase is not None:
+            ts = min((join.sent.ts for join in phase.joins), default=phase.done_ts)
+            found.append(Trigger(ts=max(ts, low), kind=UNKNOWN, evidence="the first JoinGroup that waited"))
+        for trigger in found:
+            if trigger.kind == EXPIRED and first is not None:
+                trigger.ts = min(trigger.ts, first)
+        return sorted(found, key=lambda trigger: trigger.rank)
+
+    def _departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
+        """Members that left, and those whose session ran out. ``after``: the members of the next generation."""
+        left = set()
+        for event in self._between(low, high):
+            if event.event != "leave" or event.error_code:
+                continue
+            member = self._who_left(event, known)
+            if member is None:
+                continue
+            left.add(member)
+            person = self.people[member]
+            person.end(event.ts, "leave")
+            why = f": {event.reason}" if event.reason else ""
+            yield Trigger(
+                ts=event.ts,
+                kind=LEFT,
+                member_id=member,
+                client_id=person.client_id,
+                evidence=f"LeaveGroup{why}",
+            )
+        for member in sorted(known - left - (after or set())):
+            person = self.people[member]
+            sign, timeout = self.last_sign(member, high), person.session_timeout_ms
+            if sign is None or timeout is None or person.left_ts is not None:
+                continue
+            over = sign + timeout * MS
+            if over <= high:
+                yield Trigger(
+                    ts=max(over, low),
+                    kind=EXPIRED,
+                    member_id=member,
+                    client_id=person.client_id,
+                    evidence=f"nothing heard for its session timeout of {timeout} ms",
+                )
+
+    def _who_left(self, event: GroupEvent, known: set[str]) -> str | None:
+        if event.member_id:
+            return event.member_id if event.member_id in known else None
+        named = [m for m in sorted(known) if event.instance_id and self.people[m].instance_id == event.instance_id]
+        return named[-1] if named else None
+
+    def _of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
+        """What a JoinGroup that waited says of the reason; None if it came because others were rejoining."""
+        sent, member = join.sent, join.member_id
+        ts = max(sent.ts, low)
+        trigger = Trigger(ts=ts, kind=JOINED, member_id=member or None, client_id=sent.client_id)
+        known = before.members if before else []
+        if member not in known:
+            same = [m for m in known if sent.instance_id and self.people[m].instance_id == sent.instance_id]
+            if same:
+                trigger.kind, trigger.evidence = RESTART, f"JoinGroup of instance {sent.instance_id} under a new member id"
+            else:
+                trigger.evidence = "JoinGroup of a member that was not there"
+            return trigger
+        assert before is not None
+        if any(low < event.ts <= sent.ts for event in self.refused[member]):
+            return None
+        earlier = [ask for ask in self.asks[member] if ask.sent.ts < sent.ts and ask.done is not None]
+        last = earlier[-1] if earlier else None
+        if last is not None and last.sent.topics != sent.topics:
+            trigger.kind, trigger.evidence = SUBSCRIPTION, f"JoinGroup with other topics: {', '.join(sent.topics or [])}"
+        elif before.cooperative and last is not None and self._gave_up(before, last):
+            trigger.kind, trigger.evidence = REVOCATION, "JoinGroup after it gave up partitions"
+        elif member == before.leader:
+            trigger.kind, trigger.evidence = METADATA, "the leader rejoined unasked"
+        else:
+            trigger.kind, trigger.evidence = UNKNOWN, "a member rejoined unasked"
+        return trigger
+
+    def _gave_up(self, before: Phase, last: Join) -> bool:
+        told = before.told.get(last.member_id)
+        return told is not None and bool(set(last.sent.partitions or []) - set(told.partitions or []))
+
+    def _of_coordinator(self, low: int, high: int) -> Iterator[Trigger]:
+        for event in self._between(low, high):
+            if event.error_code == ErrorCode.NOT_COORDINATOR:
+                yield Trigger(ts=event.ts, kind=MOVED, evidence=f"{event.event}: NOT_COORDINATOR from {event.broker}")
+                return
+
+    # --- generations ---
+
+    def _enter(
+        self, before: Phase | None, phase: Phase, owners: dict[str, str], triggers: list[Trigger]
+    ) -> dict[str, Stop]:
+        """Rows of one generation; what its members waited."""
+        self._meet(phase)
+        self._part(before, phase, triggers)
+        shares = {member: share for member, share in phase.shares().items() if member in phase.members}
+        kept = self._same_instance(before, phase, owners)
+        stops = {member: self._stop(phase, member) for member in phase.members if member in phase.told}
+        if phase.cooperative:
+            self._moves(shares, kept, phase, stops)
+        for member, share in sorted(shares.items()):
+            source = "told" if member in phase.told else "planned"
+            self.out.share(phase.generation, self.people[member], share, kept, source)
+        self._two_owners(phase, shares)
+        jumped = before is not None and phase.generation != before.generation + 1 and phase.generation > before.generation
+        first = before is None
+        self.out.rebalance(
+            triggers[0],
+            stops.values(),
+            from_generation=before.generation if before else 0 if phase.generation == 1 else None,
+            to_generation=phase.generation,
+            joined_ts=phase.done_ts,
+            ended_ts=phase.ended_ts(),
+            members_before=before.members if before else [] if phase.generation == 1 else None,
+            members_after=list(phase.members),
+            leader=phase.leader,
+            protocol_name=phase.protocol,
+            stw_kind=COOPERATIVE if phase.cooperative else EAGER,
+            partitions_moved=_moved(shares, kept),
+            incomplete=phase.incomplete() or jumped or (first and phase.generation != 1),
+        )
+        for member, event in phase.told.items():
+            self.resumed[member] = event.ts
+        return stops
+
+    def _meet(self, phase: Phase) -> None:
+        """Everybody in the generation is known, and what their JoinGroups say of them."""
+        for member in phase.members:
+            if member not in self.people:
+                self.people[member] = Membership(member_id=member)
+        for join in phase.joins:
+            if person := self.people.get(join.member_id):
+                person.learn(join.sent)
+                if person.joined_ts is None and join.done is not None:
+                    person.joined_ts = join.done.ts
+
+    def _part(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
+        """Who is not in the generation any more ends."""
+        expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
+        for member in before.members if before else []:
+            person = self.people[member]
+            if member in phase.members or person.left_ts is not None:
+                continue
+            if trigger := expired.get(member):
+                person.end(trigger.ts, "silent")
+                self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+            elif self._replaced(person, phase):
+                person.end(phase.done_ts, "replaced")
+            elif self._told_gone(member, phase.done_ts):
+                person.end(phase.done_ts, "fenced")
+            else:
+                person.end(phase.done_ts, "dropped")
+
+    def _replaced(self, person: Membership, phase: Phase) -> bool:
+        named = [self.people[member].instance_id for member in phase.members]
+        return person.instance_id is not None and person.instance_id in named
+
+    def _told_gone(self, member: str, before: int) -> bool:
+        return any(ts <= before for ts in self.gone[member])
+
+    def _stop(self, phase: Phase, member: str) -> Stop:
+        """From the first JoinGroup since its last share to this one."""
+        told, last = phase.told[member].ts, self.resumed.get(member)
+        asked = [join.asked for join in self.asks[member] if (last is None or join.sent.ts > last) and join.sent.ts <= told]
+        stop = Stop(resumed=told, asked=min(asked, default=None))
+        if last is not None and not phase.cooperative:
+            stop.stopped = stop.asked
+        return stop
+
+    def _moves(
+        self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase, stops: dict[str, Stop]
+    ) -> None:
+        """Cooperative: how long each partition that moves is without an owner."""
+        for partition, owner in owners.items():
+            if partition in shares.get(owner, []):
+                continue
+            person = self.people[owner]
+            told = phase.told.get(owner)
+            since = told.ts if told else person.left_ts or phase.done_ts
+            if person.left_how == "silent":
+                since = self.last_sign(owner, since) or since
+            self.free_since.setdefault(partition, since)
+        for member, share in shares.items():
+            for partition in share:
+                since = self.free_since.pop(partition, None) if owners.get(partition) != member else None
+                stop = stops.get(member)
+                if since is not None and stop is not None:
+                    stop.stopped = since if stop.stopped is None else min(since, stop.stopped)
+
+    def _same_instance(self, before: Phase | None, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
+        """Owners of the generation before; a static member that has a new id since then stands under it."""
+        by_instance = {self.people[m].instance_id: m for m in phase.members if self.people[m].instance_id}
+        return {
+            partition: by_instance.get(self.people[owner].instance_id, owner) for partition, owner in owners.items()
+        }
+
+    def _owners(self, phase: Phase) -> dict[str, str]:
+        return {
+            partition: member
+            for member, share in sorted(phase.shares().items())
+            if member in self.people
+            for partition in share
+        }
+
+    def _two_owners(self, phase: Phase, shares: dict[str, list[str]]) -> None:
+        owners: dict[str, str] = {}
+        for member, share in sorted(shares.items()):
+            for partition in share:
+                other = owners.setdefault(partition, member)
+                if other == member:
+                    continue
+                person = self.people[member]
+                topic, _, index = partition.rpartition("-")
+                self.out.violation(
+                    phase.told[member].ts if member in phase.told else phase.done_ts,
+                    "two_owners",
+                    f"{partition} was given to {other} and {member} in generation {phase.generation}",
+                    generation=phase.generation,
+                    member_id=member,
+                    client_id=person.client_id,
+                    topic=topic,
+                    partition=int(index),
+                )
+
+    def _restarts(self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]) -> None:
+        """Static members that come back under a new id without a rebalance: they take over what the old id had."""
+        high = following.done_ts if following else self.events[-1].ts
+        for join in self.joins:
+            done = join.done
+            if done is None or done.event != "join_done" or done.generation != phase.generation:
+                continue
+            if not phase.done_ts < join.sent.ts <= high or join.member_id in phase.members:
+                continue
+            old = [m for m in phase.members if self.people[m].instance_id == join.sent.instance_id is not None]
+            person = self.people[join.member_id] = Membership(member_id=join.member_id, joined_ts=done.ts)
+            person.learn(join.sent)
+            phase.members.append(join.member_id)
+            told = phase.told.get(join.member_id)
+            stop = stops[join.member_id] = Stop(resumed=told.ts if told else None, asked=join.asked)
+            if told:
+                self.resumed[join.member_id] = told.ts
+                self.out.share(phase.generation, person, told.partitions or [], owners, "told")
+            for member in old:
+                self.people[member].end(join.sent.ts, "replaced")
+                stop.stopped = self.last_sign(member, join.sent.ts) if told else None
+                for partition, owner in list(owners.items()):
+                    if owner == member:
+                        owners[partition] = join.member_id
+            said = f"it was {old[0]}" if old else "the id before it was not seen"
+            self.out.infer(done.ts, "static_restart", person, said, generation=phase.generation)
+
+    # --- ends ---
+
+    def _emptied(self, phase: Phase, following: Phase | None) -> Phase | None:
+        """The generation without members that follows this one, if everybody left before anybody came."""
+        if following is not None and following.generation < phase.generation + 2:
+            return None
+        high = following.done_ts if following else self.events[-1].ts
+        departures = list(self._departures(set(phase.members), phase.done_ts, high, None))
+        if following is None:
+            departures = [trigger for trigger in departures if trigger.kind == LEFT]
+        gone = {trigger.member_id for trigger in departures}
+        gone |= {member for member in phase.members if self.people[member].left_how == "replaced"}
+        if not departures or gone < set(phase.members):
+            return None
+        last = max(trigger.ts for trigger in departures)
+        waiting = following.joins if following else [j for j in self.joins if j.done is None]
+        if any(phase.done_ts < join.sent.ts < last for join in waiting):
+            return None
+        for trigger in departures:
+            if trigger.kind == EXPIRED and trigger.member_id:
+                person = self.people[trigger.member_id]
+                person.end(trigger.ts, "silent")
+                self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+        return Phase(phase.generation + 1, last)
+
+    def _leave_empty(self, phase: Phase, empty: Phase) -> None:
+        triggers = self._triggers(phase, empty)
+        self.out.rebalance(
+            triggers[0],
+            [],
+            from_generation=phase.generation,
+            to_generation=empty.generation,
+            joined_ts=empty.done_ts,
+            ended_ts=empty.done_ts,
+            members_before=list(phase.members),
+            members_after=[],
+            partitions_moved=0,
+            incomplete=False,
+        )
+
+    def _unfinished(self, before: Phase | None) -> None:
+        """A rebalance that has begun when the events end."""
+        if before is None:
+            return
+        triggers = [t for t in self._triggers(before, None) if t.kind in (LEFT, JOINED, RESTART, EXPIRED, UNKNOWN)]
+        if not triggers or not before.members and triggers[0].kind != JOINED:
+            return
+        self.out.rebalance(
+            triggers[0],
+            [],
+            from_generation=before.generation,
+            ended_ts=None,
+            members_before=list(before.members),
+            incomplete=True,
+        )
+
+    # --- rules ---
+
+    def _gaps(self) -> None:
+        for member, person in self.people.items():
+            timeout = person.session_timeout_ms
+            if timeout is None:
+                continue
+            parked = self.parked[member]
+            signs = [ts for ts in self.signs[member] if person.left_ts is None or ts <= person.left_ts]
+            for earlier, later in zip(signs, signs[1:], strict=False):
+                waited = any(begin <= earlier and later <= end for begin, end in parked)
+                if later - earlier > timeout * MS and not waited:
+                    self.out.violation(
+                        later,
+                        "heartbeat_gap",
+                        f"nothing was heard for {(later - earlier) / MS:.0f} ms; its session timeout is {timeout} ms",
+                        member_id=member,
+                        client_id=person.client_id,
+                    )
+
+    def _commits(self) -> None:
+        moments = [phase.done_ts for phase in self.phases]
+        for event in self.events:
+            person = self.people.get(event.member_id or "")
+            if event.offset is None or person is None or event.generation is None:
+                continue
+            place = bisect_left(moments, event.ts)
+            current = self.phases[place - 1] if place else None
+            kind = detail = ""
+            if person.gone(event.ts) or event.error_code in GONE:
+                kind, detail = "commit_fenced", f"it was no member any more ({person.left_how or 'not known'})"
+            elif current is not None and event.generation < current.generation:
+                kind, detail = "commit_old_generation", f"the group was in generation {current.generation}"
+            elif not self._may_commit(event):
+                kind, detail = "commit_not_owner", "the partition was not its own"
+            if kind:
+                self.out.violation(
+                    event.ts,
+                    kind,
+                    f"offset {event.offset}: {detail}; answered {event.error_name or 'nothing'}",
+                    generation=event.generation,
+                    member_id=event.member_id,
+                    client_id=event.client_id,
+                    topic=event.topic,
+                    partition=event.partition,
+                )
+
+    def _may_commit(self, event: GroupEvent) -> bool:
+        """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
+        shares = self.shares[event.member_id or ""]
+        place = bisect_right(shares, event.ts, key=lambda told: told[0])
+        return not place or any(f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place])
+
+
+def _joins(events: Iterable[GroupEvent]) -> list[Join]:
+    """Every JoinGroup, paired with its answer, in the order in which they were sent."""
+    sent: dict[tuple[str | None, int], Join] = {}
+    given: dict[str, int] = {}
+    for event in events:
+        key = event.conn_id, event.number
+        if event.event == "join_sent":
+            sent[key] = Join(event, given.pop(event.member_id or "", event.ts))
+        elif event.event in ("join_done", "join_error", "member_id_given") and key in sent:
+            sent[key].done = event
+            if event.event == "member_id_given" and event.member_id:
+                given[event.member_id] = sent[key].sent.ts
+    return list(sent.values())
+
+
+def _phases(events: Iterable[GroupEvent], joins: Iterable[Join], out: Outcome) -> list[Phase]:
+    """The generations that were told, in order."""
+    phases: list[Phase] = []
+    answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
+    for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):
+        done = join.done
+        assert done is not None
+        generation = done.generation or 0
+        current = phases[-1] if phases else None
+        went_back = current is not None and generation < current.generation and join.sent.ts > current.done_ts
+        if current is None or generation > current.generation or went_back:
+            if went_back and current is not None and generation != 1:
+                out.violation(
+                    done.ts,
+                    "generation_went_back",
+                    f"from {current.generation} to {generation}",
+                    generation=generation,
+                    member_id=done.member_id,
+                    client_id=done.client_id,
+                )
+            current = Phase(generation, done.ts)
+            phases.append(current)
+        if generation != current.generation or join.sent.ts > current.done_ts:
+            continue  # an answer that was under way, or one to a member that asked again in a stable group
+        current.joins.append(join)
+        current.leader, current.protocol = done.leader, done.protocol_name
+        if done.member_id and done.member_id not in current.members:
+            current.members.append(done.member_id)
+        for member in done.members or []:
+            if member not in current.members:
+                current.members.append(member)
+    _told(phases, events)
+    return phases
+
+
+def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
+    moments = [phase.done_ts for phase in phases]
+    for event in events:
+        if event.event not in ("sync_done", "planned") or not event.member_id:
+            continue
+        place = bisect_right(moments, event.ts)
+        for phase in reversed(phases[:place]):
+            if phase.generation == event.generation:
+                if event.event == "sync_done":
+                    phase.told.setdefault(event.member_id, event)
+                elif event.partitions is not None:
+                    phase.planned.setdefault(event.member_id, event.partitions)
+                break
+
+
+def _moved(shares: dict[str, list[str]], owners: dict[str, str]) -> int:
+    return sum(owners.get(partition, member) != member for member, share in shares.items() for partition in share)

@@ -1,0 +1,90 @@
+"""Connections and calls as rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from kwire.analysis import tables
+from kwire.analysis.events import error_name
+from kwire.analysis.tables import Row
+from kwire.analysis.usage import Refusal, api_name
+from kwire.capture.call import Call, Connection
+from kwire.errors import WireError
+from kwire.jsonform import to_json
+
+RECORDS = "records"  # the key whose bytes are replaced by their size
+
+
+def connection_row(connection: Connection, capture_id: str) -> Row:
+    """A row of ``connections``."""
+    values = {name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")}
+    values["notes"] = list(connection.notes)
+    return tables.CONNECTIONS.row(
+        capture_id=capture_id,
+        conn_id=connection.id,
+        first_ts=connection.first_us,
+        last_ts=connection.last_us,
+        **values,
+    )
+
+
+def frame_row(call: Call, capture_id: str, found: Sequence[Refusal], *, bodies: bool = True) -> Row:
+    """A row of ``frames``; ``found``: the error codes of the response. Without ``bodies`` they are None."""
+    both = call.request_us is not None and call.response_us is not None
+    code = None if call.response is None else found[0].code if found else 0
+    asked = told = None
+    if bodies and call.api_version is not None:
+        asked = body_text(call.request, call.api_version)
+        version = call.api_version if call.response_version is None else call.response_version
+        told = body_text(call.response, version)
+    return tables.FRAMES.row(
+        capture_id=capture_id,
+        conn_id=call.connection,
+        number=call.number,
+        client=call.client,
+        broker=call.broker,
+        correlation_id=call.correlation_id,
+        api_key=call.api_key,
+        api_name=api_name(call.api_key),
+        api_version=call.api_version,
+        client_id=call.client_id,
+        request_ts=call.request_us,
+        response_ts=call.response_us,
+        latency_us=(call.response_us or 0) - (call.request_us or 0) if both else None,
+        request_size=call.request_size,
+        response_size=call.response_size,
+        reason=call.reason,
+        error_code=code,
+        error_name=error_name(code),
+        throttle_ms=getattr(call.response, "throttle_time_ms", None),
+        file=call.file,
+        position=call.position,
+        request=asked,
+        response=told,
+    )
+
+
+def body_text(body: Any, version: int) -> str | None:
+    """A body as one line of JSON; None if there is none, or if it has no JSON form in this version."""
+    if body is None:
+        return None
+    try:
+        return json.dumps(_short(to_json(body, version)), separators=(",", ":"))
+    except (WireError, ValueError):
+        return None
+
+
+def _short(value: Any) -> Any:
+    """Records are payload: only their size is kept."""
+    if isinstance(value, dict):
+        return {
+            key: {"bytes": len(inner) * 3 // 4 - inner.count("=")}
+            if key == RECORDS and isinstance(inner, str)
+            else _short(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_short(inner) for inner in value]
+    return value

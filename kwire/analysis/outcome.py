@@ -1,0 +1,194 @@
+"""What the history of a group comes to: rows of several tables, and the words that all protocols share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire.analysis import tables
+from kwire.analysis.events import GroupEvent, split_partition
+from kwire.analysis.tables import Row
+
+# Triggers, in the order in which one is taken where two happened at the same time.
+LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"
+METADATA, EXPIRED, MOVED, UNKNOWN = "metadata", "expired", "coordinator moved", "unknown"
+ORDER = (LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION, METADATA, EXPIRED, MOVED, UNKNOWN)
+INFERRED = {EXPIRED, UNKNOWN}
+
+EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of stop-the-world
+
+MS = 1000  # microseconds
+
+
+@dataclass(slots=True, kw_only=True)
+class Trigger:
+    """Something that may have set off a rebalance."""
+
+    ts: int
+    kind: str
+    member_id: str | None = None
+    client_id: str | None = None
+    evidence: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The lowest is taken."""
+        return self.ts, ORDER.index(self.kind)
+
+
+@dataclass(slots=True, kw_only=True)
+class Membership:
+    """A member from its first answer to its end."""
+
+    member_id: str
+    joined_ts: int | None = None
+    instance_id: str | None = None
+    client_id: str | None = None
+    host: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    subscription: list[str] | None = None
+    left_ts: int | None = None
+    left_how: str | None = None
+
+    def learn(self, event: GroupEvent) -> None:
+        """Take over what an event tells of the member."""
+        self.instance_id = event.instance_id or self.instance_id
+        self.client_id = event.client_id or self.client_id
+        self.host = event.host or self.host
+        if event.session_timeout_ms is not None:
+            self.session_timeout_ms = event.session_timeout_ms
+        if event.rebalance_timeout_ms is not None:
+            self.rebalance_timeout_ms = event.rebalance_timeout_ms
+        if event.topics is not None:
+            self.subscription = event.topics
+
+    def end(self, ts: int, how: str) -> None:
+        """It is no member any more; the first end counts."""
+        if self.left_ts is None:
+            self.left_ts, self.left_how = ts, how
+
+    def gone(self, ts: int) -> bool:
+        """Whether its end lies before ``ts``."""
+        return self.left_ts is not None and self.left_ts < ts
+
+
+@dataclass(slots=True)
+class Stop:
+    """How long a member waited, or stood still, for its share."""
+
+    resumed: int | None = None
+    asked: int | None = None  # begin of the wait
+    stopped: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        """The columns of ``members``."""
+        return {
+            "stopped_ts": self.stopped,
+            "resumed_ts": self.resumed,
+            "join_ms": _millis(self.asked, self.resumed),
+            "stw_ms": _millis(self.stopped, self.resumed),
+        }
+
+
+def _millis(begin: int | None, end: int | None) -> float | None:
+    return None if begin is None or end is None else (end - begin) / MS
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Rows of one group under one protocol; ``events``: the inferred ones alone."""
+
+    capture_id: str
+    group_id: str
+    protocol: str
+    events: list[GroupEvent] = field(default_factory=list)
+    rebalances: list[Row] = field(default_factory=list)
+    members: list[Row] = field(default_factory=list)
+    assignments: list[Row] = field(default_factory=list)
+    violations: list[Row] = field(default_factory=list)
+
+    def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
+        """An event that no frame tells."""
+        self.events.append(
+            GroupEvent(
+                ts=ts,
+                group_id=self.group_id,
+                protocol=self.protocol,
+                event=event,
+                inferred=True,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                host=member.host,
+                reason=reason,
+                **more,
+            )
+        )
+
+    def rebalance(self, trigger: Trigger, stops: Iterable[Stop], **values: Any) -> None:
+        """A row of ``rebalances``; the rest of its columns are given."""
+        waits = [wait for stop in stops if (wait := stop.row()["stw_ms"]) is not None]
+        self.rebalances.append(
+            tables.REBALANCES.row(
+                **self._base(),
+                started_ts=trigger.ts,
+                duration_ms=_millis(trigger.ts, values["ended_ts"]),
+                trigger=trigger.kind,
+                trigger_member=trigger.member_id,
+                trigger_client=trigger.client_id,
+                trigger_evidence=trigger.evidence,
+                trigger_confidence="inferred" if trigger.kind in INFERRED else "observed",
+                stw_ms_max=max(waits, default=None),
+                stw_ms_avg=sum(waits) / len(waits) if waits else None,
+                **values,
+            )
+        )
+
+    def member(self, generation: int, member: Membership, stop: Stop, *, leader: bool) -> None:
+        """A row of ``members``."""
+        self.members.append(
+            tables.MEMBERS.row(
+                **self._base(),
+                generation=generation,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                host=member.host,
+                joined_ts=member.joined_ts,
+                left_ts=member.left_ts,
+                left_how=member.left_how,
+                session_timeout_ms=member.session_timeout_ms,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                subscription=member.subscription,
+                leader=leader,
+                **stop.row(),
+            )
+        )
+
+    def share(
+        self, generation: int, member: Membership, partitions: Iterable[str], before: dict[str, str], source: str
+    ) -> None:
+        """Rows of ``assignments``; ``before``: owners of the generation before."""
+        for name in partitions:
+            topic, partition = split_partition(name)
+            self.assignments.append(
+                tables.ASSIGNMENTS.row(
+                    **self._base(),
+                    generation=generation,
+                    member_id=member.member_id,
+                    client_id=member.client_id,
+                    topic=topic,
+                    partition=partition,
+                    from_prev_owner=before.get(name),
+                    source=source,
+                )
+            )
+
+    def violation(self, ts: int, kind: str, detail: str, **about: Any) -> None:
+        """A row of ``violations``."""
+        self.violations.append(tables.VIOLATIONS.row(**self._base(), ts=ts, kind=kind, detail=detail, **about))
+
+    def _base(self) -> dict[str, str]:
+        return {"capture_id": self.capture_id, "group_id": self.group_id, "protocol": self.protocol}

@@ -1,0 +1,63 @@
+"""Calls into every table, in one process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from kwire.analysis import events, history, tables, usage
+from kwire.analysis.events import GroupEvent, Watermark
+from kwire.analysis.frames import connection_row, frame_row
+from kwire.analysis.tables import Row
+from kwire.capture.call import Call, Connection
+
+
+def analyse(
+    calls: Iterable[Call], connections: Iterable[Connection], capture_id: str, *, frames: bool = True, bodies: bool = True
+) -> dict[str, list[Row]]:
+    """The rows of every table by its name, sorted. ``frames``: fill that table; ``bodies``: with the bodies as JSON.
+
+    Limits: what is kept in memory is a row for each call, unless ``frames`` is off, and the events of all groups.
+    """
+    found: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
+    made: list[tuple[Call, list[usage.Refusal]]] = []
+    by_group: dict[str, list[GroupEvent]] = defaultdict(list)
+    names: dict[str, str] = {}
+    marks: list[Watermark] = []
+    for call in calls:
+        refused = usage.refusals(call)
+        if frames:
+            found["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
+        made.append((_light(call), refused))
+        names |= events.topic_names(call)
+        marks += events.watermarks(call)
+        for event in events.events_of(call):
+            by_group[event.group_id].append(event)
+    known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
+    counts = usage.Usage(known)
+    for call, refused in made:
+        counts.add(call, refused)
+    found |= counts.rows(capture_id, names)
+    ends = history.Ends(marks, names)
+    for group, happened in sorted(by_group.items()):
+        named = [events.name_topics(event, names) for event in happened]
+        for name, rows in history.fold(capture_id, group, named, ends).items():
+            found[name] += rows
+    found["frames"] = tables.FRAMES.sorted(found["frames"])
+    found["connections"] = tables.CONNECTIONS.sorted(connection_row(one, capture_id) for one in known.values())
+    return found
+
+
+def _light(call: Call) -> Call:
+    """The call without its bodies: what counting needs, which waits until every connection is known."""
+    return Call(
+        connection=call.connection,
+        client=call.client,
+        broker=call.broker,
+        number=call.number,
+        api_key=call.api_key,
+        api_version=call.api_version,
+        client_id=call.client_id,
+        request_us=call.request_us,
+        response_us=call.response_us,
+    )

@@ -1,0 +1,445 @@
+"""Every table as data: its columns with type, unit, and how each number is obtained.
+
+docs/pipeline.md, the schemas of Parquet and of Spark are all made from what stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]  # a row of a table by its columns; timestamps are integers: microseconds since 1970, UTC
+
+# Types of columns: how Spark and Arrow call each.
+SPARK = {
+    "string": "STRING",
+    "int": "INT",
+    "long": "BIGINT",
+    "double": "DOUBLE",
+    "bool": "BOOLEAN",
+    "timestamp": "TIMESTAMP",
+    "list<string>": "ARRAY<STRING>",
+    "map<int,long>": "MAP<INT,BIGINT>",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``how``: where the value comes from; ``unit``: of a number, empty where there is none."""
+
+    name: str
+    type: str
+    how: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``grain``: what one row is; ``order``: the columns that rows are sorted by."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    order: tuple[str, ...]
+
+    def row(self, **values: Any) -> Row:
+        """A row: what is not given is None. Raises: ValueError for a column that is not there."""
+        row: Row = dict.fromkeys(column.name for column in self.columns)
+        if unknown := values.keys() - row.keys():
+            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
+        row.update(values)
+        return row
+
+    def sorted(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows in the table's order; None comes first."""
+        return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
+
+
+def _table(name: str, grain: str, order: str, *columns: Column) -> Table:
+    return Table(name, grain, (CAPTURE_ID, *columns), tuple(order.split()))
+
+
+def text(name: str, how: str) -> Column:
+    return Column(name, "string", how)
+
+
+def texts(name: str, how: str) -> Column:
+    return Column(name, "list<string>", how)
+
+
+def integer(name: str, how: str, unit: str = "") -> Column:
+    return Column(name, "int", how, unit)
+
+
+def long(name: str, how: str, unit: str = "") -> Column:
+    return Column(name, "long", how, unit)
+
+
+def millis(name: str, how: str) -> Column:
+    return Column(name, "double", how, "ms")
+
+
+def flag(name: str, how: str) -> Column:
+    return Column(name, "bool", how)
+
+
+def moment(name: str, how: str) -> Column:
+    return Column(name, "timestamp", how, "UTC, µs")
+
+
+CAPTURE_ID = text("capture_id", "name of the capture, given by the caller")
+_CONNECTION = text("conn_id", "id of the connection, the same in every run over the capture")
+_GROUP = text("group_id", "group id of the request")
+_PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")
+_MEMBER = text("member_id", "id that the coordinator knows the member by")
+_INSTANCE = text("instance_id", "`group.instance.id` of a static member, else null")
+_CLIENT = text("client_id", "client id of the request header")
+_GENERATION = integer("generation", "generation of a classic group; epoch of a KIP-848 one")
+
+CONNECTIONS = _table(
+    "connections",
+    "one TCP connection",
+    "first_ts conn_id",
+    _CONNECTION,
+    text("client", "host:port of the side that sends requests"),
+    text("broker", "host:port of the other side"),
+    moment("first_ts", "first packet"),
+    moment("last_ts", "last packet"),
+    text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
+    flag("syn_seen", "whether the beginning was captured"),
+    text("closed", "`fin`, `rst`, or null if it was still open"),
+    _CLIENT,
+    text("software_name", "of the ApiVersions request, null before v3"),
+    text("software_version", "of the ApiVersions request, null before v3"),
+    long("bytes_to_broker", "payload, retransmissions not counted", "bytes"),
+    long("bytes_to_client", "payload, retransmissions not counted", "bytes"),
+    long("segments", "TCP segments", "count"),
+    long("retransmitted", "segments that brought nothing new", "count"),
+    long("out_of_order", "segments that came before an earlier one", "count"),
+    long("conflicts", "overlaps whose bytes differ; the first copy counts", "count"),
+    long("gaps", "places where bytes are missing", "count"),
+    long("gap_bytes", "bytes that are missing", "bytes"),
+    long("resyncs", "times that frames were found again after a gap", "count"),
+    texts("notes", "what the reader remarked"),
+)
+
+FRAMES = _table(
+    "frames",
+    "one request with its response",
+    "request_ts conn_id number",
+    _CONNECTION,
+    long("number", "counts the calls of the connection, by their requests", "count"),
+    text("client", "host:port"),
+    text("broker", "host:port"),
+    integer("correlation_id", "of the request header"),
+    integer("api_key", "of the request header; null if the request was not seen"),
+    text("api_name", "Kafka's name of the API"),
+    integer("api_version", "of the request header"),
+    _CLIENT,
+    moment("request_ts", "packet that completes the request"),
+    moment("response_ts", "packet that completes the response"),
+    long("latency_us", "`response_ts - request_ts`, as seen where the capture was taken", "µs"),
+    long("request_size", "frame without its length prefix", "bytes"),
+    long("response_size", "frame without its length prefix", "bytes"),
+    text("reason", "why one side is missing or not decoded, else null"),
+    integer("error_code", "the first error code in the response that is not 0; 0 if there is none; null without response"),
+    text("error_name", "Kafka's name of it"),
+    integer("throttle_ms", "`throttle_time_ms` of the response", "ms"),
+    text("file", "file in which the request, or else the response, begins"),
+    long("position", "offset of its packet in the file", "bytes"),
+    text("request", "body as JSON, by Kafka's field names; records are replaced by their size"),
+    text("response", "body as JSON, by Kafka's field names; records are replaced by their size"),
+)
+
+GROUP_EVENTS = _table(
+    "group_events",
+    "one thing that happened in a group; docs/pipeline.md lists them",
+    "group_id ts conn_id number part",
+    moment("ts", "of the request, if the event is one that a member does; of the response, if one that it is told"),
+    _GROUP,
+    _PROTOCOL,
+    text("event", "what happened"),
+    flag("inferred", "true if no frame says so, but the silence of a member or a change between two answers"),
+    _MEMBER,
+    _INSTANCE,
+    _CLIENT,
+    text("host", "address of the client"),
+    _GENERATION,
+    integer("error_code", "of the response, for this member or partition"),
+    text("error_name", "Kafka's name of it"),
+    text("reason", "what the client gave as its reason, or what an inferred event is inferred from"),
+    integer("session_timeout_ms", "of a JoinGroup", "ms"),
+    integer("rebalance_timeout_ms", "of a JoinGroup or a full heartbeat", "ms"),
+    integer("interval_ms", "heartbeat interval that a KIP-848 coordinator told", "ms"),
+    text("protocol_name", "assignor: of the group in a JoinGroup answer, of the member in a heartbeat"),
+    text("leader", "member id of the leader; `host:port` of the coordinator for events about that"),
+    texts("members", "members that the answer to the leader lists"),
+    texts("topics", "subscription; a regular expression stands as `/regex/`"),
+    texts("partitions", "`topic-partition`: owned, told or planned; null where the message says nothing"),
+    text("topic", "of a commit"),
+    integer("partition", "of a commit"),
+    long("offset", "of a commit", "records"),
+    text("metadata", "of a commit"),
+    text("broker", "host:port"),
+    _CONNECTION,
+    long("number", "call of the connection, as in `frames`", "count"),
+    integer("part", "counts the events of one call", "count"),
+)
+
+REBALANCES = _table(
+    "rebalances",
+    "one change of generation",
+    "group_id started_ts to_generation",
+    _GROUP,
+    _PROTOCOL,
+    integer("from_generation", "generation before; null if it is not known"),
+    integer("to_generation", "generation after; null if the capture ends before it. A group that becomes empty counts one up"),
+    moment("started_ts", "the trigger: request of a join or leave; last sign of life + session timeout of a member that expired"),
+    moment(
+        "joined_ts", "classic: first answer to a JoinGroup of the generation; KIP-848: first time that a member is told it"
+    ),
+    moment(
+        "ended_ts",
+        "classic: last answer to a SyncGroup of the generation; KIP-848: last member told the epoch, or a share of it",
+    ),
+    millis("duration_ms", "`ended_ts - started_ts`"),
+    text(
+        "trigger",
+        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `coordinator moved`, `unknown`",
+    ),
+    text("trigger_member", "member id of who caused it"),
+    text("trigger_client", "its client id"),
+    text("trigger_evidence", "what was seen"),
+    text("trigger_confidence", "`observed`: a frame says so; `inferred`: concluded from silence or order"),
+    texts("members_before", "member ids of the generation before; null if it was not seen"),
+    texts("members_after", "member ids of this one"),
+    text("leader", "member id; null in KIP-848 groups"),
+    text("protocol_name", "assignor"),
+    text(
+        "stw_kind",
+        "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is read), "
+        "`cooperative` and `consumer` (a partition that moved: from the moment its owner was told to give it up, left or "
+        "was last heard of, to the moment the new owner was told)",
+    ),
+    millis("stw_ms_max", "longest of the members' `stw_ms`; null if nobody stopped"),
+    millis("stw_ms_avg", "mean of the members' `stw_ms` that are not null"),
+    integer("partitions_moved", "partitions whose owner is another than in the generation before", "count"),
+    flag("incomplete", "true if a member of it was never told its share, or generations before it were not seen"),
+)
+
+MEMBERS = _table(
+    "members",
+    "one member in one generation",
+    "group_id generation member_id",
+    _GROUP,
+    _PROTOCOL,
+    _GENERATION,
+    _MEMBER,
+    _INSTANCE,
+    _CLIENT,
+    text("host", "address of the client"),
+    moment("joined_ts", "first answer that made it a member"),
+    moment("left_ts", "end of its membership; null if it was still there when the capture ended"),
+    text(
+        "left_how",
+        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation), `fenced`, `replaced` (static)",
+    ),
+    integer("session_timeout_ms", "of its JoinGroup; null in KIP-848 groups, where the broker has it", "ms"),
+    integer("rebalance_timeout_ms", "of its JoinGroup or heartbeat", "ms"),
+    texts("subscription", "topics of its last JoinGroup or heartbeat"),
+    flag("leader", "whether it made the plan"),
+    moment("stopped_ts", "begin of the stop that `stw_ms` measures"),
+    moment("resumed_ts", "when it was told its share"),
+    millis("join_ms", "classic: its first JoinGroup since its last share, to its share; KIP-848: trigger to epoch"),
+    millis("stw_ms", "stop-the-world time, of the kind that `rebalances.stw_kind` says; null for one that had no share yet"),
+)
+
+ASSIGNMENTS = _table(
+    "assignments",
+    "one partition of one member in one generation",
+    "group_id generation member_id topic partition",
+    _GROUP,
+    _PROTOCOL,
+    _GENERATION,
+    _MEMBER,
+    _CLIENT,
+    text("topic", "topic name; `id:...` if only the id was seen"),
+    integer("partition", ""),
+    text("from_prev_owner", "member id of its owner in the generation before, null if there was none"),
+    text("source", "`told`: in an answer to the member; `planned`: only in the leader's SyncGroup"),
+)
+
+OFFSET_COMMITS = _table(
+    "offset_commits",
+    "one partition of an OffsetCommit or TxnOffsetCommit",
+    "group_id ts topic partition member_id",
+    moment("ts", "of the request"),
+    _GROUP,
+    _GENERATION,
+    _MEMBER,
+    _CLIENT,
+    text("topic", "topic name"),
+    integer("partition", ""),
+    long("offset", "committed offset", "records"),
+    text("metadata", "text that the client stored with it"),
+    flag("transactional", "true for TxnOffsetCommit: it holds once the transaction commits"),
+    integer("error_code", "of this partition in the response; null if that was not seen"),
+    text("error_name", "Kafka's name of it"),
+    long("lag", "high watermark last seen before the commit, less the offset; null if none was seen", "records"),
+    millis("lag_age_ms", "how long before the commit that watermark was seen (Fetch, ListOffsets answers)"),
+)
+
+ERRORS = _table(
+    "errors",
+    "one error code about one thing, of one client",
+    "api_name error_code client_id group_id topic partition",
+    text("api_name", "Kafka's name of the API"),
+    integer("error_code", "any field of a response that holds an error code other than 0"),
+    text("error_name", "Kafka's name of it"),
+    _CLIENT,
+    text("group_id", "group of the request, if it names one"),
+    text("topic", "topic that it is about, if any"),
+    integer("partition", "partition that it is about, if any"),
+    long("count", "responses, or places in them", "count"),
+    moment("first_ts", "first of them"),
+    moment("last_ts", "last of them"),
+)
+
+CLIENTS = _table(
+    "clients",
+    "one client id of one software on one host",
+    "client_id host software_name software_version",
+    _CLIENT,
+    text("host", "address"),
+    text("software_name", "of ApiVersions v3+ on the same connection"),
+    text("software_version", "of ApiVersions v3+ on the same connection"),
+    long("connections", "TCP connections", "count"),
+    long("calls", "requests", "count"),
+    long("calls_removed_in_4", "requests in versions that Kafka 4 does not serve", "count"),
+    moment("first_ts", "first request"),
+    moment("last_ts", "last request"),
+)
+
+API_USAGE = _table(
+    "api_usage",
+    "one API in one version, as one client uses it",
+    "api_key api_version client_id software_name software_version",
+    integer("api_key", "of the request header"),
+    text("api_name", "Kafka's name of the API"),
+    integer("api_version", "of the request header"),
+    _CLIENT,
+    text("software_name", "of ApiVersions v3+ on the same connection"),
+    text("software_version", "of ApiVersions v3+ on the same connection"),
+    long("count", "requests", "count"),
+    moment("first_ts", "first request"),
+    moment("last_ts", "last request"),
+    flag("removed_in_4", "true if Kafka 4.2 does not serve this version of it"),
+)
+
+LATENCY = _table(
+    "latency",
+    "one API in one version at one broker in one minute",
+    "bucket_ts api_key api_version broker",
+    moment("bucket_ts", "begin of the minute in which the request was sent"),
+    integer("api_key", "of the request header"),
+    text("api_name", "Kafka's name of the API"),
+    integer("api_version", "of the request header"),
+    text("broker", "host:port"),
+    long("n", "calls with a request and a response", "count"),
+    millis("p50_ms", "median, nearest rank; waiting that the client asked for (Fetch, JoinGroup) is part of it"),
+    millis("p90_ms", "90th percentile, nearest rank"),
+    millis("p99_ms", "99th percentile, nearest rank"),
+    millis("max_ms", "longest"),
+    Column("histogram", "map<int,long>", "calls by the power of two below their latency in µs: 10 is 1024 to 2047 µs", "count"),
+)
+
+VIOLATIONS = _table(
+    "violations",
+    "one thing that the rules of the protocol do not allow, or that deserves a look",
+    "group_id ts kind member_id topic partition",
+    moment("ts", "when it was seen"),
+    _GROUP,
+    _PROTOCOL,
+    text(
+        "kind",
+        "`two_owners`, `commit_fenced`, `commit_old_generation`, `commit_not_owner`, `commit_went_back`, `heartbeat_gap`, "
+        "`generation_went_back`",
+    ),
+    _GENERATION,
+    _MEMBER,
+    _CLIENT,
+    text("topic", "topic that it is about, if any"),
+    integer("partition", "partition that it is about, if any"),
+    text("detail", "what was seen, in words"),
+)
+
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        CONNECTIONS,
+        FRAMES,
+        GROUP_EVENTS,
+        REBALANCES,
+        MEMBERS,
+        ASSIGNMENTS,
+        OFFSET_COMMITS,
+        ERRORS,
+        CLIENTS,
+        API_USAGE,
+        LATENCY,
+        VIOLATIONS,
+    )
+}
+
+
+def spark_schema(table: Table) -> str:
+    """The table's schema as Spark reads it from text."""
+    return ", ".join(f"`{column.name}` {SPARK[column.type]}" for column in table.columns)
+
+
+def arrow_schema(table: Table) -> Any:
+    """The table's schema in pyarrow, which Parquet files get."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "double": pa.float64(),
+        "bool": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "list<string>": pa.list_(pa.string()),
+        "map<int,long>": pa.map_(pa.int32(), pa.int64()),
+    }
+    return pa.schema([(column.name, types[column.type]) for column in table.columns])
+
+
+def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
+    """Rows as a pyarrow.Table."""
+    import pyarrow as pa
+
+    kept = list(rows)
+    schema = arrow_schema(table)
+    columns = []
+    for column in table.columns:
+        values = [row[column.name] for row in kept]
+        if column.type.startswith("map"):
+            values = [None if value is None else sorted(value.items()) for value in values]
+        columns.append(pa.array(values, schema.field(column.name).type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rows_of(found: Any) -> list[Row]:
+    """The rows of a pyarrow.Table, as they were put into it."""
+    import pyarrow as pa
+
+    columns: dict[str, list[Any]] = {}
+    for field, values in zip(found.schema, found.columns, strict=True):
+        if pa.types.is_timestamp(field.type):
+            columns[field.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+        elif pa.types.is_map(field.type):
+            columns[field.name] = [None if value is None else dict(value) for value in values.to_pylist()]
+        else:
+            columns[field.name] = values.to_pylist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,284 @@
+"""Who speaks which versions, how long answers take, and what is refused: counted over calls, in any order."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from kwire.analysis import tables
+from kwire.analysis.events import error_name, topic_key
+from kwire.analysis.tables import Row
+from kwire.capture.call import Call, Connection
+from kwire.messages import APIS
+from kwire.schema import Field, schema_of
+
+BUCKET = 60_000_000  # microseconds of one row of ``latency``
+
+# The first version that Kafka 4.2 serves, of APIs of which 3.9 served older ones (KIP-896); as its ApiVersions answers
+# say, but for Produce: it lists 0 to 2, for the sake of old librdkafka, and refuses them.
+FIRST_IN_4: Mapping[int, int] = {
+    0: 3,
+    1: 4,
+    2: 1,
+    8: 2,
+    9: 1,
+    19: 2,
+    20: 1,
+    23: 2,
+    27: 1,
+    29: 1,
+    30: 1,
+    31: 1,
+    32: 1,
+    34: 1,
+    35: 1,
+    38: 1,
+    39: 1,
+    40: 1,
+    41: 1,
+    76: 1,
+    77: 1,
+    78: 1,
+    79: 1,
+}
+NOT_IN_4 = {4, 5, 6, 7}  # what ZooKeeper's controllers told brokers
+
+
+def removed_in_4(api_key: int, version: int) -> bool:
+    """Whether Kafka 4.2 does not serve this version."""
+    return api_key in NOT_IN_4 or version < FIRST_IN_4.get(api_key, 0)
+
+
+def api_name(api_key: int | None) -> str | None:
+    """Kafka's name of an API; its key if it is not known."""
+    if api_key is None:
+        return None
+    return APIS[api_key].name if api_key in APIS else str(api_key)
+
+
+# --- error codes, wherever a response has them ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error code other than 0 and what it is about."""
+
+    code: int
+    group: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where a class has error codes, what names it, and the fields that have more of them inside."""
+
+    codes: tuple[str, ...]
+    inside: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+_TOPICS = ("name", "topic_name", "topic", "topic_id")
+_INDEXES = ("partition_index", "partition", "index")
+_GROUPS = ("group_id", "key")
+
+
+@cache
+def _places(cls: type) -> _Places:
+    fields = schema_of(cls).fields
+    codes = tuple(name for name in fields if name.endswith("error_code"))
+    inside = tuple(
+        name for name, field in fields.items() if (found := _struct(field)) and _has_codes(found, frozenset([cls]))
+    )
+    return _Places(codes, inside, tuple(name for name in (*_TOPICS, *_INDEXES, *_GROUPS) if name in fields))
+
+
+def _struct(field: Field) -> type | None:
+    return field.struct or (field.of.struct if field.of is not None else None)
+
+
+def _has_codes(cls: type, above: frozenset[type]) -> bool:
+    fields = schema_of(cls).fields
+    return any(
+        name.endswith("error_code")
+        or ((found := _struct(field)) is not None and found not in above and _has_codes(found, above | {cls}))
+        for name, field in fields.items()
+    )
+
+
+def refusals(call: Call) -> list[Refusal]:
+    """Every error code of the response that is not 0."""
+    if call.response is None:
+        return []
+    return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
+
+
+def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:
+    places = _places(type(value))
+    if not places.codes and not places.inside:
+        return
+    found = [code for name in places.codes if (code := getattr(value, name))]
+    if found or places.inside:
+        about = _about(value, places.names, about)
+    for code in found:
+        yield Refusal(code, about.group, about.topic, about.partition)
+    for name in places.inside:
+        inner = getattr(value, name)
+        for one in inner if isinstance(inner, list) else [] if inner is None else [inner]:
+            yield from _walk(one, about)
+
+
+def _about(value: Any, names: tuple[str, ...], about: Refusal) -> Refusal:
+    group, topic, partition = about.group, about.topic, about.partition
+    for name in names:
+        found = getattr(value, name)
+        if name in _INDEXES and isinstance(found, int):
+            partition = found
+        elif name in _GROUPS and isinstance(found, str):
+            group = found
+        elif name == "topic_id":
+            topic = topic or (topic_key(None, found) if found.int else None)
+        elif name in _TOPICS and isinstance(found, str) and found:
+            topic = found
+    return Refusal(0, group, topic, partition)
+
+
+# --- counts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Count:
+    count: int = 0
+    first_ts: int = 2**62
+    last_ts: int = 0
+
+    def add(self, ts: int) -> None:
+        self.count += 1
+        self.first_ts = min(self.first_ts, ts)
+        self.last_ts = max(self.last_ts, ts)
+
+    def row(self) -> dict[str, int]:
+        return {"count": self.count, "first_ts": self.first_ts, "last_ts": self.last_ts}
+
+
+@dataclass(slots=True)
+class _Client:
+    connections: set[str] = field(default_factory=set)
+    calls: _Count = field(default_factory=_Count)
+    removed: int = 0
+
+
+class Usage:
+    """Counts what calls say. ``connections``: by id, for the software at their other end."""
+
+    def __init__(self, connections: Mapping[str, Connection]) -> None:
+        self._connections = connections
+        self._errors: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
+        self._clients: dict[tuple[Any, ...], _Client] = defaultdict(_Client)
+        self._apis: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
+        self._latency: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+
+    def add(self, call: Call, found: Iterable[Refusal]) -> None:
+        """Count a call; ``found``: the error codes of its response."""
+        if call.api_key is None or call.request_us is None:
+            return
+        version = call.api_version or 0
+        connection = self._connections.get(call.connection)
+        software = (connection.software_name, connection.software_version) if connection else (None, None)
+        client = self._clients[call.client_id, call.client.rpartition(":")[0], *software]
+        client.connections.add(call.connection)
+        client.calls.add(call.request_us)
+        client.removed += removed_in_4(call.api_key, version)
+        self._apis[call.api_key, version, call.client_id, *software].add(call.request_us)
+        if call.response_us is None:
+            return
+        bucket = call.request_us - call.request_us % BUCKET
+        self._latency[bucket, call.api_key, version, call.broker].append(call.response_us - call.request_us)
+        for one in found:
+            about = call.api_key, one.code, call.client_id, one.group, one.topic, one.partition
+            self._errors[about].add(call.response_us)
+
+    def rows(self, capture_id: str, names: Mapping[str, str]) -> dict[str, list[Row]]:
+        """The tables; ``names``: of topics by id."""
+        made: dict[str, Callable[[str], Iterator[Row]]] = {
+            "clients": self._client_rows,
+            "api_usage": self._api_rows,
+            "latency": self._latency_rows,
+        }
+        found = {name: tables.TABLES[name].sorted(make(capture_id)) for name, make in made.items()}
+        found["errors"] = tables.ERRORS.sorted(self._error_rows(capture_id, names))
+        return found
+
+    def _error_rows(self, capture_id: str, names: Mapping[str, str]) -> Iterator[Row]:
+        for (key, code, client, group, topic, partition), count in self._errors.items():
+            yield tables.ERRORS.row(
+                capture_id=capture_id,
+                api_name=api_name(key),
+                error_code=code,
+                error_name=error_name(code),
+                client_id=client,
+                group_id=group,
+                topic=names.get(topic, topic),
+                partition=partition,
+                **count.row(),
+            )
+
+    def _client_rows(self, capture_id: str) -> Iterator[Row]:
+        for (client_id, host, name, version), client in self._clients.items():
+            yield tables.CLIENTS.row(
+                capture_id=capture_id,
+                client_id=client_id,
+                host=host,
+                software_name=name,
+                software_version=version,
+                connections=len(client.connections),
+                calls=client.calls.count,
+                calls_removed_in_4=client.removed,
+                first_ts=client.calls.first_ts,
+                last_ts=client.calls.last_ts,
+            )
+
+    def _api_rows(self, capture_id: str) -> Iterator[Row]:
+        for (key, version, client_id, name, software_version), count in self._apis.items():
+            yield tables.API_USAGE.row(
+                capture_id=capture_id,
+                api_key=key,
+                api_name=api_name(key),
+                api_version=version,
+                client_id=client_id,
+                software_name=name,
+                software_version=software_version,
+                removed_in_4=removed_in_4(key, version),
+                **count.row(),
+            )
+
+    def _latency_rows(self, capture_id: str) -> Iterator[Row]:
+        for (bucket, key, version, broker), waits in self._latency.items():
+            yield latency_row(capture_id, bucket, key, version, broker, waits)
+
+
+def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: str, waits: Iterable[int]) -> Row:
+    """One row of ``latency`` from latencies in microseconds."""
+    ordered = sorted(max(wait, 0) for wait in waits)
+    return tables.LATENCY.row(
+        capture_id=capture_id,
+        bucket_ts=bucket,
+        api_key=key,
+        api_name=api_name(key),
+        api_version=version,
+        broker=broker,
+        n=len(ordered),
+        p50_ms=percentile(ordered, 50) / 1000,
+        p90_ms=percentile(ordered, 90) / 1000,
+        p99_ms=percentile(ordered, 99) / 1000,
+        max_ms=ordered[-1] / 1000,
+        histogram=dict(sorted(Counter(max(wait.bit_length() - 1, 0) for wait in ordered).items())),
+    )
+
+
+def percentile(ordered: list[int], percent: int) -> int:
+    """The nearest rank: the smallest that at least so many percent are not above."""
+    return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]
