@@ -189,7 +189,9 @@ class _Group:
         if phase is None and first is None:
             found = [trigger for trigger in found if trigger.kind not in (EXPIRED, MOVED)]
         if first is not None and not any(trigger.ts <= first + SLACK for trigger in found):
-            found.append(Trigger(ts=first, kind=UNKNOWN, evidence="members were asked to rejoin before anything was seen"))
+            found.append(
+                Trigger(ts=first, kind=UNKNOWN, evidence="members were asked to rejoin before anything was seen")
+            )
         if not found and phase is not None:
             ts = min((join.sent.ts for join in phase.joins), default=phase.done_ts)
             found.append(Trigger(ts=max(ts, low), kind=UNKNOWN, evidence="the first JoinGroup that waited"))
@@ -248,7 +250,10 @@ class _Group:
         if member not in known:
             same = [m for m in known if sent.instance_id and self.people[m].instance_id == sent.instance_id]
             if same:
-                trigger.kind, trigger.evidence = RESTART, f"JoinGroup of instance {sent.instance_id} under a new member id"
+                trigger.kind, trigger.evidence = (
+                    RESTART,
+                    f"JoinGroup of instance {sent.instance_id} under a new member id",
+                )
             else:
                 trigger.evidence = "JoinGroup of a member that was not there"
             return trigger
@@ -258,7 +263,10 @@ class _Group:
         earlier = [ask for ask in self.asks[member] if ask.sent.ts < sent.ts and ask.done is not None]
         last = earlier[-1] if earlier else None
         if last is not None and last.sent.topics != sent.topics:
-            trigger.kind, trigger.evidence = SUBSCRIPTION, f"JoinGroup with other topics: {', '.join(sent.topics or [])}"
+            trigger.kind, trigger.evidence = (
+                SUBSCRIPTION,
+                f"JoinGroup with other topics: {', '.join(sent.topics or [])}",
+            )
         elif before.cooperative and last is not None and self._gave_up(before, last):
             trigger.kind, trigger.evidence = REVOCATION, "JoinGroup after it gave up partitions"
         elif member == before.leader:
@@ -294,7 +302,9 @@ class _Group:
             source = "told" if member in phase.told else "planned"
             self.out.share(phase.generation, self.people[member], share, kept, source)
         self._two_owners(phase, shares)
-        jumped = before is not None and phase.generation != before.generation + 1 and phase.generation > before.generation
+        jumped = (
+            before is not None and phase.generation != before.generation + 1 and phase.generation > before.generation
+        )
         first = before is None
         self.out.rebalance(
             triggers[0],
@@ -353,7 +363,9 @@ class _Group:
     def _stop(self, phase: Phase, member: str) -> Stop:
         """From the first JoinGroup since its last share to this one."""
         told, last = phase.told[member].ts, self.resumed.get(member)
-        asked = [join.asked for join in self.asks[member] if (last is None or join.sent.ts > last) and join.sent.ts <= told]
+        asked = [
+            join.asked for join in self.asks[member] if (last is None or join.sent.ts > last) and join.sent.ts <= told
+        ]
         stop = Stop(resumed=told, asked=min(asked, default=None))
         if last is not None and not phase.cooperative:
             stop.stopped = stop.asked
@@ -548,7 +560,9 @@ class _Group:
         """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
         shares = self.shares[event.member_id or ""]
         place = bisect_right(shares, event.ts, key=lambda told: told[0])
-        return not place or any(f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place])
+        return not place or any(
+            f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place]
+        )
 
 
 def _joins(events: Iterable[GroupEvent]) -> list[Join]:

@@ -219,7 +219,9 @@ class _Group:
     def _open(self, number: int, ts: int) -> None:
         earlier = self.current
         found = sorted(self.triggers, key=lambda trigger: trigger.rank)
-        trigger = found[0] if found else Trigger(ts=ts, kind=UNKNOWN, evidence="an epoch was told, and nothing before it")
+        trigger = (
+            found[0] if found else Trigger(ts=ts, kind=UNKNOWN, evidence="an epoch was told, and nothing before it")
+        )
         self.triggers = []
         known = earlier is not None or number == 1
         self.current = Epoch(

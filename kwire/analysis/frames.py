@@ -19,7 +19,9 @@ RECORDS = "records"  # the key whose bytes are replaced by their size
 
 def connection_row(connection: Connection, capture_id: str) -> Row:
     """A row of ``connections``."""
-    values = {name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")}
+    values = {
+        name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")
+    }
     values["notes"] = list(connection.notes)
     return tables.CONNECTIONS.row(
         capture_id=capture_id,

@@ -13,7 +13,12 @@ from kwire.capture.call import Call, Connection
 
 
 def analyse(
-    calls: Iterable[Call], connections: Iterable[Connection], capture_id: str, *, frames: bool = True, bodies: bool = True
+    calls: Iterable[Call],
+    connections: Iterable[Connection],
+    capture_id: str,
+    *,
+    frames: bool = True,
+    bodies: bool = True,
 ) -> dict[str, list[Row]]:
     """The rows of every table by its name, sorted. ``frames``: fill that table; ``bodies``: with the bodies as JSON.
 

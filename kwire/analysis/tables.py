@@ -143,7 +143,9 @@ FRAMES = _table(
     long("request_size", "frame without its length prefix", "bytes"),
     long("response_size", "frame without its length prefix", "bytes"),
     text("reason", "why one side is missing or not decoded, else null"),
-    integer("error_code", "the first error code in the response that is not 0; 0 if there is none; null without response"),
+    integer(
+        "error_code", "the first error code in the response that is not 0; 0 if there is none; null without response"
+    ),
     text("error_name", "Kafka's name of it"),
     integer("throttle_ms", "`throttle_time_ms` of the response", "ms"),
     text("file", "file in which the request, or else the response, begins"),
@@ -194,10 +196,17 @@ REBALANCES = _table(
     _GROUP,
     _PROTOCOL,
     integer("from_generation", "generation before; null if it is not known"),
-    integer("to_generation", "generation after; null if the capture ends before it. A group that becomes empty counts one up"),
-    moment("started_ts", "the trigger: request of a join or leave; last sign of life + session timeout of a member that expired"),
+    integer(
+        "to_generation",
+        "generation after; null if the capture ends before it. A group that becomes empty counts one up",
+    ),
     moment(
-        "joined_ts", "classic: first answer to a JoinGroup of the generation; KIP-848: first time that a member is told it"
+        "started_ts",
+        "the trigger: request of a join or leave; last sign of life + session timeout of a member that expired",
+    ),
+    moment(
+        "joined_ts",
+        "classic: first answer to a JoinGroup of the generation; KIP-848: first time that a member is told it",
     ),
     moment(
         "ended_ts",
@@ -252,7 +261,9 @@ MEMBERS = _table(
     moment("stopped_ts", "begin of the stop that `stw_ms` measures"),
     moment("resumed_ts", "when it was told its share"),
     millis("join_ms", "classic: its first JoinGroup since its last share, to its share; KIP-848: trigger to epoch"),
-    millis("stw_ms", "stop-the-world time, of the kind that `rebalances.stw_kind` says; null for one that had no share yet"),
+    millis(
+        "stw_ms", "stop-the-world time, of the kind that `rebalances.stw_kind` says; null for one that had no share yet"
+    ),
 )
 
 ASSIGNMENTS = _table(
@@ -351,7 +362,12 @@ LATENCY = _table(
     millis("p90_ms", "90th percentile, nearest rank"),
     millis("p99_ms", "99th percentile, nearest rank"),
     millis("max_ms", "longest"),
-    Column("histogram", "map<int,long>", "calls by the power of two below their latency in µs: 10 is 1024 to 2047 µs", "count"),
+    Column(
+        "histogram",
+        "map<int,long>",
+        "calls by the power of two below their latency in µs: 10 is 1024 to 2047 µs",
+        "count",
+    ),
 )
 
 VIOLATIONS = _table(

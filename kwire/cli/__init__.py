@@ -19,6 +19,7 @@ VERBS = {
     "explain": "Show frames as annotated hex.",
     "fuzz": "Send a broker broken requests, and see that it lives.",
     "layout": "Show the wire layout of an API.",
+    "pipeline": "Captures into tables, through Spark.",
 }
 
 
