@@ -25,6 +25,7 @@ format: .venv/.dev
 docs: .venv/.dev
 	$(BIN)/python -m mockbroker.conform.table fixtures/conversations > docs/conformance.md
 	$(BIN)/python -m kwire.pages docs/reference
+	$(BIN)/python -m kwire.analysis.page docs/pipeline.md
 
 bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quiet machine
 	$(BIN)/python benchmarks/codec.py

@@ -498,7 +498,7 @@ class _Group:
         if before is None:
             return
         triggers = [t for t in self._triggers(before, None) if t.kind in (LEFT, JOINED, RESTART, EXPIRED, UNKNOWN)]
-        if not triggers or not before.members and triggers[0].kind != JOINED:
+        if not triggers or (not before.members and triggers[0].kind != JOINED):
             return
         self.out.rebalance(
             triggers[0],

@@ -276,7 +276,7 @@ ASSIGNMENTS = _table(
     _MEMBER,
     _CLIENT,
     text("topic", "topic name; `id:...` if only the id was seen"),
-    integer("partition", ""),
+    integer("partition", "partition number"),
     text("from_prev_owner", "member id of its owner in the generation before, null if there was none"),
     text("source", "`told`: in an answer to the member; `planned`: only in the leader's SyncGroup"),
 )
@@ -291,7 +291,7 @@ OFFSET_COMMITS = _table(
     _MEMBER,
     _CLIENT,
     text("topic", "topic name"),
-    integer("partition", ""),
+    integer("partition", "partition number"),
     long("offset", "committed offset", "records"),
     text("metadata", "text that the client stored with it"),
     flag("transactional", "true for TxnOffsetCommit: it holds once the transaction commits"),

@@ -78,5 +78,7 @@ class Call:
     response_raw: bytes | None = None
     reason: str | None = None
     error: str | None = None  # what decoding said of bytes that are unreadable
-    file: str | None = None  # where the request, or else the response, begins: the file, and its packet's byte offset
+    file: str | None = None  # where the request begins: the file, and the byte offset of its packet in it
     position: int | None = None
+    response_file: str | None = None  # where the response begins
+    response_position: int | None = None

@@ -819,8 +819,7 @@ class Conversation:
             return True
         call = self._answered(correlation_id)
         self._good[False] += 1
-        call.response_us, call.response_size = framer.now, len(frame) - 4
-        self._calls.append(call)
+        self._answer(call, framer, len(frame) - 4)
         assert call.api_key is not None
         version = call.api_version or 0
         form = form_of(call.api_key, version)
@@ -859,9 +858,14 @@ class Conversation:
         """A response whose request was not seen: there is no telling what it says."""
         call = self._bare(framer)
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
-        call.response_us, call.response_size = framer.now, len(frame) - 4 if size is None else size
         if self.raw and size is None:
             call.response_raw = frame[4:]
+        self._answer(call, framer, len(frame) - 4 if size is None else size)
+
+    def _answer(self, call: Call, framer: Framer, size: int) -> None:
+        """A response of this size has come; the call is complete."""
+        call.response_us, call.response_size = framer.now, size
+        call.response_file, call.response_position = framer.file, framer.begun
         self._calls.append(call)
 
     def _bare(self, framer: Framer) -> Call:
@@ -873,8 +877,6 @@ class Conversation:
             broker=connection.broker,
             number=self._number,
             client_id=self._client_text,
-            file=framer.file,
-            position=framer.begun,
         )
 
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
@@ -897,9 +899,8 @@ class Conversation:
             self._unasked(correlation_id, head, framer, size)
             return
         call = self._answered(correlation_id)
-        call.response_us, call.response_size = framer.now, size
         call.reason = call.reason or why
-        self._calls.append(call)
+        self._answer(call, framer, size)
 
     def _token(self, frame: bytes, framer: Framer) -> bool:
         """A SASL token of the client, without a header."""
@@ -909,6 +910,7 @@ class Conversation:
             return True
         call = self._bare(framer)
         call.reason, call.request_us, call.request_size = SASL_TOKEN, framer.now, len(frame) - 4
+        call.file, call.position = framer.file, framer.begun
         call.request_raw = None if self.redacted else frame[4:]
         self._tokens.append(call)
         return True
@@ -919,9 +921,8 @@ class Conversation:
             self._unasked(None, frame, framer)
             return
         call = self._tokens.popleft()
-        call.response_us, call.response_size = framer.now, len(frame) - 4
         call.response_raw = None if self.redacted else frame[4:]
-        self._calls.append(call)
+        self._answer(call, framer, len(frame) - 4)
 
     def _kept(self, frame: bytes, key: int | None) -> bytes | None:
         """A frame as it is kept undecoded: without its prefix, and not if it may hold secrets."""

@@ -14,13 +14,18 @@ from kwire import __version__
 VERBS = {
     "apis": "List every API that kwire knows.",
     "blob": "Decode and encode messages that travel inside others.",
+    "capture": "Captured traffic to a row for each frame.",
     "decode": "Frames to JSON.",
     "encode": "JSON to frames.",
     "explain": "Show frames as annotated hex.",
     "fuzz": "Send a broker broken requests, and see that it lives.",
+    "groups": "What the consumer groups in a capture did.",
     "layout": "Show the wire layout of an API.",
     "pipeline": "Captures into tables, through Spark.",
+    "report": "A page with charts out of the tables of a pipeline.",
 }
+
+EXTRAS = {"capture": "capture", "pipeline": "spark"}  # verbs that need more than is always installed
 
 
 class LazyGroup(click.Group):
@@ -32,7 +37,12 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        try:
+            command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        except ModuleNotFoundError as error:
+            if cmd_name not in EXTRAS or (error.name or "").partition(".")[0] == "kwire":
+                raise
+            raise click.ClickException(f"{error.name} is missing: pip install 'kwire[{EXTRAS[cmd_name]}]'") from error
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -1,0 +1,54 @@
+"""The part of docs/pipeline.md that says what every table and event is, out of the declarations.
+
+``python -m kwire.analysis.page docs/pipeline.md`` writes it between the two marks and leaves the rest alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kwire.analysis.events import EVENTS
+from kwire.analysis.tables import TABLES, Table
+
+BEGIN = "<!-- from here to the next mark: made by `make docs` from kwire/analysis/tables.py -->"
+END = "<!-- to here -->"
+
+
+def renewed(text: str) -> str:
+    """The page with its made part anew. Raises: ValueError if the marks are not there."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("the marks around the tables are missing")
+    return f"{before}{BEGIN}\n\n{made()}\n{END}{after}"
+
+
+def made() -> str:
+    """Every table, and every event."""
+    return "\n".join([*(line for table in TABLES.values() for line in _table(table)), *_events()])
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"### {table.name}\n"
+    yield f"A row is {table.grain}.\n"
+    yield "| column | type | unit | how it is obtained |"
+    yield "|---|---|---|---|"
+    for column in table.columns:
+        yield f"| `{column.name}` | {column.type} | {column.unit} | {column.how} |"
+    yield ""
+
+
+def _events() -> Iterator[str]:
+    yield "### Events\n"
+    yield "| `group_events.event` | what happened |"
+    yield "|---|---|"
+    for name, what in EVENTS.items():
+        yield f"| `{name}` | {what} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(renewed(page.read_text("utf-8")), "utf-8")

@@ -1,0 +1,49 @@
+"""Tables to a folder of Parquet files and back: a folder for each table, as the Spark pipeline writes them too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from kwire.analysis import tables
+from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.view import Tables
+
+_PLAIN = re.compile("[^A-Za-z0-9._-]+")
+
+
+def write(folder: Path, capture_id: str, found: Tables) -> None:
+    """Write every table; the files of the same capture are replaced."""
+    import pyarrow.parquet as pq
+
+    name = _PLAIN.sub("_", capture_id).strip(".") or "capture"
+    for table, rows in found.items():
+        (folder / table).mkdir(parents=True, exist_ok=True)
+        arrow = tables.arrow_table(TABLES[table], rows)
+        pq.write_table(arrow, folder / table / f"{name}.parquet", compression="zstd")
+
+
+def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list[Row]]:
+    """The tables of a folder; one that is not there is empty. Raises: OSError, ValueError for what is not a table."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    found: dict[str, list[Row]] = {}
+    for name in names:
+        table = TABLES[name]
+        path = folder / name
+        if not path.is_dir():
+            found[name] = []
+            continue
+        try:
+            dataset = ds.dataset(path, format="parquet", partitioning="hive")
+            if not dataset.files:
+                found[name] = []
+                continue
+            there = dataset.to_table(columns=[column.name for column in table.columns])
+            rows = tables.rows_of(there.cast(tables.arrow_schema(table)))
+        except (pa.ArrowException, KeyError) as error:
+            raise ValueError(f"{path}: not the table {name}: {error}") from error
+        found[name] = table.sorted(rows)
+    return found

@@ -1,0 +1,410 @@
+"""Tables as one page with charts, which needs no network: plotly.js is inside (extra ``kwire[report]``)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from kwire.analysis.tables import Row
+from kwire.analysis.view import Tables, moment, names
+
+NEEDED = (
+    "group_events",
+    "rebalances",
+    "members",
+    "assignments",
+    "offset_commits",
+    "violations",
+    "errors",
+    "clients",
+    "api_usage",
+    "latency",
+)
+
+# What a page can hold and a browser still draw; what is left out is said on the page.
+MOST_GROUPS = 50
+MOST_LANES = 200
+MOST_POINTS = 2000  # of one lag line
+MOST_ROWS = 500  # of one table
+
+COLORS = ("#4c78a8", "#72b7b2", "#54a24b", "#9d755d", "#b279a2", "#8c8c8c")  # of generations, in turn
+STOPPED = "#e45756"
+LAYOUT: dict[str, Any] = {"template": "none", "margin": {"l": 160, "r": 20, "t": 40, "b": 40}, "font": {"size": 12}}
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; font-size: 13px; margin: .5rem 0 1.5rem }
+th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top }
+td.n { text-align: right; font-variant-numeric: tabular-nums }
+tr.inferred td { font-style: italic }
+td:first-child { white-space: nowrap }
+tr.warn td { background: #fdecea }
+h2 { margin-top: 2.5rem; border-top: 2px solid #222; padding-top: .8rem }
+p.note { color: #555 }
+"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+
+Figure = dict[str, Any]
+Cell = str | int | float | None
+
+
+def save(path: Path, tables: Tables, title: str) -> None:
+    """Write the page. Raises: OSError."""
+    path.write_text(page(tables, title), "utf-8")
+
+
+def page(tables: Tables, title: str) -> str:
+    """The page as HTML."""
+    from plotly.offline import get_plotlyjs
+
+    body = "\n".join(_body(tables, title))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style><script>{get_plotlyjs()}</script></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _body(tables: Tables, title: str) -> Iterator[str]:
+    rebalances = tables["rebalances"]
+    groups = sorted({row["group_id"] for row in tables["group_events"] if row["group_id"] is not None})
+    busiest = Counter(row["group_id"] for row in rebalances)
+    shown = sorted(sorted(groups, key=lambda group: -busiest[group])[:MOST_GROUPS])
+    yield f"<h1>{escape(title)}</h1>"
+    yield (
+        f'<p id="summary">{len(groups)} groups, {len(rebalances)} rebalances, '
+        f"{len(tables['violations'])} violations, {sum(row['count'] for row in tables['errors'])} errors. Times are UTC.</p>"
+    )
+    if len(shown) < len(groups):
+        yield f'<p class="note">The {MOST_GROUPS} groups with the most rebalances are shown.</p>'
+    for number, group in enumerate(shown):
+        yield from _group(tables, group, number)
+    yield "<h2>APIs and versions</h2>"
+    yield '<p class="note">Requests by version. Versions that Kafka 4 does not serve are marked with ✕.</p>'
+    yield _chart("api-versions", api_versions(tables["api_usage"]))
+    yield _clients(tables["clients"])
+    yield "<h2>Latency</h2>"
+    yield '<p class="note">Calls by API and time to the answer, waiting that the client asked for included.</p>'
+    yield _chart("latency", latency(tables["latency"]))
+    yield _latency_table(tables["latency"])
+    yield "<h2>Errors</h2>"
+    yield _errors(tables["errors"])
+
+
+def _group(tables: Tables, group: str, number: int) -> Iterator[str]:
+    own = {
+        name: [row for row in tables[name] if row["group_id"] == group]
+        for name in ("rebalances", "members", "offset_commits", "violations", "group_events")
+    }
+    called = names(own["members"])
+    yield f'<h2 class="group">{escape(group)}</h2>'
+    end = max((row["ts"] for row in own["group_events"]), default=0)
+    lanes = swim_lanes(own["members"], called, end)
+    if lanes["data"]:
+        yield (
+            '<p class="note">A lane for each member: bands are generations, from the moment the member was told its share; '
+            "red is the time that it stood still.</p>"
+        )
+        yield _chart(f"lanes-{number}", lanes)
+        left_out = len(called) - MOST_LANES
+        if left_out > 0:
+            yield f'<p class="note">{left_out} members more are not drawn.</p>'
+    yield _rebalances(own["rebalances"], called)
+    lines = lag_lines(own["offset_commits"])
+    if lines["data"]:
+        yield _chart(f"lag-{number}", lines)
+    if own["violations"]:
+        yield _violations(own["violations"], called)
+
+
+# --- charts -------------------------------------------------------------------------------------------------------
+
+
+def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figure:
+    """Who was in which generation when, and stood still when. ``end``: the last thing that was seen of the group."""
+    by_member: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(members, key=lambda row: (row["joined_ts"] or 0, row["generation"])):
+        by_member[row["member_id"]].append(row)
+    bands: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    stops: list[tuple[str, int, int, int]] = []
+    for member, rows in list(by_member.items())[:MOST_LANES]:
+        name = called[member]
+        for row, following in zip(rows, [*rows[1:], None], strict=True):
+            begin = row["resumed_ts"] or row["joined_ts"]
+            until = (following and (following["stopped_ts"] or following["resumed_ts"])) or row["left_ts"] or end
+            if begin is not None and until > begin:
+                bands[row["generation"]].append((name, begin, until))
+            if row["stw_ms"] is not None:
+                stops.append((name, row["stopped_ts"], row["resumed_ts"], row["generation"]))
+    data = [
+        _bars(
+            [(name, begin, until) for name, begin, until in found], f"generation {generation}", _color(generation), 0.5
+        )
+        for generation, found in sorted(bands.items())
+    ]
+    if stops:
+        bar = _bars([(name, begin, until) for name, begin, until, _ in stops], "stopped", STOPPED, 0.8)
+        bar["customdata"] = [generation for *_, generation in stops]
+        data.append(bar)
+    height = 120 + 34 * min(len(by_member), MOST_LANES)
+    axes = {"xaxis": {"type": "date"}, "yaxis": {"autorange": "reversed", "automargin": True}}
+    return {"data": data, "layout": {**LAYOUT, **axes, "barmode": "overlay", "height": height, "showlegend": True}}
+
+
+def _bars(found: Iterable[tuple[str, int, int]], name: str, color: str, width: float) -> Figure:
+    rows = list(found)
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": [escape(lane) for lane, *_ in rows],
+        "base": [moment(begin) for _, begin, _ in rows],
+        "x": [(until - begin) / 1000 for _, begin, until in rows],
+        "width": width,
+        "marker": {"color": color},
+        "hovertemplate": "%{y}<br>%{base} for %{x:.1f} ms",
+    }
+
+
+def _color(generation: int) -> str:
+    return COLORS[generation % len(COLORS)]
+
+
+def lag_lines(commits: Iterable[Row]) -> Figure:
+    """The lag at each commit, by partition."""
+    lines: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in commits:
+        if row["lag"] is not None:
+            lines[row["topic"], row["partition"]].append(row)
+    data = []
+    for (topic, partition), found in sorted(lines.items()):
+        rows = found[:: -(-len(found) // MOST_POINTS)]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": escape(f"{topic}-{partition}"),
+                "x": [moment(row["ts"]) for row in rows],
+                "y": [row["lag"] for row in rows],
+                "line": {"shape": "hv"},
+            }
+        )
+    axes = {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": "lag (records)"}, "rangemode": "tozero"}}
+    return {"data": data, "layout": {**LAYOUT, **axes, "height": 300, "title": {"text": "Lag at commits"}}}
+
+
+def api_versions(usage: Iterable[Row]) -> Figure:
+    """How often each API was asked in each version."""
+    counts: Counter[tuple[str, int]] = Counter()
+    removed = set()
+    for row in usage:
+        counts[row["api_name"], row["api_version"]] += row["count"]
+        if row["removed_in_4"]:
+            removed.add((row["api_name"], row["api_version"]))
+    apis = sorted({api for api, _ in counts}, reverse=True)
+    versions = list(range(max((version for _, version in counts), default=-1) + 1))
+    text = [[_count_text(counts, removed, (api, version)) for version in versions] for api in apis]
+    return _heat_map(
+        [f"v{version}" for version in versions],
+        apis,
+        [[counts[api, version] or None for version in versions] for api in apis],
+        text,
+    )
+
+
+def _count_text(counts: Counter[tuple[str, int]], removed: set[tuple[str, int]], cell: tuple[str, int]) -> str:
+    return f"{counts[cell]}{' ✕' if cell in removed else ''}" if counts[cell] else ""
+
+
+def latency(rows: Iterable[Row]) -> Figure:
+    """How many calls of each API took how long."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        for power, count in (row["histogram"] or {}).items():
+            counts[row["api_name"], power] += count
+    apis = sorted({api for api, _ in counts}, reverse=True)
+    powers = [power for _, power in counts]
+    steps = list(range(min(powers), max(powers) + 1)) if powers else []
+    cells = [[counts[api, power] or None for power in steps] for api in apis]
+    return _heat_map(
+        [_duration(2**power) for power in steps],
+        apis,
+        cells,
+        [[str(count or "") for count in line] for line in cells],
+    )
+
+
+def _duration(micros: int) -> str:
+    if micros < 1000:
+        return f"{micros} µs"
+    return f"{micros / 1000:.3g} ms" if micros < 1_000_000 else f"{micros / 1e6:.3g} s"
+
+
+def _heat_map(x: list[str], y: list[str], cells: list[list[int | None]], text: list[list[str]]) -> Figure:
+    data = {
+        "type": "heatmap",
+        "x": x,
+        "y": y,
+        "z": [[None if count is None else count.bit_length() for count in line] for line in cells],  # doublings
+        "customdata": cells,
+        "text": text,
+        "texttemplate": "%{text}",
+        "hovertemplate": "%{y} %{x}: %{customdata}<extra></extra>",
+        "colorscale": [[0, "#e3eef9"], [1, "#08519c"]],
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+    }
+    axes = {"xaxis": {"type": "category", "side": "top"}, "yaxis": {"type": "category", "automargin": True}}
+    return {"data": [data] if y else [], "layout": {**LAYOUT, **axes, "height": 90 + 24 * len(y)}}
+
+
+def _chart(name: str, figure: Figure) -> str:
+    from plotly.io import to_html
+
+    made: str = to_html(
+        figure,
+        config={"displaylogo": False, "responsive": True},
+        include_plotlyjs=False,
+        full_html=False,
+        default_height=f"{figure['layout']['height']}px",
+        div_id=name,
+    )
+    return made
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _rebalances(rows: Sequence[Row], called: dict[str, str]) -> str:
+    lines = []
+    for row in rows:
+        by = called.get(row["trigger_member"], row["trigger_client"] or "")
+        to = "?" if row["to_generation"] is None else row["to_generation"]
+        cells: list[Cell] = [
+            _clock(row["started_ts"]),
+            to,
+            row["trigger"],
+            by,
+            row["trigger_evidence"],
+            _number(row["duration_ms"]),
+            _number(row["stw_ms_max"]),
+            _number(row["stw_ms_avg"]),
+            row["stw_kind"],
+            row["partitions_moved"],
+            None if row["members_before"] is None else len(row["members_before"]),
+            None if row["members_after"] is None else len(row["members_after"]),
+            "yes" if row["incomplete"] else "",
+        ]
+        lines.append(("inferred" if row["trigger_confidence"] == "inferred" else "", cells))
+    head = (
+        "started|generation|trigger|by|evidence|lasted, ms|stopped at most, ms|on average, ms|kind|moved|members before"
+    )
+    return _table("rebalances", f"{head}|after|incomplete".split("|"), lines)
+
+
+def _violations(rows: Sequence[Row], called: dict[str, str]) -> str:
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "warn",
+            [
+                _clock(row["ts"]),
+                row["kind"],
+                called.get(row["member_id"], row["client_id"] or ""),
+                row["topic"],
+                row["partition"],
+                row["detail"],
+            ],
+        )
+        for row in rows
+    ]
+    return _table("violations", ["seen", "violation", "member", "topic", "partition", "what was seen"], lines)
+
+
+def _clients(rows: Sequence[Row]) -> str:
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "warn" if row["calls_removed_in_4"] else "",
+            [
+                row["client_id"],
+                row["host"],
+                row["software_name"],
+                row["software_version"],
+                row["connections"],
+                row["calls"],
+                row["calls_removed_in_4"],
+            ],
+        )
+        for row in rows
+    ]
+    head = ["client", "host", "software", "version", "connections", "requests", "in versions that Kafka 4 removed"]
+    return _table("clients", head, lines)
+
+
+def _latency_table(rows: Iterable[Row]) -> str:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["api_name"]].append(row)
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "",
+            [
+                api,
+                sum(row["n"] for row in own),
+                _number(max(row["p50_ms"] for row in own)),
+                _number(max(row["p99_ms"] for row in own)),
+                _number(max(row["max_ms"] for row in own)),
+            ],
+        )
+        for api, own in sorted(found.items())
+    ]
+    head = ["API", "calls", "p50 of the worst minute, ms", "p99 of the worst minute, ms", "longest, ms"]
+    return _table("latencies", head, lines)
+
+
+def _errors(rows: Sequence[Row]) -> str:
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "",
+            [
+                row["api_name"],
+                row["error_name"],
+                row["client_id"],
+                row["group_id"],
+                row["topic"],
+                row["partition"],
+                row["count"],
+            ],
+        )
+        for row in rows
+    ]
+    return _table("errors", ["API", "error", "client", "group", "topic", "partition", "count"], lines)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _clock(ts: int) -> str:
+    """To the millisecond."""
+    return (moment(ts) or "")[:23].replace("T", " ")
+
+
+def _table(kind: str, head: Sequence[str], lines: Sequence[tuple[str, list[Cell]]]) -> str:
+    rows = [f'<tr class="{style}">{"".join(_cell(cell) for cell in cells)}</tr>' for style, cells in lines[:MOST_ROWS]]
+    more = f'<p class="note">{len(lines) - MOST_ROWS} rows more.</p>' if len(lines) > MOST_ROWS else ""
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    return (
+        f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table>{more}'
+    )
+
+
+def _cell(value: Cell) -> str:
+    if value is None:
+        return "<td></td>"
+    if isinstance(value, str):
+        return f"<td>{escape(value)}</td>"
+    return f'<td class="n">{value}</td>'

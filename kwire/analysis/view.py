@@ -1,0 +1,127 @@
+"""Tables as people ask for them: group by group, every rebalance with what it changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kwire.analysis.events import partition_name
+from kwire.analysis.tables import TABLES, Row
+
+Tables = Mapping[str, list[Row]]
+
+SHORT = 8  # characters of a member id that tell it from others of its client
+
+# Columns of a row that say nothing inside its group.
+_KNOWN = {"capture_id", "group_id", "protocol"}
+
+
+def moment(ts: int | None) -> str | None:
+    """Microseconds since 1970 as ISO 8601 in UTC."""
+    if ts is None:
+        return None
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
+
+
+def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, Any]:
+    """A row with its timestamps as text, without what is known of it anyway."""
+    left_out = {*without}
+    return {
+        column.name: moment(row[column.name]) if column.type == "timestamp" else row[column.name]
+        for column in TABLES[table].columns
+        if column.name not in left_out
+    }
+
+
+def names(rows: Iterable[Row]) -> dict[str, str]:
+    """What members are called: the client id if no other member has it, with the end of the member id if one has."""
+    clients: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        clients[row["client_id"] or ""].add(row["member_id"])
+    return {
+        member: client if client and len(members) == 1 else f"{client or 'member'} ..{member[-SHORT:]}"
+        for client, members in clients.items()
+        for member in members
+    }
+
+
+def groups(tables: Tables) -> Iterator[dict[str, Any]]:
+    """Each group as an object that JSON can hold: members, rebalances with shares before and after, commits, errors."""
+    by_group = {name: _by_group(tables[name]) for name in ("rebalances", "members", "assignments")}
+    by_group |= {name: _by_group(tables[name]) for name in ("offset_commits", "violations", "errors", "group_events")}
+    for group_id in sorted({row["group_id"] for row in tables["group_events"] if row["group_id"] is not None}):
+        yield _group(group_id, {name: rows.get(group_id, []) for name, rows in by_group.items()})
+
+
+def _by_group(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["group_id"] is not None:
+            found[row["group_id"]].append(row)
+    return found
+
+
+def _group(group_id: str, rows: Mapping[str, list[Row]]) -> dict[str, Any]:
+    shares: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows["assignments"]:
+        share = shares[row["protocol"], row["generation"]][row["member_id"]]
+        share.append(partition_name(row["topic"], row["partition"]))
+    stops: dict[tuple[str, int], dict[str, float | None]] = defaultdict(dict)
+    people: dict[str, Row] = {}
+    generations: dict[str, list[int]] = defaultdict(list)
+    for row in rows["members"]:
+        stops[row["protocol"], row["generation"]][row["member_id"]] = row["stw_ms"]
+        people[row["member_id"]] = row
+        generations[row["member_id"]].append(row["generation"])
+    rebalances = []
+    for row in rows["rebalances"]:
+        before, after = (row["protocol"], row["from_generation"]), (row["protocol"], row["to_generation"])
+        rebalances.append(
+            {
+                **readable("rebalances", row, without={"capture_id", "group_id"}),
+                "stw_ms": dict(stops.get(after, {})),
+                "assignment_before": {member: list(share) for member, share in shares.get(before, {}).items()},
+                "assignment_after": {member: list(share) for member, share in shares.get(after, {}).items()},
+            }
+        )
+    dropped = {*_KNOWN, "generation", "leader", "stopped_ts", "resumed_ts", "join_ms", "stw_ms"}
+    called = names(rows["members"])
+    return {
+        "group_id": group_id,
+        "protocols": sorted({row["protocol"] for row in rows["group_events"] if row["protocol"]}),
+        "generations": sorted({row["to_generation"] for row in rows["rebalances"] if row["to_generation"] is not None}),
+        "members": [
+            {
+                "name": called[member],
+                **readable("members", row, without=dropped),
+                "generations": generations[member],
+            }
+            for member, row in sorted(people.items(), key=lambda item: (item[1]["joined_ts"] or 0, item[0]))
+        ],
+        "rebalances": rebalances,
+        "commits": _commits(rows["offset_commits"]),
+        "errors": [readable("errors", row, without={"capture_id", "group_id"}) for row in rows["errors"]],
+        "violations": [readable("violations", row, without={"capture_id", "group_id"}) for row in rows["violations"]],
+    }
+
+
+def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Commits by partition: how many, how many refused, the last offset, its lag and the largest."""
+    found: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["topic"], row["partition"]].append(row)
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "count": len(commits),
+            "refused": sum(bool(commit["error_code"]) for commit in commits),
+            "last_ts": moment(commits[-1]["ts"]),
+            "last_offset": commits[-1]["offset"],
+            "last_lag": commits[-1]["lag"],
+            "largest_lag": max((commit["lag"] for commit in commits if commit["lag"] is not None), default=None),
+        }
+        for (topic, partition), commits in sorted(found.items())
+    ]

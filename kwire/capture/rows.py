@@ -1,0 +1,148 @@
+"""Calls as rows: one for each frame, with the columns that ``kwire capture`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from heapq import heappop, heappush
+from typing import Any
+
+from kwire.capture.call import UNREADABLE, Call, Connection
+from kwire.capture.files import Problem
+from kwire.capture.forms import PLAIN, Context, error_of, form_of
+from kwire.messages import APIS
+
+COLUMNS = (
+    "time",
+    "file",
+    "client",
+    "broker",
+    "direction",
+    "api_key",
+    "api_name",
+    "api_version",
+    "correlation_id",
+    "client_id",
+    "size",
+    "latency_ms",
+    "error_code",
+    "body",
+)
+MORE = ("connection", "position", "reason", "error", "raw")  # behind them; the last three only where there is something
+WAITING = 20_000  # frames that are kept to put them in order
+WAITING_BYTES = 64 * 1024 * 1024
+
+Row = dict[str, Any]
+US = 1_000_000
+FIRST, LAST = -62_135_596_800 * US, 253_402_300_799 * US  # the years 1 to 9999
+
+
+@lru_cache(64)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+
+
+def time_text(time_us: int) -> str | None:
+    """A time in UTC, to the microsecond; None if it is not in the years 1 to 9999."""
+    if not FIRST <= time_us <= LAST:
+        return None
+    return f"{_second(time_us // US)}.{time_us % US:06d}Z"
+
+
+def in_order(items: Iterable[Call | Connection | Problem]) -> Iterator[tuple[Call, bool] | Problem]:
+    """Frames, as a call and whether it is its response, by time; as far as WAITING of them can tell."""
+    waiting: list[tuple[int, int, Call, bool]] = []
+    number = held = 0
+    for item in items:
+        if isinstance(item, Problem):
+            while waiting:
+                yield heappop(waiting)[2:]
+            yield item
+            held = 0
+        elif isinstance(item, Call):
+            for time_us, size, is_response in (
+                (item.request_us, item.request_size, False),
+                (item.response_us, item.response_size, True),
+            ):
+                if time_us is not None:
+                    number += 1
+                    heappush(waiting, (time_us, number, item, is_response))
+                    held += size or 0
+            while len(waiting) > WAITING or (held > WAITING_BYTES and waiting):
+                _, _, call, is_response = heappop(waiting)
+                held -= (call.response_size if is_response else call.request_size) or 0
+                yield call, is_response
+    while waiting:
+        yield heappop(waiting)[2:]
+
+
+def row_of(call: Call, is_response: bool) -> Row:
+    """The row of one frame, without its body."""
+    time_us = call.response_us if is_response else call.request_us
+    assert time_us is not None
+    latency = error = None
+    if is_response:
+        if call.request_us is not None:
+            latency = (time_us - call.request_us) / 1_000
+        if call.response is not None and call.response_version is not None:
+            error = error_of(call.response, call.response_version)
+    key = call.api_key
+    row = {
+        "time": time_text(time_us),
+        "file": call.response_file if is_response else call.file,
+        "client": call.client,
+        "broker": call.broker,
+        "direction": "response" if is_response else "request",
+        "api_key": key,
+        "api_name": APIS[key].name if key in APIS else None,
+        "api_version": call.api_version,
+        "correlation_id": call.correlation_id,
+        "client_id": call.client_id,
+        "size": call.response_size if is_response else call.request_size,
+        "latency_ms": latency,
+        "error_code": error,
+        "body": None,
+        "connection": call.connection,
+        "position": call.response_position if is_response else call.position,
+    }
+    if call.reason is not None:
+        row["reason"] = call.reason
+    if call.error is not None and call.reason == UNREADABLE:
+        row["error"] = call.error
+    raw = call.response_raw if is_response else call.request_raw
+    if raw is not None:
+        row["raw"] = raw.hex()
+    return row
+
+
+def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | None:
+    """The body of a frame as JSON; None if it was not decoded."""
+    body, version = (call.response, call.response_version) if is_response else (call.request, call.api_version)
+    return None if body is None or version is None else form_of(body, version, context)
+
+
+def problem_row(problem: Problem) -> Row:
+    """What takes the place of frames that could not be read."""
+    time = None if problem.time_us is None else time_text(problem.time_us)
+    row: Row = dict.fromkeys(COLUMNS)
+    return row | {"time": time, "file": problem.file, "position": problem.position, "error": problem.reason}
+
+
+def rows(
+    items: Iterable[Call | Connection | Problem],
+    context: Context = PLAIN,
+    *,
+    where: Callable[[Row], bool] | None = None,
+    needs_body: bool = False,
+) -> Iterator[Row]:
+    """Rows by time. ``where``: leaves out frames, never problems; ``needs_body``: it looks at the body."""
+    for item in in_order(items):
+        if isinstance(item, Problem):
+            yield problem_row(item)
+            continue
+        row = row_of(*item)
+        if where is None or needs_body or where(row):
+            row["body"] = body_of(*item, context)
+            if not needs_body or where is None or where(row):
+                yield row

@@ -1,0 +1,163 @@
+"""``kwire capture``: captured traffic, a row for each frame."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from datetime import datetime
+from itertools import islice
+from typing import IO, Any
+
+import click
+
+from kwire.capture.forms import Context
+from kwire.capture.reading import Reading, read
+from kwire.capture.rows import COLUMNS, MORE, Row, rows
+from kwire.capture.where import FilterError, parse
+from kwire.cli import lines
+
+BATCH = 10_000  # rows written at a time, of Parquet
+LINE = "{:27}{:22}{:1} {:22}{:24}{:>3}{:>9}{:>9} {:>11} {:>6}  {}"
+FORMATS = ("jsonl", "table", "parquet")
+
+
+@click.command("capture")
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
+@click.option(
+    "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write there instead of to stdout."
+)
+@click.option("--where", metavar="EXPR", help="Only frames of which this holds, such as latency_ms > 10.")
+@click.option("--no-redact", is_flag=True, help="Show SASL tokens and other secrets as they are.")
+@click.option(
+    "--port",
+    "ports",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="On which brokers listen; nothing else is looked at.",
+)
+@click.option(
+    "--records", "open_records", is_flag=True, help="Open record batches, also compressed ones, beside their bytes."
+)
+def command(
+    paths: tuple[str, ...],
+    form: str,
+    output: str | None,
+    where: str | None,
+    no_redact: bool,
+    ports: tuple[int, ...],
+    open_records: bool,
+) -> None:
+    """Captured traffic, a row for each frame: pcap, pcapng, gzip of them, and frame logs; folders are searched.
+
+    \b
+    kwire capture trace.pcap
+    kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
+    kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
+
+    What is damaged gives all before the damage, a row of its own with "error", a line on stderr, and exit code 1.
+    """
+    if form == "parquet" and output is None:
+        raise click.UsageError("--format parquet needs -o OUT")
+    check, used = _filter(where)
+    with ExitStack() as stack:
+        reading = read(paths, ports=ports, redacted=not no_redact, progress=_progress(stack, paths, output))
+        context = Context(reading.name_of, open_records)
+        found = rows(reading, context, where=check, needs_body="body" in used)
+        _write(found, form, stack.enter_context(_opened(output)))
+    _report(reading)
+
+
+def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
+    if where is None:
+        return None, set()
+    try:
+        return parse(where, (*COLUMNS, *MORE))
+    except FilterError as error:
+        raise click.UsageError(f"--where: {error}") from error
+
+
+def _progress(stack: ExitStack, paths: Iterable[str], output: str | None) -> Callable[[int], object] | None:
+    """A bar on a terminal, unless the rows go there."""
+    if not sys.stderr.isatty() or (output is None and sys.stdout.isatty()):
+        return None
+    size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+    bar = stack.enter_context(click.progressbar(length=max(size, 1), label="reading", file=sys.stderr))
+    return bar.update
+
+
+def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
+    """Where rows go; stdout is not closed."""
+    if output is None:
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return open(output, "wb")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {output!r}: {error.strerror}") from error
+
+
+def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> None:
+    if form == "parquet":
+        write_parquet(found, out)
+    elif form == "jsonl":
+        dump = json.JSONEncoder().encode
+        while some := list(islice(found, 512)):
+            out.write(("\n".join(map(dump, some)) + "\n").encode())
+    else:
+        out.write(
+            LINE.format("time", "client", "", "broker", "api", "v", "id", "size", "latency", "error", "").encode()
+            + b"\n"
+        )
+        for row in found:
+            out.write(table_line(row).encode("utf-8", "backslashreplace") + b"\n")
+    out.flush()
+
+
+def table_line(row: Row) -> str:
+    """One row as text for people."""
+    if row.get("error") and row["direction"] is None:
+        return lines.one_line(f"{row['time'] or '':27}{row['file']} at byte {row['position']}: {row['error']}")
+    latency = "" if row["latency_ms"] is None else f"{row['latency_ms']:.3f} ms"
+    arrow = "<" if row["direction"] == "response" else ">"
+    shown = [row["time"], row["client"], arrow, row["broker"], row["api_name"], row["api_version"]]
+    shown += [row["correlation_id"], row["size"], latency, row["error_code"], row.get("reason")]
+    return lines.one_line(LINE.format(*("" if value is None else value for value in shown)).rstrip())
+
+
+def write_parquet(found: Iterator[Row], output: IO[bytes]) -> None:
+    """Rows as a Parquet file: times as timestamps in UTC, bodies as JSON text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = {"api_key": pa.int16(), "api_version": pa.int16(), "correlation_id": pa.int32(), "size": pa.int64()}
+    numbers |= {"error_code": pa.int16(), "latency_ms": pa.float64(), "position": pa.int64()}
+    numbers["time"] = pa.timestamp("us", tz="UTC")
+    schema = pa.schema([(name, numbers.get(name, pa.string())) for name in (*COLUMNS, *MORE)])
+    with pq.ParquetWriter(output, schema, compression="zstd") as writer:
+        while some := list(islice(found, BATCH)):
+            columns = [pa.array([_cell(row, name) for row in some], schema.field(name).type) for name in schema.names]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def _cell(row: Row, name: str) -> Any:
+    value = row.get(name)
+    if value is None:
+        return None
+    if name == "body":
+        return json.dumps(value)
+    if name == "time":
+        return datetime.fromisoformat(value)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _report(reading: Reading) -> None:
+    """Say what was skipped, and end with 1 if something was damaged."""
+    for why, count in reading.skipped.items():
+        click.echo(f"{count} packets skipped: {why}", err=True)
+    for problem in reading.problems:
+        click.echo(lines.one_line(str(problem)), err=True)
+    if reading.problems:
+        sys.exit(1)

@@ -1,0 +1,25 @@
+"""``kwire report``: a page out of the tables that a pipeline wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page to write.")
+def command(folder: Path, html: Path) -> None:
+    """One self-contained page about the tables in DIR: rebalances, members, lag, versions in use, latency, errors."""
+    try:
+        from kwire.analysis import parquet, report
+    except ImportError as error:
+        raise click.ClickException(f"{error.name} is missing: pip install 'kwire[capture,report]'") from error
+    try:
+        found = parquet.read(folder, report.NEEDED)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if not any(found.values()):
+        raise click.ClickException(f"{folder}: no table of docs/pipeline.md is in it")
+    report.save(html, found, folder.name)

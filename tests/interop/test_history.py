@@ -1,0 +1,268 @@
+"""What a capture of real clients says happened is what the broker's own journal says.
+
+The clients reach the broker through a forwarder that records both directions, byte by byte, into a pcap file; the
+journal is written inside the broker, which knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+import trio
+from interop.stage import CONFIG, MARKS, Member, Stage, stage_of
+
+from kwire.analysis.run import analyse
+from kwire.analysis.tables import Row
+from kwire.capture import Call, Connection, read
+from mockbroker import Event, run_cluster
+
+pytestmark = MARKS
+
+RECORDER = Path(__file__).parents[1] / "tools" / "recorder.py"
+NEAR = 5.0  # ms by which times of capture and journal may differ in most cases
+FAR = 250.0  # ms by which any may: a busy machine holds back a process now and then
+
+
+@dataclass
+class Played:
+    """A story as the broker tells it and as the capture does. ``begin``: the journal's zero, in µs since 1970."""
+
+    events: list[Event]
+    begin: float
+    tables: dict[str, list[Row]]
+
+
+@contextmanager
+def recorded(file: Path) -> Iterator[Callable[[int], int]]:
+    """Gives what starts a forwarder to a port; at the end the file is there."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(port: int) -> int:
+        words = [sys.executable, str(RECORDER), str(port), str(file)]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout is not None
+        return int(process.stdout.readline())
+
+    try:
+        yield start
+    finally:
+        for process in processes:
+            process.communicate()
+    assert [process.returncode for process in processes] == [0] * len(processes)
+
+
+def play(file: Path, story: Callable[[Stage], None]) -> Played:
+    """Let clients play a story over a recorded wire."""
+    with recorded(file) as start, run_cluster(topics={Stage.topic: Stage.partitions}, config=CONFIG) as cluster:
+        port = start(cluster.nodes[0].port)
+
+        def move(inside: Any) -> float:
+            """Clients are told to come to the forwarder; and what time the journal's zero was."""
+            nodes = inside._router.broker.cluster.nodes
+            for number, node in list(nodes.items()):
+                nodes[number] = replace(node, port=port)
+            return time.time() - trio.current_time() + float(inside.journal.begin)
+
+        begin = cluster._call(move) * 1e6
+        cluster.bootstrap_servers = f"127.0.0.1:{port}"
+        with stage_of(cluster) as stage:  # type: ignore[arg-type]
+            story(stage)
+        events = cluster.events()
+    reading = read(file)
+    items = list(reading)
+    assert reading.problems == []
+    calls = [item for item in items if isinstance(item, Call)]
+    connections = [item for item in items if isinstance(item, Connection)]
+    return Played(events, begin, analyse(calls, connections, "story"))
+
+
+def three_families(stage: Stage) -> None:
+    """Joins, a leave, a kill, a new member: everything that moves partitions."""
+    values = [f"value-{number}" for number in range(60)]
+    stage.cluster.produce(stage.topic, values)
+    first = stage.joined("aiokafka")
+    stage.wait_values(values, first)
+    first.commit()
+    second = stage.joined("confluent-kafka")
+    third = stage.joined("kafka-python")
+    second.leave()
+    stage.wait_stable({first.name, third.name})
+    third.kill()
+    stage.wait_stable({first.name})
+    first.leave()
+    stage.wait("the group to be empty", lambda: stage.events("empty"))
+
+
+def incremental(stage: Stage) -> None:
+    """Cooperative members, who keep what they can."""
+    first = stage.joined("confluent-kafka", assignor="cooperative-sticky")
+    second = stage.joined("kafka-python", assignor="cooperative-sticky")
+    first.leave()
+    stage.wait_stable({second.name})
+    second.leave()
+    stage.wait("the group to be empty", lambda: stage.events("empty"))
+
+
+def statics(stage: Stage) -> None:
+    """A static member that dies and is back in time: no rebalance."""
+    first = stage.joined("kafka-python", instance="one")
+    second = stage.joined("confluent-kafka", "second", instance="two")
+    old = stage.member_id("second")
+    second.kill()
+    back = stage.member("confluent-kafka", "second", instance="two")
+    stage.wait("the instance to be back", lambda: back.assigned and stage.member_id("second") != old)
+    gone: list[Member] = [first, back]
+    for member in gone:
+        member.leave()
+
+
+# What the journal calls a trigger, and what the tables do.
+WORDS = {"rejoined as leader": "metadata", "rejoined with other metadata": "revocation"}
+STORIES = [three_families, incremental, statics]
+
+
+@pytest.fixture(scope="module", params=STORIES, ids=lambda story: story.__name__)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return play(tmp_path_factory.mktemp("capture") / "story.pcap", request.param)
+
+
+def test_rebalances_are_those_of_the_journal(played: Played) -> None:
+    expected = list(_rebalances(played))
+    found = played.tables["rebalances"]
+    complete = [row for row in found if row["to_generation"] is not None]
+    assert len(expected) >= 2
+    assert [_facts(row) for row in complete] == [facts for facts, *_ in expected]
+    lags = []
+    for row, (_, started, ended) in zip(complete, expected, strict=True):
+        lags.append(abs(row["started_ts"] - started) / 1000)
+        if ended is not None:
+            lags.append(abs(row["ended_ts"] - ended) / 1000)
+            lags.append(abs(row["duration_ms"] - (ended - started) / 1000))
+    assert median(lags) <= NEAR, lags
+    assert max(lags) <= FAR, lags
+
+
+def test_members_are_those_of_the_journal(played: Played) -> None:
+    expected = {
+        (event.generation, member) for event in played.events if event.event == "generation" for member in event.members
+    }
+    back = {  # static members that took their place again, without a generation of their own
+        (event.generation, event.member_id)
+        for event in played.events
+        if event.event == "sync" and _is_back(event, played)
+    }
+    found = {(row["generation"], row["member_id"]) for row in played.tables["members"]}
+    assert found == expected | back
+    ends = {event.member_id: event.event for event in played.events if event.event in ("leave", "expire")}
+    how = {row["member_id"]: row["left_how"] for row in played.tables["members"]}
+    said = {"leave": "leave", "expire": "silent"}
+    assert {member: said[end] for member, end in ends.items() if member in how} == {
+        member: end for member, end in how.items() if end in said.values()
+    }
+
+
+def test_assignments_are_those_of_the_journal(played: Played) -> None:
+    synced = {(event.generation, event.member_id) for event in played.events if event.event == "sync"}
+    expected = {
+        (event.generation, event.member_id, topic, partition)
+        for event in played.events
+        if event.event == "assign"
+        for topic, partitions in (event.assignment or {}).items()
+        for partition in partitions
+    }
+    found = {
+        (row["generation"], row["member_id"], row["topic"], row["partition"]) for row in played.tables["assignments"]
+    }
+    taken_over = {line for line in found if (line[0], line[1]) not in {e[:2] for e in expected}}
+    assert {line[:2] for line in taken_over} <= synced
+    assert found - taken_over == expected
+    assert not [row for row in played.tables["violations"] if row["kind"] == "two_owners"]
+
+
+def test_commits_are_those_of_the_journal(played: Played) -> None:
+    expected = [
+        (topic, partition, offset)
+        for event in played.events
+        if event.event == "commit"
+        for topic, offsets in event.offsets.items()
+        for partition, offset in offsets.items()
+    ]
+    found = [
+        (row["topic"], row["partition"], row["offset"])
+        for row in played.tables["offset_commits"]
+        if row["error_code"] == 0
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+def _is_back(event: Event, played: Played) -> bool:
+    """A static member that took its place again, without a generation of its own."""
+    listed = {member for e in played.events if e.event == "generation" for member in e.members}
+    return event.member_id not in listed
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    return {
+        "to": row["to_generation"],
+        "trigger": row["trigger"],
+        "by": row["trigger_member"],
+        "members": sorted(row["members_after"]),
+        "leader": row["leader"] or "",
+        "protocol": row["protocol_name"] or "",
+    }
+
+
+def _rebalances(played: Played) -> Iterator[tuple[dict[str, Any], float, float | None]]:
+    """Facts, begin and end of each rebalance, by the journal."""
+    begun: Event | None = None
+    told: dict[int, int] = {}
+    for event in played.events:
+        if event.event in ("assign", "sync"):
+            told[event.generation] = event.time_ms
+    first_told: set[tuple[int, str]] = set()
+    last: dict[int, int] = {}
+    assigned: set[int] = set()
+    for event in played.events:
+        if event.event == "assign":
+            assigned.add(event.generation)
+            last[event.generation] = event.time_ms
+        elif event.event == "sync" and event.generation in assigned and event.member_id:
+            if (event.generation, event.member_id) not in first_told and not _is_back(event, played):
+                last[event.generation] = event.time_ms
+        if event.event == "sync":
+            first_told.add((event.generation, event.member_id))
+    for event in played.events:
+        if event.event == "rebalance":
+            begun = event
+        elif event.event in ("generation", "empty"):
+            assert begun is not None
+            kind, member = _reason(begun.reason)
+            facts = {
+                "to": event.generation,
+                "trigger": kind,
+                "by": member,
+                "members": sorted(event.members),
+                "leader": event.leader,
+                "protocol": event.protocol,
+            }
+            ended = last.get(event.generation, event.time_ms if event.event == "empty" else None)
+            end = None if ended is None else played.begin + ended * 1000
+            yield facts, played.begin + begun.time_ms * 1000, end
+
+
+def _reason(reason: str) -> tuple[str, str]:
+    """The journal's words as a trigger and who it was."""
+    if reason.startswith("session of "):
+        return "expired", reason.removeprefix("session of ").removesuffix(" timed out")
+    member, _, why = reason.partition(" ")
+    return WORDS.get(why, why), member
