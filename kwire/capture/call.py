@@ -18,12 +18,12 @@ INCOMPLETE = "incomplete"  # bytes in it were lost, or cut by the snapshot lengt
 UNKNOWN_VERSION = "unknown_version"
 UNREADABLE = "unreadable"
 TOO_LARGE = "too_large"  # a frame beyond limits.MAX_KEPT_FRAME
-SASL_TOKEN = "sasl_token"  # a token without a header, as after SaslHandshake v0
+SASL_TOKEN = "sasl_token"  # noqa: S105 - a token without a header, as after SaslHandshake v0
 
 
 @dataclass(slots=True, kw_only=True)
 class Connection:
-    """One TCP connection. ``client`` and ``broker`` are ``host:port``; ``id`` is the same in every run over the capture."""
+    """One TCP connection. ``client`` and ``broker``: ``host:port``. ``id``: the same in every run over the capture."""
 
     id: str
     client: str
@@ -53,8 +53,8 @@ class Call:
     """One request and its response. A side that was not seen, or not decoded, is None, and ``reason`` says why.
 
     ``number``: counts the calls of its connection in the order of their requests. ``request`` and ``response``: decoded
-    bodies; None as well where nobody asked for them. ``request_raw`` and ``response_raw``: whole frames that could not be
-    decoded, or all if they were asked for.
+    bodies; None as well where nobody asked for them. ``request_raw`` and ``response_raw``: whole frames that could not
+    be decoded, or all if they were asked for.
     """
 
     connection: str

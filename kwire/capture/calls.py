@@ -12,15 +12,11 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Collection
-from functools import cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from kwire import codec
+from kwire.capture import search
 from kwire.capture.call import (
-    INCOMPLETE,
     KAFKA,
     NOT_KAFKA,
     OPAQUE,
@@ -34,40 +30,33 @@ from kwire.capture.call import (
     Call,
     Connection,
 )
-from kwire.capture.limits import (
-    HEAD,
-    MAX_KEPT_FRAME,
-    MAX_NOTES,
-    MAX_PENDING,
-    MAX_SEARCH,
-    MAX_TOKENS,
-    MAX_TRIES,
-    MAX_UNDECIDED,
-    STRANGE,
-)
+from kwire.capture.framing import OFF, SEARCH, SYNC, Framer
+from kwire.capture.limits import MAX_KEPT_FRAME, MAX_NOTES, MAX_PENDING, MAX_TOKENS, MAX_UNDECIDED, STRANGE
 from kwire.capture.packets import ACK, FIN, RST, SYN, Key, endpoints
+from kwire.capture.peek import (
+    INT32,
+    LEAST_REQUEST,
+    LEAST_RESPONSE,
+    Form,
+    Header,
+    body_at,
+    form_of,
+    is_tls,
+    produce_acks,
+    read_header,
+    response_body,
+    server_name,
+)
 from kwire.capture.redact import redact
-from kwire.capture.tcp import HALF, KEPT, MASK, Piece, Stream
-from kwire.engines import compiled
+from kwire.capture.tcp import KEPT, MASK, Piece, Stream
 from kwire.envelope import answers_unsupported
 from kwire.errors import DecodeError
-from kwire.headers import (
-    API_VERSIONS,
-    RequestHeader,
-    ResponseHeader,
-    request_header_version,
-    response_header_version,
-)
-from kwire.limits import MAX_FRAME, UNWEIGHED
+from kwire.headers import API_VERSIONS
+from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 
-PRODUCE, SASL_HANDSHAKE, SASL_AUTHENTICATE = 0, 17, 36
-SYNC, SEARCH, OFF = 0, 1, 2  # what a direction does: frame by frame, looking for a frame, nothing any more
-HEADER = struct.Struct(">hhih").unpack_from  # api key, version, correlation id, length of the client id
-INT32 = struct.Struct(">i").unpack_from
-INT64 = struct.Struct(">q").unpack_from
-LEAST_REQUEST = 10  # bytes; ControlledShutdown v0, which is shorter, no client sends
-LEAST_RESPONSE = 4
+SECRET_APIS = (36, 38, 39, 40, 41, 51)  # whose frames may hold what redact hides
+PRODUCE, SASL_HANDSHAKE = 0, 17
 
 
 class Sliced(Protocol):
@@ -90,285 +79,10 @@ class Row(NamedTuple):
     flags: int
 
 
-class Form(NamedTuple):
-    """How frames of one version of an API are read."""
-
-    name: str
-    version: int
-    request: type
-    response: type
-    request_header: int
-    response_header: int
-
-
-@cache
-def form_of(key: int, version: int) -> Form | None:
-    """None if there is no such version."""
-    if key not in APIS or version not in APIS[key].versions:
-        return None
-    api = APIS[key]
-    headers = request_header_version(api, version), response_header_version(api, version)
-    return Form(api.name, version, api.request, api.response, *headers)
-
-
-def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
-    """As ``codec.decode_at``, by the shortest way where that is good enough."""
-    if len(data) - at <= UNWEIGHED:
-        try:
-            return compiled.readers[message][version](data, at)
-        except compiled.REFUSALS:
-            pass
-    return codec.decode_at(message, data, at, version)
-
-
-class Header(NamedTuple):
-    """What a request says before its body, which begins at ``body``."""
-
-    key: int
-    version: int
-    correlation_id: int
-    client_id: bytes | None
-    body: int
-
-
-def read_header(data: bytes, at: int) -> Header:
-    """The header of the request that begins at ``at``. Raises: DecodeError, struct.error."""
-    key, version, correlation_id, size = HEADER(data, at)
-    body = at + 10 + max(size, 0)
-    client_id = data[at + 10 : body] if size >= 0 else None
-    if body > len(data):
-        raise DecodeError("the client id does not end")
-    form = form_of(key, version)
-    flexible = form.request_header == 2 if form else key == API_VERSIONS
-    if not flexible:
-        return Header(key, version, correlation_id, client_id, body)
-    if data[body : body + 1] == b"\0":
-        return Header(key, version, correlation_id, client_id, body + 1)
-    _, body = codec.decode_at(RequestHeader, data, at, 2)
-    return Header(key, version, correlation_id, client_id, body)
-
-
-def response_body(form: Form, data: bytes, at: int) -> int:
-    """Where the body of a response begins. Raises: DecodeError."""
-    if form.response_header == 0:
-        return at + 4
-    if data[at + 4 : at + 5] == b"\0":
-        return at + 5
-    return codec.decode_at(ResponseHeader, data, at, 1)[1]
-
-
-class Framer:
-    """One direction: bytes in order to frames. ``owner`` is told of frames; it is not kept, so that this can be pickled."""
-
-    __slots__ = (
-        "begun",
-        "broken",
-        "buffer",
-        "file",
-        "have",
-        "head",
-        "is_request",
-        "left",
-        "looked",
-        "maybe",
-        "mode",
-        "need",
-        "now",
-        "parts",
-        "passed",
-    )
-
-    def __init__(self, is_request: bool, mode: int) -> None:
-        self.is_request = is_request
-        self.mode = mode
-        self.parts: list[bytes] = []  # of the frame that is coming in, with its prefix
-        self.have = 0
-        self.need = 0  # of it; 0 if its length is not known
-        self.left = 0  # bytes to pass over, up to the end of the frame whose first bytes are in head
-        self.head = b""
-        self.broken: str | None = None
-        self.now = 0
-        self.file, self.begun = "", 0  # where the frame began
-        self.buffer = bytearray()  # in which a frame is looked for
-        self.looked = 0
-        self.maybe: list[int] = []
-        self.passed = 0  # bytes in which none was found
-
-    @property
-    def held(self) -> int:
-        """Bytes kept."""
-        return self.have + len(self.buffer)
-
-    def data(self, owner: Conversation, data: bytes, file: str, position: int) -> None:
-        """Bytes that come next."""
-        if self.mode == SYNC and not self.have and not self.left and len(data) >= 4:
-            (size,) = INT32(data, 0)
-            if size == len(data) - 4:  # the usual case: a segment is a frame
-                self.file, self.begun = file, position
-                self._frame(owner, data)
-                return
-        at, end = 0, len(data)
-        while at < end and self.mode == SYNC:
-            if self.left:
-                step = min(self.left, end - at)
-                self.left -= step
-                at += step
-                if not self.left:
-                    self._pass(owner)
-                continue
-            if not self.have:
-                self.file, self.begun = file, position
-            if not self.need:
-                step = min(4 - self.have, end - at)
-                self._keep(data[at : at + step])
-                at += step
-                if self.have < 4:
-                    break
-                (size,) = INT32(b"".join(self.parts), 0)
-                if not owner.is_size(self.is_request, size):
-                    self._lose_track(owner, b"".join(self.parts) + data[at:])
-                    return
-                self.need = size + 4
-            step = min(self.need - self.have, end - at)
-            self._keep(data[at : at + step])
-            at += step
-            if self.have == self.need:
-                frame = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
-                self.parts.clear()
-                self.have = self.need = 0
-                self._frame(owner, frame)
-            elif self.have >= HEAD and self.need > HEAD and len(self.parts) < 8:
-                head = b"".join(self.parts)
-                why = owner.pass_over(self.is_request, head, self.need)
-                if why is not False:
-                    self._leave(head, why)
-        if at < end and self.mode == SEARCH:
-            self._look(owner, data[at:])
-
-    def _keep(self, part: bytes) -> None:
-        if part:
-            self.parts.append(part)
-            self.have += len(part)
-
-    def _frame(self, owner: Conversation, frame: bytes) -> None:
-        """A whole frame, with its prefix."""
-        good = owner.request(frame, self) if self.is_request else owner.response(frame, self)
-        if not good:
-            self._lose_track(owner, b"", frame)
-
-    def _leave(self, head: bytes, why: str | None) -> None:
-        """Pass over the rest of the frame that is coming in."""
-        self.head, self.broken = head[:HEAD], why
-        self.left = self.need - self.have
-        self.parts.clear()
-        self.have = 0
-
-    def _pass(self, owner: Conversation) -> None:
-        """The end of a frame that was passed over."""
-        head, why, size = self.head, self.broken, self.need - 4
-        self.head, self.broken, self.need = b"", None, 0
-        owner.partial(self.is_request, head, size, why, self)
-
-    def lost(self, owner: Conversation, size: int) -> None:
-        """A hole in what comes next."""
-        if self.mode == SEARCH:
-            self._give_up_buffer()
-            return
-        if self.mode == OFF:
-            return
-        if self.need and not self.left:
-            self._leave(b"".join(self.parts), INCOMPLETE)
-        if self.left:
-            self.broken = INCOMPLETE
-            if size <= self.left:
-                self.left -= size
-                if not self.left:
-                    self._pass(owner)
-                return
-            self._pass(owner)
-        self.left = 0
-        self._reset()
-        self.mode = SEARCH
-
-    def _reset(self) -> None:
-        self.parts.clear()
-        self.have = self.need = self.left = 0
-        self.head, self.broken = b"", None
-
-    def finish(self, owner: Conversation) -> None:
-        """The stream ends here: what is not complete stays so."""
-        if self.mode == SYNC and self.need:
-            if not self.left:
-                self._leave(b"".join(self.parts), INCOMPLETE)
-            self.broken = INCOMPLETE
-            self._pass(owner)
-        self._reset()
-        self.buffer.clear()
-
-    def _lose_track(self, owner: Conversation, data: bytes, refused: bytes = b"") -> None:
-        """What should be a frame is none: look for the next. ``refused`` begins like one."""
-        self._reset()
-        if self.mode == OFF:
-            return
-        self.mode = SEARCH
-        owner.strayed(self.is_request)
-        self.passed += len(refused)
-        self._look(owner, data)
-
-    def _give_up_buffer(self) -> None:
-        self.passed += len(self.buffer)
-        self.buffer.clear()
-        self.looked = 0
-        self.maybe.clear()
-
-    def _look(self, owner: Conversation, data: bytes) -> None:
-        """Look for a frame in these bytes and those before."""
-        if not data:
-            return
-        fresh = not self.buffer
-        self.buffer += data
-        found = None
-        if fresh and not self.is_request and owner.is_chain(data):
-            found = 0
-        if found is None:
-            found = self._found(owner)
-        if found is not None:
-            rest = bytes(self.buffer[found:])
-            self._give_up_buffer()
-            self.passed = 0
-            self.mode = SYNC
-            owner.found_again(self.is_request)
-            self.data(owner, rest, self.file, self.begun)
-            return
-        if len(self.buffer) > MAX_SEARCH:
-            self._give_up_buffer()
-        owner.searched(self.is_request, self.passed + len(self.buffer))
-
-    def _found(self, owner: Conversation) -> int | None:
-        """Where a frame begins in the buffer: one that is all there, decodes, and is followed by another or nothing."""
-        size = len(self.buffer)
-        data = bytes(self.buffer)
-        new = owner.places(self.is_request, data, max(0, self.looked - 13))
-        places = sorted({*self.maybe, *new})[:MAX_TRIES]
-        self.looked, self.maybe = size, []
-        for at in places:
-            if size - at < 14 and self.is_request:
-                self.maybe.append(at)
-                continue
-            end = at + 4 + INT32(data, at)[0]
-            if end > size:
-                self.maybe.append(at)
-            elif owner.is_frame(self.is_request, data[at:end]) and owner.may_follow(
-                self.is_request, data[end : end + 14]
-            ):
-                return at
-        return None
-
-
 class Conversation:
     """Calls of one connection. ``bodies``: API keys whose bodies are decoded, None for all. ``raw``: keep all frames.
 
-    ``redacted``: secrets are replaced. ``broker``: True if the upper endpoint of the key is it; None if it is not known.
+    ``redacted``: secrets are replaced. ``broker``: True if the first end of the key is it; None if it is not known.
     """
 
     __slots__ = (
@@ -377,23 +91,23 @@ class Conversation:
         "_client_text",
         "_framers",
         "_good",
+        "_in_tokens",
         "_number",
         "_pending",
+        "_pending_count",
         "_ports",
+        "_seen_bytes",
         "_streams",
         "_tokens",
         "_undecided",
         "bodies",
         "broker",
         "connection",
+        "done",
         "isn",
         "key",
         "raw",
         "redacted",
-        "_in_tokens",
-        "_pending_count",
-        "done",
-        "_seen_bytes",
     )
 
     def __init__(
@@ -411,8 +125,7 @@ class Conversation:
         self._ports = ports
         low, high = endpoints(key)
         self.connection.client, self.connection.broker = low, high
-        self.broker = self._configured()
-        self._choose(self.broker)
+        self._choose(self._configured())
 
     def _begin(
         self, name: str, time_us: int, seq: int, bodies: frozenset[int] | None, raw: bool, redacted: bool
@@ -561,7 +274,7 @@ class Conversation:
         if answered and other.next is None:
             other.next = row.ack
         if self.broker is None:
-            self._choose(not row.upward if not answered else row.upward, decided=True)
+            self._choose(not row.upward if not answered else row.upward)
         for framer in self._framers.values():
             if not framer.now and framer.mode == SEARCH and not framer.buffer:
                 framer.mode = SYNC
@@ -570,24 +283,23 @@ class Conversation:
         low, high = self.key[2] in self._ports, self.key[5] in self._ports
         return None if low == high else low
 
-    def _choose(self, broker: bool | None, *, decided: bool = False) -> None:
+    def _choose(self, broker: bool | None) -> None:
         """Say which end is the broker: True for the first of the key."""
         first, second = endpoints(self.key)
-        if broker is None:
+        self.broker = broker
+        if broker is None:  # only to have a name for the ends
             broker = self.key[2] <= self.key[5]
-        elif decided:
-            self.broker = broker
         self.connection.broker, self.connection.client = (first, second) if broker else (second, first)
 
     def _vote(self, row: Row, payload: bytes) -> None:
         """Neither a port nor a SYN says who is the broker: who sends something that is a request is not."""
         self._seen_bytes += len(payload)
-        if _is_tls(payload):
-            self._choose(self.key[2] <= self.key[5], decided=True)
+        if is_tls(payload):
+            self._choose(self.key[2] <= self.key[5])
         elif self._starts_with_request(payload):
-            self._choose(not row.upward, decided=True)
+            self._choose(not row.upward)
         elif self._seen_bytes > MAX_UNDECIDED:
-            self._choose(self.key[2] <= self.key[5], decided=True)
+            self._choose(self.key[2] <= self.key[5])
         if self.broker is not None:
             self._replay()
 
@@ -656,7 +368,7 @@ class Conversation:
         if self.done:
             return connection
         if self.broker is None:
-            self._choose(self.key[2] <= self.key[5], decided=True)
+            self._choose(self.key[2] <= self.key[5])
             self._replay()
             if self.done:
                 return connection
@@ -702,24 +414,25 @@ class Conversation:
         least = 0 if self._in_tokens else LEAST_REQUEST if is_request else LEAST_RESPONSE
         return least <= size <= MAX_FRAME
 
-    def pass_over(self, is_request: bool, head: bytes, size: int) -> str | None | bool:
-        """Why a frame with these first bytes is not kept: too large, or nobody asked for it (None); False if it is."""
+    def pass_over(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
+        """Whether a frame with these first bytes is passed over, and the reason; None if nobody asked for it."""
         if size > MAX_KEPT_FRAME:
-            return TOO_LARGE
+            return True, TOO_LARGE
         if self.bodies is None or self.raw or self._in_tokens:
-            return False
+            return False, None
         if is_request:
             try:
                 header = read_header(head, 4)
             except (DecodeError, struct.error):
-                return False
-            return False if form_of(header.key, header.version) is None or header.key in self.bodies else None
-        calls = self._pending.get(INT32(head, 4)[0])
-        return False if not calls or calls[0].api_key in self.bodies else None
+                return False, None
+            known = form_of(header.key, header.version) is not None
+            return known and header.key not in self.bodies, None
+        calls = self._pending.get(INT32(head, 4)[0], ())
+        return any(call.api_key not in self.bodies for call in calls), None
 
     def request(self, frame: bytes, framer: Framer) -> bool:
         """A whole request with its prefix. False if it cannot be one."""
-        if not self._good[True] and _is_tls(frame):
+        if not self._good[True] and is_tls(frame):
             self._be_tls(frame)
             return True
         try:
@@ -856,7 +569,7 @@ class Conversation:
 
     def _unasked(self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None) -> None:
         """A response whose request was not seen: there is no telling what it says."""
-        call = self._bare(framer)
+        call = self._bare()
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
         if self.raw and size is None:
             call.response_raw = frame[4:]
@@ -868,7 +581,7 @@ class Conversation:
         call.response_file, call.response_position = framer.file, framer.begun
         self._calls.append(call)
 
-    def _bare(self, framer: Framer) -> Call:
+    def _bare(self) -> Call:
         self._number += 1
         connection = self.connection
         return Call(
@@ -908,7 +621,7 @@ class Conversation:
         if self._in_tokens > MAX_TOKENS:
             self._be(OPAQUE)
             return True
-        call = self._bare(framer)
+        call = self._bare()
         call.reason, call.request_us, call.request_size = SASL_TOKEN, framer.now, len(frame) - 4
         call.file, call.position = framer.file, framer.begun
         call.request_raw = None if self.redacted else frame[4:]
@@ -932,41 +645,9 @@ class Conversation:
 
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
         """Where a frame may begin, from ``start`` on."""
-        if len(data) - start < 8:
-            return []
-        size = _words(data, ">i4", start)
-        if not is_request:
-            wanted = np.array(list(self._pending), np.int64)
-            count = len(size) - 4
-            mask = (
-                np.isin(size[4 : 4 + count], wanted) & (size[:count] >= LEAST_RESPONSE) & (size[:count] <= MAX_SEARCH)
-            )
-            return [int(at) + start for at in np.flatnonzero(mask)[:MAX_TRIES]]
-        if self._client_id is not None and len(self._client_id) >= 4:
-            return self._known_client(data, start)
-        count = len(data) - start - 13
-        if count <= 0:
-            return []
-        keys, versions = _words(data, ">u2", start + 4)[:count], _words(data, ">i2", start + 6)[:count]
-        client = _words(data, ">i2", start + 12)[:count]
-        size = size[:count]
-        lowest, highest = _bounds()
-        keys = np.minimum(keys, len(highest) - 1)
-        mask = (size >= LEAST_REQUEST) & (size <= MAX_SEARCH) & (versions >= lowest[keys]) & (versions <= highest[keys])
-        mask &= (client >= -1) & (client <= size - LEAST_REQUEST)
-        return [int(at) + start for at in np.flatnonzero(mask)[:MAX_TRIES]]
-
-    def _known_client(self, data: bytes, start: int) -> list[int]:
-        assert self._client_id is not None
-        mark = len(self._client_id).to_bytes(2, "big") + self._client_id
-        found, at = [], data.find(mark, start + 12)
-        while at >= 0 and len(found) < MAX_TRIES:
-            size = INT32(data, at - 12)[0]
-            key, version, _, _ = HEADER(data, at - 8)
-            if LEAST_REQUEST <= size <= MAX_SEARCH and form_of(key, version) is not None:
-                found.append(at - 12)
-            at = data.find(mark, at + 1)
-        return found
+        if is_request:
+            return search.requests(data, start, self._client_id)
+        return search.responses(data, start, self._pending)
 
     def is_frame(self, is_request: bool, frame: bytes) -> bool:
         """True if a frame decodes to its last byte."""
@@ -1023,9 +704,9 @@ class Conversation:
         """Nothing was found in so many bytes."""
         if self._good[True]:
             return
-        if is_request and _is_tls(bytes(self._framers[True].buffer[:6])):
+        if is_request and is_tls(bytes(self._framers[True].buffer[:6])):
             self._be_tls(bytes(self._framers[True].buffer))
-        elif not is_request and _is_tls(bytes(self._framers[False].buffer[:6])):
+        elif not is_request and is_tls(bytes(self._framers[False].buffer[:6])):
             self._be(TLS)
         elif is_request and size > STRANGE:
             self._be(NOT_KAFKA)
@@ -1047,73 +728,3 @@ class Conversation:
     def _tell(self, note: str) -> None:
         if len(self.connection.notes) < MAX_NOTES and note not in self.connection.notes:
             self.connection.notes.append(note)
-
-
-SECRET_APIS = (SASL_AUTHENTICATE, 38, 39, 40, 41, 51)  # whose frames may hold what redact hides
-
-
-def produce_acks(frame: bytes, at: int, version: int) -> int | None:
-    """What a Produce request, whose body begins at ``at``, asks to be acknowledged; None if that is not there."""
-    try:
-        if version >= 9:
-            size, shift = 0, 0
-            while True:
-                byte = frame[at]
-                at += 1
-                size |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            at += max(size - 1, 0)
-        elif version >= 3:
-            (size,) = struct.unpack_from(">h", frame, at)
-            at += 2 + max(size, 0)
-        acks: int = struct.unpack_from(">h", frame, at)[0]
-    except (struct.error, IndexError):
-        return None
-    return acks
-
-
-def _words(data: bytes, kind: str, start: int) -> Any:
-    """The integers that begin at each byte from ``start`` on."""
-    count = max(len(data) - start - int(kind[2]) + 1, 0)
-    return np.ndarray((count,), kind, data, start if count else 0, strides=(1,)).astype(np.int64)
-
-
-@cache
-def _bounds() -> tuple[Any, Any]:
-    """The lowest and highest version by API key; for a key that does not exist none fits."""
-    size = max(APIS) + 2
-    lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)
-    for key, api in APIS.items():
-        assert api.versions.last is not None
-        lowest[key], highest[key] = api.versions.first, api.versions.last
-    return lowest, highest
-
-
-def _is_tls(data: bytes) -> bool:
-    """True for the first bytes of a TLS record. As the length of a frame they would be too large."""
-    return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
-
-
-def server_name(hello: bytes) -> str | None:
-    """The name that a TLS client asks for, if its first record says one."""
-    try:
-        at = 5 + 4 + 2 + 32
-        if hello[0] != 22 or hello[5] != 1:
-            return None
-        at += 1 + hello[at]
-        at += 2 + int.from_bytes(hello[at : at + 2], "big")
-        at += 1 + hello[at]
-        end = at + 2 + int.from_bytes(hello[at : at + 2], "big")
-        at += 2
-        while at + 4 <= min(end, len(hello)):
-            kind, size = struct.unpack_from(">HH", hello, at)
-            if kind == 0:
-                (length,) = struct.unpack_from(">H", hello, at + 7)
-                name = hello[at + 9 : at + 9 + length].decode("ascii")
-                return name if name.isprintable() else None
-            at += 4 + size
-    except (IndexError, struct.error, UnicodeDecodeError):
-        pass
-    return None

@@ -34,6 +34,7 @@ MAGICS = {  # first bytes of a pcap -> byte order, ticks per second
     b"\x4d\x3c\xb2\xa1": ("<", 1_000_000_000),
     b"\xa1\xb2\x3c\x4d": (">", 1_000_000_000),
 }
+ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}  # of a section of a pcapng
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files taken out of a folder; also with .gz
 US = 1_000_000
@@ -218,7 +219,7 @@ class CaptureFile:
         """True for a frame log: its first byte that is no space opens an object."""
         with open(self.path, "rb") as raw:
             try:
-                return _opened(raw).read(512).lstrip().startswith(b"{")
+                return bool(_opened(raw).read(512).lstrip().startswith(b"{"))
             except Damage:
                 return False
 
@@ -391,7 +392,7 @@ class _Pcapng:
         elif kind == OLD_PACKET and size >= 32:
             number, _, high, low, captured, original = struct.unpack_from(f"{self.order}HHIIII", data, at + 8)
             self._packet(rows, base, at, 28, size - 32, number, (high << 32) | low, captured, original)
-        return size
+        return int(size)
 
     def _packet(
         self,
@@ -445,13 +446,10 @@ def _whole(path: str, head: bytes) -> Split:
 
 def _order(data: bytes, at: int, base: int) -> str:
     """The byte order that a section says."""
-    match data[at + 8 : at + 12]:
-        case b"\x4d\x3c\x2b\x1a":
-            return "<"
-        case b"\x1a\x2b\x3c\x4d":
-            return ">"
-        case other:
-            raise Damage(base + at, f"a section with the byte order {other.hex(' ')}")
+    said = data[at + 8 : at + 12]
+    if said not in ORDERS:
+        raise Damage(base + at, f"a section with the byte order {said.hex(' ')}")
+    return ORDERS[said]
 
 
 def _interface(data: bytes, at: int, size: int, order: str) -> Interface:
@@ -504,7 +502,8 @@ def _logged(line: bytes, at: int) -> LoggedFrame:
         return LoggedFrame(
             time,
             str(found.get("connection", "")),
-            *texts,
+            texts[0],
+            texts[1],
             direction == "request",
             bytes.fromhex(found["hex"]),
             at,

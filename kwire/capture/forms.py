@@ -1,8 +1,8 @@
-"""Messages as JSON objects, by generated functions: as ``jsonform`` gives them, several times as fast, and more in them.
+"""Messages as JSON objects, by generated functions: as ``jsonform`` gives them, faster, and with more in them.
 
 What Kafka's names do not hold stands under names of its own, which begin with an underscore: ``_topic_name`` beside a
-topic id; beside bytes that hold a message, ``_metadata`` or ``_assignment`` and so on with what ``kwire blob`` prints of
-it; ``_records`` beside records that were to be opened. Secrets that were taken out read ``[redacted]``.
+topic id; beside bytes that hold a message, ``_metadata``, ``_assignment`` and so on with what ``kwire blob`` prints
+of it; ``_records`` beside records that were to be opened. Secrets that were taken out read ``[redacted]``.
 """
 
 from __future__ import annotations
@@ -208,14 +208,14 @@ def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
     blob = BLOBS[name]
     try:
         version = readable_version(blob, written := stored_version(blob, data))
-        value, _ = codec.decode_at(blob, data, body_offset(blob), version)
+        value: Any = codec.decode_at(blob, data, body_offset(blob), version)[0]
     except DecodeError:
         return None
-    form = {"type": name, "version": written, "fields": form_of(value, version)}
+    fields = form_of(value, version)
     user_data = getattr(value, "user_data", None)
     if user_data and name.endswith("Subscription") and (inner := _user_data(user_data, assignor)):
-        form["fields"]["_user_data"] = inner
-    return form
+        fields["_user_data"] = inner
+    return {"type": name, "version": written, "fields": fields}
 
 
 def _user_data(data: bytes, assignor: str | None) -> Form | None:

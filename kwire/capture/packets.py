@@ -11,7 +11,7 @@ import ipaddress
 import struct
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,18 +106,49 @@ def endpoints(key: Key) -> tuple[str, str]:
     return endpoint(*key[:3]), endpoint(*key[3:])
 
 
+class _Fragment(NamedTuple):
+    """Part of a packet. ``start`` and ``end``: in the data of the block; ``offset``: of it in the packet."""
+
+    row: int
+    start: int
+    end: int
+    offset: int
+    more: bool  # parts of the packet behind this one
+    key: tuple[int, ...]  # addresses, and the number of the packet
+
+
+class _Late(NamedTuple):
+    """A fragment but the first: ``start`` in the file."""
+
+    offset: int
+    size: int
+    captured: int
+    start: int
+    data: bytes
+
+
+class _Head(NamedTuple):
+    """What the first fragment says of all: ``header`` are the bytes of TCP's header."""
+
+    sport: int
+    dport: int
+    seq: int
+    ack: int
+    header: int
+
+
 @dataclass(slots=True)
 class _Fragmented:
-    """A packet in fragments: of its first the ports and where its data begins, and what came before it."""
+    """A packet in fragments: its first, those that came before it, how many bytes it has and how many were seen."""
 
-    first: tuple[int, int, int, int, int, int] | None = None  # row, ports, seq, ack, bytes of TCP header
-    early: list[tuple[int, int, int, bytes, int]] = field(default_factory=list)
-    last: int | None = None  # bytes of the whole
+    head: _Head | None = None
+    early: list[_Late] = field(default_factory=list)
+    last: int | None = None
     seen: int = 0
 
     @property
     def is_whole(self) -> bool:
-        return self.last is not None and self.seen >= self.last
+        return self.head is not None and self.last is not None and self.seen >= self.last
 
 
 @dataclass(slots=True)
@@ -132,91 +163,61 @@ class Reader:
         parse = _Parse(block)
         found = parse.found
         spare: dict[int, bytes] = {}
-        if len(parse.fragments):
+        if parse.fragments:
             found = self._with_fragments(parse, found, spare)
-        if len(self.ports):
+        if self.ports:
             wanted = np.array(sorted(self.ports), np.int64)
             found = found.only(np.isin(found.sport, wanted) | np.isin(found.dport, wanted))
         return _segments(block, found, parse.skipped, spare)
 
     def _with_fragments(self, parse: _Parse, found: _Rows, spare: dict[int, bytes]) -> _Rows:
-        """The rows of first fragments are there; those of the others are added."""
+        """Rows of first fragments are there; each of the others becomes a segment of its own."""
         block, more = parse.block, []
         rows = {int(row): n for n, row in enumerate(found.row)}
-        for row, ip, transport, end, offset, further, key in parse.fragments:
-            packet = self.fragmented.get(key)
-            if packet is None or (offset == 0 and packet.first is not None):
-                while len(self.fragmented) >= MAX_FRAGMENTED:
-                    self.fragmented.pop(next(iter(self.fragmented)))
-                packet = self.fragmented[key] = _Fragmented()
-            wire = end - transport
-            captured = max(0, min(end, int(block.starts[row] + block.sizes[row])) - transport)
-            packet.seen += wire
-            if not further:
-                packet.last = offset + wire
-            if offset == 0:
-                if row not in rows:
-                    continue
-                n = rows[row]
-                header = int(found.start[n]) - transport
-                packet.first = (
-                    row,
-                    int(found.sport[n]),
-                    int(found.dport[n]),
-                    int(found.seq[n]),
-                    int(found.ack[n]),
-                    header,
-                )
-                if further:
-                    found.flags[n] &= ~FIN
-                for late in packet.early:
-                    more.append(self._late(packet, key, row, *late, spare=spare, base=block.base))
-                packet.early.clear()
-            elif packet.first is None:
-                if len(packet.early) < MAX_EARLY_FRAGMENTS:
-                    data = block.data[transport : transport + captured]
-                    packet.early.append((offset, wire, captured, data, block.base + transport))
-            else:
-                data = block.data[transport : transport + captured]
-                more.append(
-                    self._late(
-                        packet,
-                        key,
-                        row,
-                        offset,
-                        wire,
-                        captured,
-                        data,
-                        block.base + transport,
-                        spare=spare,
-                        base=block.base,
-                    )
-                )
-            if packet.is_whole and packet.first is not None:
-                self.fragmented.pop(key, None)
+        for part in sorted(parse.fragments):
+            packet = self._packet(part)
+            size = part.end - part.start
+            captured = max(0, min(part.end, int(block.starts[part.row] + block.sizes[part.row])) - part.start)
+            packet.seen += size
+            if not part.more:
+                packet.last = part.offset + size
+            late = [_Late(part.offset, size, captured, part.start + block.base, b"")]
+            if part.offset == 0:
+                late = []
+                if (n := rows.get(part.row)) is not None:
+                    header = int(found.start[n]) - part.start
+                    columns = (found.sport, found.dport, found.seq, found.ack)
+                    packet.head = _Head._make([*(int(column[n]) for column in columns), header])
+                    found.flags[n] &= ~FIN if part.more else 0xFF
+                    late, packet.early = packet.early, []
+            elif packet.head is None:
+                data = block.data[part.start : part.start + captured]
+                packet.early = [*packet.early, late[0]._replace(data=data)][:MAX_EARLY_FRAGMENTS]
+                continue
+            for piece in late:
+                if piece.start < block.base:
+                    spare[piece.start] = piece.data
+                more.append(_late_row(part, packet.head, piece, block.base))
+            if packet.is_whole:
+                del self.fragmented[part.key]
         return found.plus(more)
 
-    @staticmethod
-    def _late(
-        packet: _Fragmented,
-        key: tuple[int, ...],
-        row: int,
-        offset: int,
-        wire: int,
-        captured: int,
-        data: bytes,
-        start: int,
-        *,
-        spare: dict[int, bytes],
-        base: int,
-    ) -> tuple[int, ...]:
-        """The row of a fragment that is not the first: a segment of its own, of the bytes it carries."""
-        assert packet.first is not None
-        _, sport, dport, seq, ack, header = packet.first
-        if start < base:
-            spare[start] = data
-        seq = (seq + offset - header) & 0xFFFF_FFFF
-        return (row, *key[:4], sport, dport, seq, ack, ACK, start - base, captured, wire)
+    def _packet(self, part: _Fragment) -> _Fragmented:
+        """What is known of the packet of a fragment; a second first fragment begins another packet."""
+        packet = self.fragmented.get(part.key)
+        if packet is None or (part.offset == 0 and packet.head is not None):
+            if len(self.fragmented) >= MAX_FRAGMENTED:
+                del self.fragmented[next(iter(self.fragmented))]
+            packet = self.fragmented[part.key] = _Fragmented()
+        return packet
+
+
+def _late_row(part: _Fragment, head: _Head | None, piece: _Late, base: int) -> tuple[int, ...]:
+    """The row of a fragment that is not the first: a segment of the bytes that it carries."""
+    assert head is not None
+    seq = (head.seq + piece.offset - head.header) & 0xFFFF_FFFF
+    place = piece.start - base, piece.captured, piece.size
+    return (part.row, *part.key[:4], head.sport, head.dport, seq, head.ack, ACK, *place)
 
 
 @dataclass(slots=True)
@@ -263,7 +264,7 @@ class _Parse:
         self.data = block.data
         self.bytes = np.frombuffer(block.data, np.uint8)
         self.skipped: dict[str, int] = {}
-        self.fragments: list[tuple[int, int, int, int, int, bool, tuple[int, ...]]] = []
+        self.fragments: list[_Fragment] = []
         rows = np.arange(len(block.records))
         parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
         self.found = parts[0] if len(parts) == 1 else _joined(parts)
@@ -330,14 +331,15 @@ class _Parse:
             for n in np.flatnonzero(fragmented):
                 key = (0, int(source[n]), 0, int(target[n]), int(self._u16(at[n : n + 1] + 4)[0]))
                 offset, further = int(part[n] & 0x1FFF) * 8, bool(part[n] & 0x2000)
-                self.fragments.append((int(rows[n]), int(at[n]), int(transport[n]), int(end[n]), offset, further, key))
+                place = int(rows[n]), int(transport[n]), int(end[n])
+                self.fragments.append(_Fragment(*place, offset, further, key))
         keep = ((part & 0x1FFF) == 0) & (header >= 20)
         return self._tcp(rows, transport, end, (none, source.astype(np.uint64), none, target.astype(np.uint64)), keep)
 
     def _ipv6(self, rows: Ints, at: Ints) -> _Rows | None:
-        mine = self._long(rows, at + 40, subset=at)
-        keep = np.isin(rows, mine)
-        rows, at = rows[keep], at[keep]
+        enough = at + 40 <= self.block.starts[rows] + self.block.sizes[rows]
+        rows, at = rows[enough], at[enough]
+        self._skip("cut before its headers", int(np.count_nonzero(~enough)))
         size = self._u16(at + 4)
         whole = self.block.starts[rows] + self.block.originals[rows]
         end = np.where(size == 0, whole, at + 40 + size)
@@ -346,24 +348,20 @@ class _Parse:
         further = np.zeros(len(rows), bool)
         number = np.zeros(len(rows), np.int64)
         for _ in range(MAX_EXTENSIONS):
-            plain = np.isin(kind, EXTENSIONS)
-            sealed = kind == AUTHENTICATION
-            parted = (kind == FRAGMENT) & (offset == 0)
+            going = offset == 0  # behind the header of a later fragment there are no headers
+            plain = going & np.isin(kind, EXTENSIONS)
+            sealed = going & (kind == AUTHENTICATION)
+            parted = going & (kind == FRAGMENT)
             if not (plain | sealed | parted).any():
                 break
             length = self._u8(transport + 1)
-            if parted.any():
-                word = self._u16(transport + 2)
-                offset = np.where(parted, word & 0xFFF8, offset)
-                further = np.where(parted, (word & 1) == 1, further)
-                number = np.where(parted, self._u32(transport + 4), number)
-            following = self._u8(transport)
-            step = np.where(plain, (length + 1) * 8, np.where(sealed, (length + 2) * 4, np.where(parted, 8, 0)))
-            kind = np.where(plain | sealed | parted, following, kind)
+            word = self._u16(transport + 2)
+            offset = np.where(parted, word & 0xFFF8, offset)
+            further |= parted & ((word & 1) == 1)
+            number = np.where(parted, self._u32(transport + 4), number)
+            kind = np.where(plain | sealed | parted, self._u8(transport), kind)
+            step = np.select([plain, sealed, parted], [(length + 1) * 8, (length + 2) * 4, 8], 0)
             transport = transport + step
-            plain_stop = offset > 0
-            if plain_stop.all():
-                break
         addresses = tuple(self._u64(at + n) for n in (8, 16, 24, 32))
         is_tcp = kind == TCP
         self._skip("not TCP", int(np.count_nonzero(~is_tcp)))
@@ -371,8 +369,8 @@ class _Parse:
         if fragmented.any():
             for n in np.flatnonzero(fragmented):
                 key = (*(int(part[n]) for part in addresses), int(number[n]))
-                place = int(rows[n]), int(at[n]), int(transport[n]), int(end[n])
-                self.fragments.append((*place, int(offset[n]), bool(further[n]), key))
+                place = int(rows[n]), int(transport[n]), int(end[n])
+                self.fragments.append(_Fragment(*place, int(offset[n]), bool(further[n]), key))
         return self._tcp(rows, transport, end, addresses, is_tcp & (offset == 0))
 
     def _tcp(self, rows: Ints, at: Ints, end: Ints, addresses: tuple[Any, ...], keep: Bools) -> _Rows | None:
@@ -390,10 +388,10 @@ class _Parse:
         if not len(rows):
             return None
         captured = np.clip(there - start, 0, size)
-        ports = self._u16(at), self._u16(at + 2)
-        return _Rows(rows, *addresses, *ports, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size)
+        ends = [*addresses, self._u16(at), self._u16(at + 2)]
+        return _Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
-    def _long(self, rows: Ints, needed: Ints, subset: Ints | None = None) -> Ints:
+    def _long(self, rows: Ints, needed: Ints) -> Ints:
         """Rows of which at least so much was captured."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
@@ -409,10 +407,12 @@ class _Parse:
         return self.bytes[np.minimum(at, len(self.bytes) - 1)].astype(np.int64)
 
     def _u16(self, at: Ints) -> Ints:
-        return self._word(at, ">u2").astype(np.int64)
+        found: Ints = self._word(at, ">u2").astype(np.int64)
+        return found
 
     def _u32(self, at: Ints) -> Ints:
-        return self._word(at, ">u4").astype(np.int64)
+        found: Ints = self._word(at, ">u4").astype(np.int64)
+        return found
 
     def _u64(self, at: Ints) -> Any:
         return self._word(at, ">u8").astype(np.uint64)

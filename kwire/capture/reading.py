@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import pairwise
 from uuid import UUID
 
 import numpy as np
@@ -36,7 +37,7 @@ class Conversations:
         bounds = [*np.flatnonzero(np.diff(flows, prepend=-1)).tolist(), len(flows)]
         names = ("upward", "time_us", "position", "start", "captured", "size", "seq", "ack", "flags")
         columns = [getattr(segments, name)[order].tolist() for name in names]
-        for begin, end in zip(bounds, bounds[1:], strict=False):
+        for begin, end in pairwise(bounds):
             key = segments.keys[int(flows[begin])]
             conversation = self.open.get(key)
             if conversation is not None:
@@ -60,9 +61,7 @@ class Conversations:
         yield from ended
 
     def _make_room(self, found: list[Call], ended: list[Connection]) -> None:
-        held = sum(conversation.held for conversation in self.open.values()) if len(self.open) < 512 else 0
-        if len(self.open) >= 512:
-            held = sum(conversation.held for conversation in self.open.values())
+        held = sum(conversation.held for conversation in self.open.values())
         if held <= MAX_ALL_HELD:
             return
         for key, conversation in sorted(self.open.items(), key=lambda item: -item[1].held):

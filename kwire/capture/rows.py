@@ -95,7 +95,7 @@ def row_of(call: Call, is_response: bool) -> Row:
         "broker": call.broker,
         "direction": "response" if is_response else "request",
         "api_key": key,
-        "api_name": APIS[key].name if key in APIS else None,
+        "api_name": APIS[key].name if key is not None and key in APIS else None,
         "api_version": call.api_version,
         "correlation_id": call.correlation_id,
         "client_id": call.client_id,

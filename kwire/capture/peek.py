@@ -1,0 +1,142 @@
+"""What the first bytes of frames say: which API, which version, where the body begins; and bytes that are no frames."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any, NamedTuple
+
+from kwire import codec
+from kwire.engines import compiled
+from kwire.errors import DecodeError
+from kwire.headers import (
+    API_VERSIONS,
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
+from kwire.limits import UNWEIGHED
+from kwire.messages import APIS
+
+HEADER = struct.Struct(">hhih").unpack_from  # api key, version, correlation id, length of the client id
+INT32 = struct.Struct(">i").unpack_from
+LEAST_REQUEST = 10  # bytes; ControlledShutdown v0, which is shorter, no client sends
+LEAST_RESPONSE = 4
+
+
+class Form(NamedTuple):
+    """How frames of one version of an API are read."""
+
+    name: str
+    version: int
+    request: type
+    response: type
+    request_header: int
+    response_header: int
+
+
+@cache
+def form_of(key: int, version: int) -> Form | None:
+    """None if there is no such version."""
+    if key not in APIS or version not in APIS[key].versions:
+        return None
+    api = APIS[key]
+    headers = request_header_version(api, version), response_header_version(api, version)
+    return Form(api.name, version, api.request, api.response, *headers)
+
+
+def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int]:
+    """As ``codec.decode_at``, by the shortest way where that is good enough."""
+    if len(data) - at <= UNWEIGHED:
+        try:
+            return compiled.readers[message][version](data, at)
+        except compiled.REFUSALS:
+            pass
+    return codec.decode_at(message, data, at, version)
+
+
+class Header(NamedTuple):
+    """What a request says before its body, which begins at ``body``."""
+
+    key: int
+    version: int
+    correlation_id: int
+    client_id: bytes | None
+    body: int
+
+
+def read_header(data: bytes, at: int) -> Header:
+    """The header of the request that begins at ``at``. Raises: DecodeError, struct.error."""
+    key, version, correlation_id, size = HEADER(data, at)
+    body = at + 10 + max(size, 0)
+    client_id = data[at + 10 : body] if size >= 0 else None
+    if body > len(data):
+        raise DecodeError("the client id does not end")
+    form = form_of(key, version)
+    flexible = form.request_header == 2 if form else key == API_VERSIONS
+    if not flexible:
+        return Header(key, version, correlation_id, client_id, body)
+    if data[body : body + 1] == b"\0":
+        return Header(key, version, correlation_id, client_id, body + 1)
+    _, body = codec.decode_at(RequestHeader, data, at, 2)
+    return Header(key, version, correlation_id, client_id, body)
+
+
+def response_body(form: Form, data: bytes, at: int) -> int:
+    """Where the body of a response begins. Raises: DecodeError."""
+    if form.response_header == 0:
+        return at + 4
+    if data[at + 4 : at + 5] == b"\0":
+        return at + 5
+    return codec.decode_at(ResponseHeader, data, at, 1)[1]
+
+
+def produce_acks(frame: bytes, at: int, version: int) -> int | None:
+    """What a Produce request, whose body begins at ``at``, asks to be acknowledged; None if that is not there."""
+    try:
+        if version >= 9:
+            size, shift = 0, 0
+            while True:
+                byte = frame[at]
+                at += 1
+                size |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+            at += max(size - 1, 0)
+        elif version >= 3:
+            (size,) = struct.unpack_from(">h", frame, at)
+            at += 2 + max(size, 0)
+        acks: int = struct.unpack_from(">h", frame, at)[0]
+    except (struct.error, IndexError):
+        return None
+    return acks
+
+
+def is_tls(data: bytes) -> bool:
+    """True for the first bytes of a TLS record. As the length of a frame they would be too large."""
+    return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
+
+
+def server_name(hello: bytes) -> str | None:
+    """The name that a TLS client asks for, if its first record says one."""
+    try:
+        at = 5 + 4 + 2 + 32
+        if hello[0] != 22 or hello[5] != 1:
+            return None
+        at += 1 + hello[at]
+        at += 2 + int.from_bytes(hello[at : at + 2], "big")
+        at += 1 + hello[at]
+        end = at + 2 + int.from_bytes(hello[at : at + 2], "big")
+        at += 2
+        while at + 4 <= min(end, len(hello)):
+            kind, size = struct.unpack_from(">HH", hello, at)
+            if kind == 0:
+                (length,) = struct.unpack_from(">H", hello, at + 7)
+                name = hello[at + 9 : at + 9 + length].decode("ascii")
+                return name if name.isprintable() else None
+            at += 4 + size
+    except (IndexError, struct.error, UnicodeDecodeError):
+        pass
+    return None

@@ -1,0 +1,74 @@
+"""Places in bytes where a frame may begin, by what its first bytes can be. Whether one does is for others to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kwire.capture.limits import MAX_SEARCH, MAX_TRIES
+from kwire.capture.peek import HEADER, INT32, LEAST_REQUEST, LEAST_RESPONSE, form_of
+from kwire.messages import APIS
+
+SELECTIVE = 4  # bytes of a client id by which requests can be found
+
+
+def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
+    """Where the answer to a request that waits may begin: by its correlation id."""
+    size = _words(data, ">i4", start)
+    count = len(size) - 4
+    if count <= 0:
+        return []
+    mask = np.isin(size[4:], np.array(list(pending), np.int64))
+    mask &= (size[:count] >= LEAST_RESPONSE) & (size[:count] <= MAX_SEARCH)
+    return [int(at) + start for at in np.flatnonzero(mask)[:MAX_TRIES]]
+
+
+def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
+    """Where a request may begin: by the client id, if that is known and not too short, or else by all its header."""
+    if client_id is not None and len(client_id) >= SELECTIVE:
+        return _of_client(data, start, client_id)
+    size = _words(data, ">i4", start)
+    count = len(data) - start - 13
+    if count <= 0:
+        return []
+    keys, versions = _words(data, ">u2", start + 4)[:count], _words(data, ">i2", start + 6)[:count]
+    client = _words(data, ">i2", start + 12)[:count]
+    size = size[:count]
+    lowest, highest = _bounds()
+    keys = np.minimum(keys, len(highest) - 1)
+    mask = (size >= LEAST_REQUEST) & (size <= MAX_SEARCH) & (versions >= lowest[keys]) & (versions <= highest[keys])
+    mask &= (client >= -1) & (client <= size - LEAST_REQUEST)
+    return [int(at) + start for at in np.flatnonzero(mask)[:MAX_TRIES]]
+
+
+def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
+    mark = len(client_id).to_bytes(2, "big") + client_id
+    found: list[int] = []
+    at = data.find(mark, start + 12)
+    while at >= 0 and len(found) < MAX_TRIES:
+        (size,) = INT32(data, at - 12)
+        key, version, _, _ = HEADER(data, at - 8)
+        if LEAST_REQUEST <= size <= MAX_SEARCH and form_of(key, version) is not None:
+            found.append(at - 12)
+        at = data.find(mark, at + 1)
+    return found
+
+
+def _words(data: bytes, kind: str, start: int) -> Any:
+    """The integers that begin at each byte from ``start`` on."""
+    count = max(len(data) - start - int(kind[2]) + 1, 0)
+    return np.ndarray((count,), kind, data, start if count else 0, strides=(1,)).astype(np.int64)
+
+
+@cache
+def _bounds() -> tuple[Any, Any]:
+    """The lowest and highest version by API key; for a key that does not exist none fits."""
+    size = max(APIS) + 2
+    lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)
+    for key, api in APIS.items():
+        assert api.versions.last is not None
+        lowest[key], highest[key] = api.versions.first, api.versions.last
+    return lowest, highest

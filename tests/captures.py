@@ -1,0 +1,61 @@
+"""Captures to test with: those of fixtures/captures, and the shared ones where they are."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from golden import ROOT, SHARED
+from tools.pcap import Segment, Talk, prefixed
+
+import kwire
+from kwire.capture import Call, Connection, Problem, read
+from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap"))
+SHARED_CAPTURES = sorted((SHARED.parent / "pcap").glob("*.pcap"))
+CAPTURES = SHARED_CAPTURES or COMMITTED
+Found = tuple[list[Call], list[Connection], list[Problem]]
+
+
+def all_of(*paths: str | Path, **options: object) -> Found:
+    """What is in a capture, by kind."""
+    items = list(read(paths, **options))  # type: ignore[arg-type]
+    calls = [item for item in items if isinstance(item, Call)]
+    return calls, [c for c in items if isinstance(c, Connection)], [p for p in items if isinstance(p, Problem)]
+
+
+def heartbeats(talk: Talk, count: int, *, first: int = 1, client_id: str = "billing-7") -> list[Segment]:
+    """So many heartbeats and their answers; the generation is the correlation id."""
+    made = []
+    for number in range(first, first + count):
+        request = HeartbeatRequest(group_id="orders", generation_id=number, member_id="m-1")
+        made += talk.say(True, prefixed(kwire.encode_request(request, 4, correlation_id=number, client_id=client_id)))
+        answer = HeartbeatResponse(throttle_time_ms=number)
+        made += talk.say(False, prefixed(kwire.encode_response(answer, 4, correlation_id=number)))
+    return made
+
+
+def greeting(talk: Talk) -> list[Segment]:
+    """ApiVersions, as every client begins."""
+    request = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
+    made = talk.say(True, prefixed(kwire.encode_request(request, 3, correlation_id=0, client_id="billing-7")))
+    return made + talk.say(False, prefixed(kwire.encode_response(ApiVersionsResponse(), 3, correlation_id=0)))
+
+
+def generations(calls: Iterable[Call]) -> list[tuple[int | None, int | None]]:
+    """What heartbeats asked and what they were answered."""
+    beats = [call for call in calls if call.api_key == 12]
+    return [(c.request and c.request.generation_id, c.response and c.response.throttle_time_ms) for c in beats]
+
+
+def records(path: str | Path) -> list[tuple[int, bytes, int]]:
+    """The packets of a little-endian pcap of microseconds, read without kwire."""
+    data, at, found = Path(path).read_bytes(), 24, []
+    while at < len(data):
+        seconds, us, captured, original = struct.unpack_from("<IIII", data, at)
+        found.append((seconds * 1_000_000 + us, data[at + 16 : at + 16 + captured], original))
+        at += 16 + captured
+    return found

@@ -1,0 +1,126 @@
+"""Packets of every kind to segments, in parts of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from captures import COMMITTED, all_of, generations, greeting, heartbeats
+from hypothesis import given
+from hypothesis import strategies as st
+from tools.pcap import ETHERNET, LOOP, NULL, RAW, SLL, SLL2, Segment, Talk, fragments, framed, packets, pcap, pcapng
+
+from kwire.capture import Segments, read_segments, splits
+from kwire.capture.packets import endpoint, unpack_key
+
+FOUR, SIX = Talk(), Talk(client=("fd00::1", 50_000), broker=("fd00::2", 9092))
+
+
+def spoken(talk: Talk) -> list[Segment]:
+    return [*talk.open(), *greeting(talk), *heartbeats(talk, 5), *talk.close()]
+
+
+SEGMENTS = {4: spoken(FOUR), 6: spoken(SIX)}
+EXPECTED = [(n, n) for n in range(1, 6)]
+WAYS: list[tuple[int, dict[str, Any]]] = [(link, {}) for link in (ETHERNET, NULL, RAW, LOOP, SLL, SLL2)]
+WAYS += [(ETHERNET, {"vlans": [0x8100]}), (ETHERNET, {"vlans": [0x88A8, 0x8100]}), (SLL, {"vlans": [0x8100]})]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize(("link", "options"), WAYS)
+def test_link_types(link: int, options: dict[str, Any], version: int, written: Callable[..., str]) -> None:
+    path = written(pcap(packets(SEGMENTS[version], link, **options), link))
+    calls, connections, _ = all_of(path)
+    assert generations(calls) == EXPECTED
+    talk = FOUR if version == 4 else SIX
+    shown = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (talk.client, talk.broker)]
+    assert [connections[0].client, connections[0].broker] == shown
+    assert connections[0].closed == "fin"
+
+
+def test_ipv6_with_headers_before_tcp(written: Callable[..., str]) -> None:
+    assert generations(all_of(written(pcap(packets(SEGMENTS[6], extension=True))))[0]) == EXPECTED
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("order", ["forwards", "backwards", "with others between"])
+def test_fragments(version: int, order: str, written: Callable[..., str]) -> None:
+    made: list[tuple[int, bytes, int]] = []
+    for number, segment in enumerate(SEGMENTS[version]):
+        parts = [framed(part) for part in fragments(segment, 40, number)]
+        parts = parts[::-1] if order == "backwards" else parts
+        made += [(segment.time_us, part, len(part)) for part in parts]
+        if order == "with others between":
+            made[-1:-1] = packets([Segment(segment.time_us, ("10.9.9.9", 1), ("10.9.9.8", 2), number, 0, 16, b"x")])
+    path = written(pcap(made))
+    assert generations(all_of(path, ports=[9092])[0]) == EXPECTED
+    whole = columns(read_segments(splits(path, 10**9)[0]))
+    for size in (4_096, 100):
+        assert joined(path, size) == whole
+
+
+def columns(found: Any) -> list[tuple[Any, ...]]:
+    """Segments with their payload, one tuple each."""
+    out = []
+    for segments in found:
+        assert isinstance(segments, Segments)
+        table = segments.columns()
+        names = [name for name in table if name != "connection"]
+        keys = [unpack_key(key) for key in table["connection"]]
+        rows = zip(keys, *(table[name].tolist() for name in names), strict=True)
+        out += [(*row, segments.payload(n)) for n, row in enumerate(rows)]
+    return out
+
+
+def joined(path: str, size: int) -> list[tuple[Any, ...]]:
+    return [row for split in splits(path, size) for row in columns(read_segments(split))]
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_splits_of_any_size_give_the_same(path: Any) -> None:
+    whole = joined(str(path), 10**9)
+    for size in (1, 5_000, 20_011):
+        assert joined(str(path), size) == whole
+
+
+@given(st.integers(1, 3_000), st.booleans())
+def test_splits_anywhere(size: int, new: bool) -> None:
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
+        file.write((pcapng if new else pcap)(packets(SEGMENTS[4])))
+        file.flush()
+        parts = splits(file.name, size)
+        assert [a.stop for a in parts[:-1]] == [b.start for b in parts[1:]]
+        assert joined(file.name, size) == joined(file.name, 10**9)
+
+
+def test_what_is_no_tcp_is_counted(written: Callable[..., str]) -> None:
+    udp = bytearray(framed(next(iter(packets(SEGMENTS[4], RAW)))[1]))
+    udp[14 + 9] = 17
+    others = [(1, bytes(udp), len(udp)), (2, bytes(12) + b"\x08\x06" + bytes(28), 42), (3, b"short", 5)]
+    segments = next(iter(read_segments(splits(written(pcap(others)))[0])))
+    assert isinstance(segments, Segments)
+    assert segments.skipped == {"not TCP": 1, "not IP": 1, "cut before its headers": 1}
+    segments = next(iter(read_segments(splits(written(pcap(others, link=147)))[0])))
+    assert isinstance(segments, Segments)
+    assert segments.skipped == {"link type 147 is not known": 3}
+
+
+def test_offloaded_packets_say_no_length(written: Callable[..., str]) -> None:
+    made = []
+    for time_us, data, size in packets(SEGMENTS[4]):
+        made.append((time_us, data[:16] + b"\0\0" + data[18:], size))
+    assert generations(all_of(written(pcap(made)))[0]) == EXPECTED
+
+
+def test_padding_of_short_packets_is_no_payload(written: Callable[..., str]) -> None:
+    made = [(time_us, data + bytes(6), size + 6) for time_us, data, size in packets(SEGMENTS[4])]
+    calls, connections, _ = all_of(written(pcap(made)))
+    assert (generations(calls), connections[0].gaps) == (EXPECTED, 0)
+
+
+def test_endpoints_as_text() -> None:
+    assert endpoint(0, 0xFFFF_0A00_0001, 9092) == "10.0.0.1:9092"
+    assert endpoint(0xFD00 << 48, 1, 9092) == "[fd00::1]:9092"

@@ -1,0 +1,225 @@
+"""Writes captures: conversations of frames cut into TCP segments, in packets of any kind, in files of any kind."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+
+from kwire.capture.packets import ACK, FIN, RST, SYN
+
+__all__ = ["ACK", "FIN", "RST", "SYN"]
+ETHERNET, NULL, RAW, LOOP, SLL, SLL2 = 1, 0, 101, 108, 113, 276
+US = 1_000_000
+START = 1_700_000_000 * US
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A TCP segment; ``cut``: how many bytes of its payload are captured, None for all."""
+
+    time_us: int
+    source: tuple[str, int]
+    target: tuple[str, int]
+    seq: int
+    ack: int
+    flags: int
+    payload: bytes = b""
+    cut: int | None = None
+
+
+@dataclass
+class Talk:
+    """A connection to write: what both sides say, cut into segments of ``mss`` bytes, ``gap_us`` apart."""
+
+    client: tuple[str, int] = ("10.0.0.1", 50_000)
+    broker: tuple[str, int] = ("10.0.0.2", 9092)
+    time_us: int = START
+    mss: int = 1448
+    gap_us: int = 100
+    isn: tuple[int, int] = (1_000, 2_000)
+
+    def __post_init__(self) -> None:
+        self.next = {True: self.isn[0] & 0xFFFFFFFF, False: self.isn[1] & 0xFFFFFFFF}
+
+    def segment(self, to_broker: bool, flags: int, payload: bytes = b"") -> Segment:
+        """The next segment of one side."""
+        ends = (self.client, self.broker) if to_broker else (self.broker, self.client)
+        ack = self.next[not to_broker] if flags & ACK else 0
+        made = Segment(self.time_us, *ends, self.next[to_broker], ack, flags, payload)
+        self.time_us += self.gap_us
+        self.next[to_broker] = (made.seq + len(payload) + bool(flags & SYN) + bool(flags & FIN)) & 0xFFFFFFFF
+        return made
+
+    def open(self) -> list[Segment]:
+        """The three packets that open it."""
+        return [self.segment(True, SYN), self.segment(False, SYN | ACK), self.segment(True, ACK)]
+
+    def close(self) -> list[Segment]:
+        """Both sides say that they are done."""
+        return [self.segment(True, FIN | ACK), self.segment(False, FIN | ACK), self.segment(True, ACK)]
+
+    def say(self, to_broker: bool, data: bytes) -> list[Segment]:
+        """Bytes of one side."""
+        parts = [data[at : at + self.mss] for at in range(0, len(data), self.mss)]
+        return [self.segment(to_broker, ACK, part) for part in parts]
+
+
+def prefixed(frame: bytes) -> bytes:
+    """A frame as it stands on a connection."""
+    return struct.pack(">i", len(frame)) + frame
+
+
+def ip_packet(segment: Segment, *, extension: bool = False) -> bytes:
+    """An IP packet with one TCP segment; ``extension``: with headers of IPv6 before TCP."""
+    tcp = tcp_bytes(segment)
+    source, target = ip_address(segment.source[0]), ip_address(segment.target[0])
+    if source.version == 4:
+        return ipv4(source.packed, target.packed, tcp)
+    if extension:
+        tcp = bytes([43, 0, *bytes(6)]) + bytes([60, 1, *bytes(14)]) + bytes([6, 0, *bytes(6)]) + tcp
+    kind = 0 if extension else 6
+    return struct.pack(">IHBB", 6 << 28, len(tcp), kind, 64) + source.packed + target.packed + tcp
+
+
+def tcp_bytes(segment: Segment) -> bytes:
+    """Header, with an option, and payload."""
+    head = struct.pack(
+        ">HHIIBBHHH",
+        segment.source[1],
+        segment.target[1],
+        segment.seq,
+        segment.ack,
+        8 << 4,
+        segment.flags,
+        65_535,
+        0,
+        0,
+    )
+    return head + bytes.fromhex("01010101" * 3) + segment.payload
+
+
+def ipv4(
+    source: bytes, target: bytes, content: bytes, *, offset: int = 0, more: bool = False, number: int = 7
+) -> bytes:
+    """An IPv4 packet, or a fragment of one."""
+    word = (offset // 8) | (0x2000 if more else 0)
+    return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(content), number, word, 64, 6, 0) + source + target + content
+
+
+def fragments(segment: Segment, size: int, number: int = 7) -> list[bytes]:
+    """The same packet in fragments of ``size`` bytes, which is a multiple of 8."""
+    source, target = ip_address(segment.source[0]), ip_address(segment.target[0])
+    content = tcp_bytes(segment)
+    made = []
+    for at in range(0, len(content), size):
+        part, more = content[at : at + size], at + size < len(content)
+        if source.version == 4:
+            made.append(ipv4(source.packed, target.packed, part, offset=at, more=more, number=number))
+        else:
+            extension = struct.pack(">BBHI", 6, 0, at | more, number)
+            head = struct.pack(">IHBB", 6 << 28, len(part) + 8, 44, 64)
+            made.append(head + source.packed + target.packed + extension + part)
+    return made
+
+
+def framed(packet: bytes, link: int = ETHERNET, *, vlans: Sequence[int] = ()) -> bytes:
+    """A packet behind the header of its link; ``vlans``: types of tags."""
+    kind = 0x86DD if packet[0] >> 4 == 6 else 0x0800
+    tags = b"".join(struct.pack(">HH", 5, following) for following in [*vlans[1:], kind]) if vlans else b""
+    first = vlans[0] if vlans else kind
+    match link:
+        case 1:
+            return bytes(12) + struct.pack(">H", first) + tags + packet
+        case 0:
+            return struct.pack("<I", 2 if kind == 0x0800 else 30) + packet
+        case 108:
+            return struct.pack(">I", 2 if kind == 0x0800 else 24) + packet
+        case 113:
+            return bytes(14) + struct.pack(">H", first) + tags + packet
+        case 276:
+            return struct.pack(">H", first) + bytes(18) + tags + packet
+        case _:
+            return packet
+
+
+Packets = Iterable[tuple[int, bytes, int]]  # time, captured bytes, original size
+
+
+def packets(
+    segments: Iterable[Segment], link: int = ETHERNET, *, vlans: Sequence[int] = (), extension: bool = False
+) -> Iterator[tuple[int, bytes, int]]:
+    """Segments as packets of one link type."""
+    for segment in segments:
+        packet = framed(ip_packet(segment, extension=extension), link, vlans=vlans)
+        lost = 0 if segment.cut is None else max(0, len(segment.payload) - segment.cut)
+        yield segment.time_us, packet[: len(packet) - lost], len(packet)
+
+
+def pcap(
+    content: Packets, link: int = ETHERNET, *, order: str = "<", nano: bool = False, snaplen: int = 262_144
+) -> bytes:
+    """A pcap file."""
+    magic = 0xA1B23C4D if nano else 0xA1B2C3D4
+    parts = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, snaplen, link)]
+    for time_us, data, size in content:
+        fraction = time_us % US * (1_000 if nano else 1)
+        parts += [struct.pack(f"{order}IIII", time_us // US, fraction, len(data), size), data]
+    return b"".join(parts)
+
+
+def block(kind: int, body: bytes, order: str = "<") -> bytes:
+    """A block of a pcapng."""
+    body += bytes(-len(body) % 4)
+    size = len(body) + 12
+    return struct.pack(f"{order}II", kind, size) + body + struct.pack(f"{order}I", size)
+
+
+def section(order: str = "<") -> bytes:
+    return block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1), order)
+
+
+def interface(
+    link: int = ETHERNET, *, order: str = "<", tsresol: int | None = None, snaplen: int = 0, options: bytes = b""
+) -> bytes:
+    if tsresol is not None:
+        options += struct.pack(f"{order}HHB3x", 9, 1, tsresol)
+    return block(1, struct.pack(f"{order}HHI", link, 0, snaplen) + options, order)
+
+
+def enhanced(ticks: int, data: bytes, size: int, *, number: int = 0, order: str = "<") -> bytes:
+    return block(
+        6,
+        struct.pack(f"{order}IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(data), size)
+        + data
+        + bytes(-len(data) % 4),
+        order,
+    )
+
+
+def pcapng(content: Packets, link: int = ETHERNET, *, order: str = "<") -> bytes:
+    """A pcapng file with one section and one interface."""
+    return (
+        section(order) + interface(link, order=order) + b"".join(enhanced(*packet, order=order) for packet in content)
+    )
+
+
+def shaken(
+    segments: Sequence[Segment], seed: int, *, lost: float = 0.0, moved: float = 0.0, again: float = 0.0
+) -> list[Segment]:
+    """Segments with some lost, some later than they should be, some twice."""
+    source = random.Random(seed)
+    kept: list[Segment] = []
+    for segment in segments:
+        if segment.payload and source.random() < lost:
+            continue
+        kept.append(segment)
+        if segment.payload and source.random() < again:
+            kept.append(replace(segment, time_us=segment.time_us + 1))
+    order = [
+        (n + (source.randint(1, 4) + 0.5 if kept[n].payload and source.random() < moved else 0), n)
+        for n in range(len(kept))
+    ]
+    return [kept[n] for _, n in sorted(order)]
