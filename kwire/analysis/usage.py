@@ -213,6 +213,13 @@ class Usage:
         found["errors"] = tables.ERRORS.sorted(self._error_rows(capture_id, names))
         return found
 
+    def take_waits(self) -> Iterator[Row]:
+        """Each latency by itself, for whoever counts in several places. They are not kept."""
+        taken, self._latency = self._latency, defaultdict(list)
+        for (bucket, key, version, broker), waits in taken.items():
+            about = {"bucket_ts": bucket, "api_key": key, "api_version": version, "broker": broker}
+            yield from ({**about, "us": wait} for wait in waits)
+
     def _error_rows(self, capture_id: str, names: Mapping[str, str]) -> Iterator[Row]:
         for (key, code, client, group, topic, partition), count in self._errors.items():
             yield tables.ERRORS.row(

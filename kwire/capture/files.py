@@ -131,7 +131,7 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         else:
             given.stat()
             found.append(str(given))
-    return sorted(found, key=_first_time) if len(found) > 1 else found
+    return sorted(found, key=first_time) if len(found) > 1 else found
 
 
 def _is_capture(name: str) -> bool:
@@ -139,7 +139,8 @@ def _is_capture(name: str) -> bool:
     return plain.endswith(SUFFIXES) or any(f"{suffix}" in plain for suffix in (".pcap", ".pcapng"))
 
 
-def _first_time(path: str) -> int:
+def first_time(path: str) -> int:
+    """The time of the first packet or frame in a file, in microseconds; 0 if there is none."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return next((frame.time_us for frame in file.frames()), 0)

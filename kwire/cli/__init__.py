@@ -21,12 +21,14 @@ VERBS = {
     "fuzz": "Send a broker broken requests, and see that it lives.",
     "groups": "What the consumer groups in a capture did.",
     "layout": "Show the wire layout of an API.",
+    "pipeline": "Captures into tables, through Spark.",
     "report": "A page with charts out of the tables of a pipeline.",
 }
 
 EXTRAS = {
     "capture": "capture",
     "groups": "capture",
+    "pipeline": "spark",
     "report": "report",
 }  # verbs that need more than is always installed
 

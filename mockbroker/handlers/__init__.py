@@ -13,6 +13,7 @@ from mockbroker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_topic_partitions,
     fetch,
     find_coordinator,
     heartbeat,
@@ -57,4 +58,5 @@ HANDLERS: Mapping[int, Handler] = {
     42: delete_groups.HANDLER,
     47: offset_delete.HANDLER,
     60: describe_cluster.HANDLER,
+    75: describe_topic_partitions.HANDLER,
 }

@@ -1,0 +1,81 @@
+"""``kwire pipeline``: captures into tables, through Spark."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+
+import click
+
+
+@click.command("pipeline")
+@click.option(
+    "--input", "inputs", multiple=True, required=True, metavar="GLOB", help="Captures: files, folders, patterns."
+)
+@click.argument("more", nargs=-1, metavar="[GLOB]...")
+@click.option("--output", required=True, metavar="DIR", help="Where the tables go, a folder each.")
+@click.option("--master", help="Spark's master; by default this machine, all its cores.")
+@click.option(
+    "--stream", is_flag=True, help="Go on with the files that a rotating capture completes, until interrupted."
+)
+@click.option("--once", is_flag=True, help="With --stream: stop when all complete files are done.")
+@click.option(
+    "--settle",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="With --stream: seconds until the newest file is complete.",
+)
+@click.option("--capture-id", help="Name of the capture in the tables; by default that of the file or folder.")
+@click.option("--format", "form", default="parquet", show_default=True, help="Any format that Spark writes.")
+@click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file that one task reads.")
+def command(
+    inputs: tuple[str, ...],
+    more: tuple[str, ...],
+    output: str,
+    master: str | None,
+    stream: bool,
+    once: bool,
+    settle: float,
+    capture_id: str | None,
+    form: str,
+    split_size: int | None,
+) -> None:
+    """Captures into tables, through Spark.
+
+    The tables are those of docs/pipeline.md, for any number of captures side by side. What an earlier run left of the
+    same capture is replaced.
+
+    \b
+    kwire pipeline --input 'captures/*.pcap' --output tables
+    kwire pipeline --input captures --output tables --stream
+
+    Exit 1 if a file is damaged; what comes before the damage is in the tables.
+    """
+    if once and not stream:
+        raise click.UsageError("--once is for --stream")
+    if find_spec("pyspark") is None:
+        click.echo("pyspark is not installed: pip install 'kwire[spark]'", err=True)
+        sys.exit(1)
+    from kwire.spark import source
+    from kwire.spark.job import Job, name_of
+    from kwire.spark.output import Output
+    from kwire.spark.session import session
+    from kwire.spark.stream import Stream
+
+    given = (*inputs, *more)
+    about = (given, Output(output, form), capture_id or name_of(given), split_size or source.SPLIT)
+    if stream:
+        query = Stream(*about, settle=settle).start(session(master), once=once)
+        with suppress(KeyboardInterrupt):
+            query.awaitTermination()
+        query.stop()
+        return
+    try:
+        problems = Job(*about).run(session(master))
+    except OSError as error:
+        problems = [f"{error.filename}: {error.strerror}"]
+    for problem in problems:
+        click.echo(problem, err=True)
+    sys.exit(1 if problems else 0)
