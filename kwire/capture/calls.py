@@ -229,7 +229,12 @@ class Conversation:
             if stream.next is None:
                 stream.next = seq
             is_request = upward == (not self.broker)
-            unseen = bool(flags & ACK) and other.acked != ack and other.notice(ack, time_us) and not is_request
+            unseen = False
+            if flags & ACK and other.acked != ack:
+                if other.next is not None and not other.held and (ack - other.next) & MASK == 0:
+                    other.acked = ack
+                else:
+                    unseen = other.notice(ack, time_us) and not is_request
             in_order = (seq - stream.next) & MASK == 0 and captured == size
             if in_order and not stream.held and not other.held and not unseen:
                 stream.next += size
