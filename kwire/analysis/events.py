@@ -8,7 +8,7 @@ who owned what, what set off a rebalance - is for ``history``. Topics of which a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kwire.analysis.tables import Row
@@ -94,7 +94,7 @@ class GroupEvent:
 
     def row(self, capture_id: str) -> Row:
         """The row."""
-        return {"capture_id": capture_id, **asdict(self)}
+        return {"capture_id": capture_id, **{name: getattr(self, name) for name in _FIELDS}}
 
     @property
     def key(self) -> tuple[int, str, int, int]:
@@ -102,9 +102,12 @@ class GroupEvent:
         return self.ts, self.conn_id or "", self.number, self.part
 
 
+_FIELDS = tuple(GroupEvent.__slots__)
+
+
 def event_of(row: Mapping[str, Any]) -> GroupEvent:
     """The event of a row, whatever else the row has."""
-    return GroupEvent(**{name: row[name] for name in GroupEvent.__slots__})
+    return GroupEvent(**{name: row[name] for name in _FIELDS})
 
 
 def error_name(code: int | None) -> str | None:
