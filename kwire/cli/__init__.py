@@ -25,7 +25,7 @@ VERBS = {
     "report": "A page with charts out of the tables of a pipeline.",
 }
 
-EXTRAS = {"capture": "capture", "pipeline": "spark"}  # verbs that need more than is always installed
+EXTRAS = {"capture": "capture"}  # verbs that need more than is always installed
 
 
 class LazyGroup(click.Group):
