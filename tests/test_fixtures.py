@@ -48,3 +48,9 @@ def test_every_script_is_recorded_and_listed(monkeypatch: pytest.MonkeyPatch) ->
         for release in script.releases:
             recorded = json.loads(gzip.decompress((folder / release / f"{script.name}.json.gz").read_bytes()))
             assert (recorded["scenario"], recorded["doc"]) == (script.name, script.doc)
+
+
+def test_the_slice_of_captures_is_small() -> None:
+    sizes = [path.stat().st_size for path in (ROOT / "fixtures" / "captures").iterdir()]
+    assert len(sizes) == 5
+    assert sum(sizes) < 400_000

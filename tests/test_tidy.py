@@ -225,6 +225,7 @@ TESTED_ELSEWHERE = {
     "kwire/engines/reader": "tests/kwire/engines/test_compiled.py",
     "kwire/engines/writer": "tests/kwire/engines/test_compiled.py",
     "kwire/capture/call": "tests of what makes calls",
+    "kwire/capture/limits": "tests/kwire/capture/test_hostile.py, and those of what is limited",
     "kwire/cli/lines": "tests of the verbs",
     "kwire/cli/frames": "tests of the verbs",
     "kwire/spark/*": "tests/spark, in one session of Spark",
@@ -241,7 +242,7 @@ TESTS_OF_MANY = [
     "cli/test_main",
     "messages/test_definitions",
 ]
-TESTS_OF_MANY += ["records/test_init", "records/test_hostile"]
+TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
 
 
 @cache

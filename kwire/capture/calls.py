@@ -228,9 +228,16 @@ class Conversation:
             connection.segments += 1
             if stream.next is None:
                 stream.next = seq
-            if not stream.held and not other.held and (seq - stream.next) & MASK == 0 and captured == size:
+            is_request = upward == (not self.broker)
+            unseen = False
+            if flags & ACK and other.acked != ack:
+                if other.next is not None and not other.held and (ack - other.next) & MASK == 0:
+                    other.acked = ack
+                else:
+                    unseen = other.notice(ack, time_us) and not is_request
+            in_order = (seq - stream.next) & MASK == 0 and captured == size
+            if in_order and not stream.held and not other.held and not unseen:
                 stream.next += size
-                is_request = upward == (not self.broker)
                 framer = self._framers[is_request]
                 if time_us > framer.now:
                     framer.now = time_us
@@ -240,26 +247,25 @@ class Conversation:
                     connection.bytes_to_client += size
                 if framer.left > size:
                     framer.left -= size
+                    stream.last = (stream.next - size, b"")
                 elif framer.mode != OFF:
                     payload = source[start - base : start - base + size]
                     stream.last = (stream.next - size, payload if size <= KEPT else b"")
                     framer.data(self, payload, file, position)
                 if not flags & FIN:
-                    other.acked = ack
                     return
             else:
                 place = stream.place(seq)
-                payload = source[start - base : start - base + captured]
                 if place > stream.next:
                     connection.out_of_order += 1
+                payload = source[start - base : start - base + captured]
                 stream.hold(Piece(place, time_us, payload, size, file, position))
-        if flags & ACK:
-            other.acked = ack
+        elif flags & ACK:
+            other.notice(ack, time_us)
         if flags & FIN and stream.next is not None:
             stream.fin = stream.place(seq) + size
         elif flags & FIN:
-            stream.next = (seq + size) & MASK
-            stream.fin = stream.next
+            stream.next = stream.fin = (seq + size) & MASK
         self._advance(time_us)
 
     def _open(self, row: Row) -> None:
@@ -316,23 +322,16 @@ class Conversation:
 
     def _advance(self, now_us: int) -> None:
         """Deliver what is in order, requests first; give up holes that will not be filled."""
-        streams = [(is_request, self._streams[(not self.broker) == is_request]) for is_request in (True, False)]
-        for is_request, stream in streams:
-            while stream.held:
+        for is_request in (True, False):
+            stream = self._streams[(not self.broker) == is_request]
+            while stream.held or stream.hole:
                 if self._deliver(is_request, stream):
                     continue
                 stream.waited += 1
                 if not stream.is_lost(now_us):
-                    break
+                    return  # answers wait for requests that are still to come
                 self._skip_hole(is_request, stream)
-            if stream.held:
-                if is_request:
-                    streams[1][1].waited += 1
-                break  # answers wait for requests that are still to come
-        if all(
-            stream.fin is not None and stream.next is not None and stream.next >= stream.fin
-            for stream in self._streams.values()
-        ):
+        if all(stream.is_done for stream in self._streams.values()):
             self._close("fin")
 
     def _deliver(self, is_request: bool, stream: Stream) -> bool:
@@ -375,7 +374,7 @@ class Conversation:
         self.done = True
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
-            while stream.held:
+            while stream.held or stream.hole:
                 if not self._deliver(is_request, stream):
                     self._skip_hole(is_request, stream)
             self._framers[is_request].finish(self)

@@ -12,6 +12,7 @@ from kwire.capture.limits import HEAD, MAX_SEARCH, MAX_TRIES
 from kwire.capture.peek import INT32
 
 SYNC, SEARCH, OFF = 0, 1, 2  # what a direction does: frame by frame, looking for a frame, nothing any more
+TAIL = 13  # bytes in which a header may have begun that is not all there
 
 
 class Owner(Protocol):
@@ -199,11 +200,10 @@ class Framer:
         """Look for a frame in these bytes and those before."""
         if not data:
             return
-        fresh = not self.buffer
+        found, before = None, len(self.buffer)
         self.buffer += data
-        found = None
-        if fresh and not self.is_request and owner.is_chain(data):
-            found = 0
+        if not self.maybe and not self.is_request and owner.is_chain(data):
+            found = before
         if found is None:
             found = self._found(owner)
         if found is not None:
@@ -214,19 +214,24 @@ class Framer:
             owner.found_again(self.is_request)
             self.data(owner, rest, self.file, self.begun)
             return
+        owner.searched(self.is_request, self.passed + len(self.buffer))
         if len(self.buffer) > MAX_SEARCH:
             self._give_up_buffer()
-        owner.searched(self.is_request, self.passed + len(self.buffer))
+        elif cut := min(self.maybe, default=max(0, len(self.buffer) - TAIL)):
+            del self.buffer[:cut]
+            self.maybe = [at - cut for at in self.maybe]
+            self.looked = len(self.buffer)
+            self.passed += cut
 
     def _found(self, owner: Owner) -> int | None:
         """Where a frame begins in the buffer: one that is all there, decodes, and is followed by another or nothing."""
         size = len(self.buffer)
         data = bytes(self.buffer)
-        new = owner.places(self.is_request, data, max(0, self.looked - 13))
+        new = owner.places(self.is_request, data, max(0, self.looked - TAIL))
         places = sorted({*self.maybe, *new})[:MAX_TRIES]
         self.looked, self.maybe = size, []
         for at in places:
-            if size - at < 14 and self.is_request:
+            if size - at <= TAIL and self.is_request:
                 self.maybe.append(at)
                 continue
             end = at + 4 + INT32(data, at)[0]

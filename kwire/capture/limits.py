@@ -21,7 +21,6 @@ ACKED_US = 50_000  # or this time
 MAX_KEPT_FRAME = 32 * 1024 * 1024  # a frame larger than this is passed over: Fetch answers have 50 MiB only by request
 MAX_PENDING = 10_000  # requests of a connection without an answer
 MAX_SEARCH = 1024 * 1024  # of one direction in which a frame is looked for; older bytes are given up
-SEARCH_STEP = 65_536  # between two looks for a frame that is still incomplete
 MAX_TRIES = 256  # places in one look that are decoded to see whether they are a frame
 MAX_UNDECIDED = 65_536  # of a connection of which it is not known who is the broker
 STRANGE = 65_536  # in which no frame was found: not Kafka

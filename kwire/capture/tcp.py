@@ -13,6 +13,7 @@ from kwire.capture.limits import ACKED_SEGMENTS, ACKED_US, HOLE_SECONDS, MAX_HEL
 
 MASK = 0xFFFF_FFFF
 HALF = 0x8000_0000
+WINDOW = 1 << 30  # TCP's largest; what is acknowledged beyond it is nonsense
 KEPT = 2_048  # bytes of the last segment, to notice that another copy differs
 
 
@@ -68,7 +69,7 @@ class Stream:
             if piece.end <= self.next:
                 return
             piece = piece.part(self.next, piece.end)
-        if not self.held:
+        if not self.hole:
             self.since, self.waited = piece.time_us, 0
         for part in self._uncovered(piece):
             self.held.insert(bisect_left(self.held, part.seq, key=lambda held: held.seq), part)
@@ -110,9 +111,25 @@ class Stream:
 
     @property
     def hole(self) -> int:
-        """Bytes that are missing before what is held."""
-        assert self.next is not None
-        return self.held[0].seq - self.next if self.held else 0
+        """Bytes that are missing: before what is held, or that the peer says it has."""
+        if self.next is None:
+            return 0
+        if self.held:
+            return self.held[0].seq - self.next
+        if self.acked is None or self.is_done:
+            return 0
+        ahead = (self.acked - self.next) & MASK
+        if ahead >= WINDOW:
+            return 0
+        return ahead if self.fin is None else min(ahead, self.fin - self.next)  # the end itself takes a number as well
+
+    def notice(self, ack: int, time_us: int) -> bool:
+        """Take in what the peer acknowledges; True if it has what was not seen here."""
+        before = self.hole
+        self.acked = ack
+        if self.hole and not before:
+            self.since, self.waited = time_us, 0
+        return self.hole > 0
 
     def is_lost(self, now_us: int) -> bool:
         """True if the hole will not be filled: too much waits, too long, or the peer has what we have not seen."""
@@ -121,9 +138,14 @@ class Stream:
         waited = now_us - self.since
         if waited > HOLE_SECONDS * 1_000_000:
             return True
-        if self.acked is None or not self.held or (self.acked - self.held[0].seq) & MASK >= HALF:
+        if self.acked is None or (self.held and (self.acked - self.held[0].seq) & MASK >= HALF):
             return False
         return self.waited >= ACKED_SEGMENTS or waited > ACKED_US
+
+    @property
+    def is_done(self) -> bool:
+        """True if all up to the end was delivered."""
+        return self.fin is not None and self.next is not None and self.next >= self.fin
 
     def give_up(self) -> int:
         """Go on behind the hole; the bytes that were lost."""

@@ -1,0 +1,246 @@
+"""How fast captures are read, in one process, beside tshark where it is installed.
+
+    python benchmarks/capture.py [FOLDER]
+
+Makes three traces in FOLDER, unless they are there: *bulk*, 300 MB of Produce and Fetch with a group beside them;
+*control*, 20 MB of heartbeats, commits, metadata and joins; *lossy*, the control trace with 0.1 % of its segments lost,
+1 % out of order, 0.5 % twice. Their frames are built by kwire, cut into segments of 1448 bytes. CPU seconds of the
+process count, the best of three. Prints a table for benchmarks/results/capture.md.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from time import process_time
+from uuid import UUID
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from tools.pcap import Segment, Talk, packets, pcap, prefixed, shaken
+
+import kwire
+from kwire import blobs
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kwire.capture import Call, read
+from kwire.capture.forms import Context
+from kwire.capture.rows import rows
+from kwire.messages import APIS
+from kwire.messages.fetch import FetchRequest, FetchResponse
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kwire.messages.produce import ProduceRequest, ProduceResponse
+from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.records import Record, build_batch
+
+BULK, CONTROL = 300_000_000, 20_000_000
+TOPIC = UUID(int=7)
+GROUP_APIS = frozenset({3, 8, 9, 10, 11, 12, 13, 14, 68})
+ROUNDS = 3
+
+
+class Client:
+    """One connection and its correlation ids."""
+
+    def __init__(self, number: int) -> None:
+        self.talk = Talk(
+            client=(f"10.0.{number // 250}.{number % 250 + 1}", 40_000 + number), isn=(number * 77, number * 99)
+        )
+        self.name = f"consumer-orders-{number}"
+        self.ids = count(1)
+
+    def ask(self, version: int, request: object, response: object) -> list[Segment]:
+        """A request and its answer."""
+        number = next(self.ids)
+        frame = kwire.encode_request(request, version, correlation_id=number, client_id=self.name)
+        answer = kwire.encode_response(response, version, correlation_id=number)
+        return self.talk.say(True, prefixed(frame)) + self.talk.say(False, prefixed(answer))
+
+
+def control(client: Client, turn: int) -> list[Segment]:
+    """What a consumer of a classic group does besides reading."""
+    member = f"{client.name}-0b9d3a5e-8f5c-4a39-9d7c-1d6a3f3f7a11"
+    if turn % 100 == 0:
+        topics = [MetadataResponse.Topic(name="orders", topic_id=TOPIC, partitions=[partition(n) for n in range(6)])]
+        nodes = [MetadataResponse.Broker(node_id=n, host=f"broker-{n}.example", port=9092) for n in range(3)]
+        made = client.ask(
+            12, MetadataRequest(topics=None), MetadataResponse(brokers=nodes, topics=topics, controller_id=1)
+        )
+        metadata = blobs.encode_stored(ConsumerProtocolSubscription(topics=["orders"]), 3)
+        protocols = [JoinGroupRequest.Protocol(name="range", metadata=metadata)]
+        ask = JoinGroupRequest(
+            group_id="orders",
+            session_timeout_ms=45_000,
+            member_id=member,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        members = [JoinGroupResponse.Member(member_id=member, metadata=metadata)]
+        answer = JoinGroupResponse(
+            generation_id=turn,
+            protocol_type="consumer",
+            protocol_name="range",
+            leader=member,
+            member_id=member,
+            members=members,
+        )
+        made += client.ask(9, ask, answer)
+        parts = [ConsumerProtocolAssignment.TopicPartition(topic="orders", partitions=list(range(6)))]
+        assigned = blobs.encode_stored(ConsumerProtocolAssignment(assigned_partitions=parts), 3)
+        wish = [SyncGroupRequest.Assignment(member_id=member, assignment=assigned)]
+        ask = SyncGroupRequest(
+            group_id="orders",
+            generation_id=turn,
+            member_id=member,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=wish,
+        )
+        return made + client.ask(
+            5, ask, SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=assigned)
+        )
+    if turn % 3 == 0:
+        done = [
+            OffsetCommitRequest.Topic.Partition(partition_index=n, committed_offset=turn * 10 + n) for n in range(3)
+        ]
+        ask = OffsetCommitRequest(
+            group_id="orders",
+            generation_id_or_member_epoch=5,
+            member_id=member,
+            topics=[OffsetCommitRequest.Topic(name="orders", partitions=done)],
+        )
+        told = [OffsetCommitResponse.Topic.Partition(partition_index=n) for n in range(3)]
+        return client.ask(
+            8, ask, OffsetCommitResponse(topics=[OffsetCommitResponse.Topic(name="orders", partitions=told)])
+        )
+    return client.ask(4, HeartbeatRequest(group_id="orders", generation_id=5, member_id=member), HeartbeatResponse())
+
+
+def partition(number: int) -> MetadataResponse.Topic.Partition:
+    replicas = [0, 1, 2]
+    return MetadataResponse.Topic.Partition(
+        partition_index=number, leader_id=number % 3, leader_epoch=4, replica_nodes=replicas, isr_nodes=replicas
+    )
+
+
+def bulk(client: Client, turn: int, batch: bytes) -> list[Segment]:
+    """A producer and a consumer of large batches; now and then the group."""
+    if turn % 8 == 0:
+        return control(client, turn // 8)
+    if turn % 2:
+        data = ProduceRequest.Topic.Partition(index=turn % 6, records=batch)
+        topic = ProduceRequest.Topic(name="orders", partition_data=[data])
+        return client.ask(11, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), ProduceResponse())
+    found = FetchResponse.Topic.Partition(partition_index=turn % 6, high_watermark=turn, records=batch * 4)
+    return client.ask(
+        17,
+        FetchRequest(max_wait_ms=500),
+        FetchResponse(responses=[FetchResponse.Topic(topic_id=TOPIC, partitions=[found])]),
+    )
+
+
+def trace(size: int, clients: int, turn_of: Callable[[Client, int], list[Segment]]) -> Iterator[Segment]:
+    """So many bytes of conversations that go on beside each other."""
+    everybody = [Client(number) for number in range(clients)]
+    for client in everybody:
+        yield from client.talk.open()
+    now = everybody[0].talk.time_us
+    written = 0
+    for turn in count():
+        for client in everybody:
+            client.talk.time_us = now
+            for segment in turn_of(client, turn):
+                written += 98 + len(segment.payload)
+                yield segment
+            now = client.talk.time_us
+            if written >= size:
+                return
+
+
+def make(folder: Path) -> dict[str, Path]:
+    """The traces, written where they are not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {name: folder / f"{name}.pcap" for name in ("bulk", "control", "lossy")}
+    batch = build_batch([Record(timestamp=1_700_000_000_000, key=b"key%05d" % n, value=b"v" * 200) for n in range(70)])
+    if not paths["bulk"].exists():
+        paths["bulk"].write_bytes(pcap(packets(trace(BULK, 12, lambda client, turn: bulk(client, turn, batch)))))
+    if not paths["control"].exists():
+        paths["control"].write_bytes(pcap(packets(trace(CONTROL, 40, control))))
+        kept = shaken(list(trace(CONTROL, 40, control)), 1, lost=0.001, moved=0.01, again=0.005)
+        paths["lossy"].write_bytes(pcap(packets(kept)))
+    return paths
+
+
+def objects(path: Path, bodies: frozenset[int] | None) -> int:
+    """Pairs, as objects."""
+    return sum(1 for item in read(path, bodies=bodies) if isinstance(item, Call) and item.response_us is not None)
+
+
+def as_json(path: Path, bodies: frozenset[int] | None) -> int:
+    """Pairs, as JSON lines."""
+    reading = read(path, bodies=bodies)
+    dump = json.JSONEncoder().encode
+    frames = size = 0
+    for row in rows(reading, Context(reading.name_of)):
+        frames += row["direction"] == "response"
+        size += len(dump(row))
+    return frames
+
+
+def measured(work: Callable[[], int]) -> tuple[float, int]:
+    """The best CPU time of some rounds, and what the work gave."""
+    best, given = float("inf"), 0
+    for _ in range(ROUNDS):
+        before = process_time()
+        given = work()
+        best = min(best, process_time() - before)
+    return best, given
+
+
+def tshark(path: Path, form: str) -> float | None:
+    """CPU seconds of tshark; None if it is not installed."""
+    if shutil.which("tshark") is None:
+        return None
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    fields = ["-T", "json"] if form == "json" else ["-T", "fields", "-e", "kafka.api_key", "-e", "kafka.correlation_id"]
+    command = ["tshark", "-r", str(path), "-d", "tcp.port==9092,kafka", *fields]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main(folder: Path) -> None:
+    paths = make(folder)
+    everything = frozenset(APIS)
+    print("| trace | what | CPU s | MB/CPU-s | pairs | pairs/CPU-s |")
+    print("|---|---|---|---|---|---|")
+    for name, what, work in (
+        ("bulk", "headers, bodies of groups", lambda: objects(paths["bulk"], GROUP_APIS)),
+        ("bulk", "all bodies, as objects", lambda: objects(paths["bulk"], None)),
+        ("control", "headers", lambda: objects(paths["control"], frozenset())),
+        ("control", "all bodies, as objects", lambda: objects(paths["control"], everything)),
+        ("control", "all bodies, as JSON lines", lambda: as_json(paths["control"], None)),
+        ("lossy", "all bodies, as JSON lines", lambda: as_json(paths["lossy"], None)),
+    ):
+        seconds, pairs = measured(work)
+        size = paths[name].stat().st_size / 1e6
+        print(
+            f"| {name} | {what} | {seconds:.2f} | {size / seconds:.0f} | {pairs} | {pairs / seconds:.0f} |", flush=True
+        )
+    for form in ("fields", "json"):
+        seconds_or_none = tshark(paths["control"], form)
+        if seconds_or_none is not None:
+            print(f"| control | tshark -T {form} | {seconds_or_none:.2f} | | | |", flush=True)
+    print(f"\nlargest resident set: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(".cache") / "traces")

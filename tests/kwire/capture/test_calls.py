@@ -1,0 +1,388 @@
+"""Connections of every kind to calls."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from captures import CAPTURES, all_of, generations, greeting, heartbeats, records
+from tools.pcap import ACK, RST, Segment, Talk, packets, pcap, prefixed, shaken
+
+import kwire
+from kwire.capture import Call, Conversation, Row, read
+from kwire.capture.call import (
+    INCOMPLETE,
+    NOT_KAFKA,
+    OPAQUE,
+    REQUEST_NOT_SEEN,
+    RESPONSE_NOT_SEEN,
+    SASL_TOKEN,
+    TLS,
+    UNKNOWN_VERSION,
+    UNREADABLE,
+)
+from kwire.capture.packets import SYN
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.produce import ProduceRequest, ProduceResponse
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+Write = Callable[..., str]
+
+
+def told(
+    written: Write, segments: list[Segment], **options: object
+) -> tuple[list[Call], list[kwire.capture.Connection]]:
+    calls, connections, problems = all_of(written(pcap(packets(segments))), **options)
+    assert problems == []
+    return calls, connections
+
+
+def spoken(talk: Talk, count: int = 40) -> list[Segment]:
+    return [*talk.open(), *greeting(talk), *heartbeats(talk, count), *talk.close()]
+
+
+def pairs(count: int) -> list[tuple[int, int]]:
+    return [(n, n) for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("mss", [1, 3, 17, 1448])
+def test_frames_across_segments(mss: int, written: Write) -> None:
+    calls, connections = told(written, spoken(Talk(mss=mss)))
+    assert generations(calls) == pairs(40)
+    assert [call.number for call in calls] == list(range(1, 42))
+    assert (connections[0].software_name, connections[0].client_id, connections[0].gaps) == ("tester", "billing-7", 0)
+
+
+def test_many_frames_in_a_segment(written: Write) -> None:
+    talk = Talk(mss=100_000)
+    segments = talk.open()
+    said = heartbeats(Talk(), 20)
+    segments += talk.say(True, b"".join(s.payload for s in said[::2]))
+    segments += talk.say(False, b"".join(s.payload for s in said[1::2]))
+    assert generations(told(written, segments)[0]) == pairs(20)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_reorder_and_retransmission(seed: int, written: Write) -> None:
+    segments = spoken(Talk(mss=30))
+    calls, connections = told(written, shaken(segments, seed, moved=0.1, again=0.1))
+    assert generations(calls) == pairs(40)
+    assert (connections[0].gaps, connections[0].conflicts) == (0, 0)
+    assert connections[0].retransmitted > 0
+    assert connections[0].out_of_order > 0
+
+
+def test_a_conflict_is_counted(written: Write) -> None:
+    segments = spoken(Talk())
+    other = replace(segments[7], payload=segments[7].payload[:-3] + b"???")
+    calls, connections = told(written, [*segments[:8], other, *segments[8:]])
+    assert generations(calls) == pairs(40)
+    assert (connections[0].conflicts, connections[0].retransmitted) == (1, 1)
+
+
+@pytest.mark.parametrize("isn", [(2**32 - 1, 2**32 - 1), (2**32 - 700, 2**32 - 90), (0xFFFFF000, 2**31 - 50)])
+def test_sequence_numbers_wrap(isn: tuple[int, int], written: Write) -> None:
+    calls, connections = told(written, shaken(spoken(Talk(mss=30, isn=isn)), 3, moved=0.1, again=0.1))
+    assert (generations(calls), connections[0].gaps) == (pairs(40), 0)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_port_used_again(closed: bool, written: Write) -> None:
+    first = Talk()
+    one = [*first.open(), *greeting(first), *heartbeats(first, 5), *(first.close() if closed else [])]
+    second = Talk(isn=(77_000, 88_000), time_us=first.time_us + 10)
+    calls, connections = told(written, [*one, *spoken(second, 7)])
+    assert generations(calls) == pairs(5) + pairs(7)
+    assert len({connection.id for connection in connections}) == 2
+
+
+def test_a_syn_sent_again_is_no_other_connection(written: Write) -> None:
+    segments = spoken(Talk())
+    calls, connections = told(written, [segments[0], *segments])
+    assert (generations(calls), len(connections)) == (pairs(40), 1)
+
+
+def test_each_single_segment_may_be_missing(written: Write) -> None:
+    segments = spoken(Talk(mss=25), 6)
+    for n, lost in enumerate(segments):
+        if lost.payload:
+            calls, connections = told(written, segments[:n] + segments[n + 1 :])
+            whole = [(a, b) for a, b in generations(calls) if a is not None and b is not None]
+            assert set(whole) <= set(pairs(6))
+            assert len(whole) >= 4
+            assert connections[0].gap_bytes == len(lost.payload)
+            assert all(call.reason for call in calls if call.request is None or call.response is None)
+
+
+def test_a_hole_inside_a_frame_costs_that_frame(written: Write) -> None:
+    talk = Talk(mss=20)
+    segments = talk.open() + heartbeats(talk, 3)
+    requests = [n for n, s in enumerate(segments) if s.payload and s.target == talk.broker]
+    per = len(requests) // 3
+    calls, connections = told(written, [s for n, s in enumerate(segments) if n != requests[per + 2]])
+    assert [call.reason for call in calls] == [None, INCOMPLETE, None]
+    assert calls[1].correlation_id == 2
+    assert calls[1].request is None
+    assert calls[1].response.throttle_time_ms == 2
+    assert (connections[0].gaps, connections[0].resyncs) == (1, 0)
+
+
+def test_cut_by_the_snapshot_length(written: Write) -> None:
+    segments = [replace(s, cut=40) for s in spoken(Talk())]
+    calls, _ = told(written, segments)
+    assert [call.reason for call in calls[1:] if call.response is not None] == [INCOMPLETE] * 40
+    assert [c.response.throttle_time_ms for c in calls[1:]] == list(range(1, 41))
+    assert [c.client_id for c in calls[1:]] == ["billing-7"] * 40
+
+
+@pytest.mark.parametrize("cut", range(3, 20))
+def test_begun_in_the_middle(cut: int, written: Write) -> None:
+    segments = spoken(Talk(mss=25), 30)
+    calls, connections = told(written, segments[cut:])
+    whole = [(a, b) for a, b in generations(calls) if a is not None and b is not None]
+    assert len(whole) >= 24
+    assert set(whole) <= set(pairs(30))
+    assert not connections[0].syn_seen
+    assert connections[0].broker == "10.0.0.2:9092"
+
+
+def test_the_broker_is_who_is_asked(written: Write) -> None:
+    talk = Talk(client=("10.0.0.1", 9092), broker=("10.0.0.2", 50_000))
+    assert told(written, spoken(talk))[1][0].broker == "10.0.0.2:50000"
+    assert told(written, spoken(talk)[3:])[1][0].broker == "10.0.0.2:50000"
+    assert told(written, spoken(Talk())[3:], ports=[50_000])[1][0].broker == "10.0.0.1:50000"
+    assert told(written, spoken(Talk()), ports=[1])[0] == []
+
+
+def test_answers_without_questions(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + heartbeats(talk, 4)
+    questions = [n for n, s in enumerate(segments) if s.payload and s.target == talk.broker]
+    calls, _ = told(written, [s for n, s in enumerate(segments) if n != questions[1]])
+    assert sorted((call.correlation_id, call.reason) for call in calls) == [
+        (1, None),
+        (2, REQUEST_NOT_SEEN),
+        (3, None),
+        (4, None),
+    ]
+    assert next(call for call in calls if call.reason).response is None
+
+
+def test_unanswered(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + heartbeats(talk, 2)
+    assert [call.reason for call in told(written, segments[:-1])[0]] == [None, RESPONSE_NOT_SEEN]
+
+
+def test_reset(written: Write) -> None:
+    talk = Talk()
+    segments = [*talk.open(), *heartbeats(talk, 3), talk.segment(False, RST | ACK)]
+    calls, connections = told(written, segments)
+    assert (generations(calls), connections[0].closed) == (pairs(3), "rst")
+
+
+@pytest.mark.parametrize("version", [3, 7, 9, 12])
+def test_produce_without_acknowledgement(version: int, written: Write) -> None:
+    talk = Talk()
+    segments = talk.open()
+    for number, acks in ((1, 0), (2, 1)):
+        body = ProduceRequest(acks=acks, timeout_ms=5)
+        segments += talk.say(True, prefixed(kwire.encode_request(body, version, correlation_id=number, client_id="p")))
+    segments += talk.say(False, prefixed(kwire.encode_response(ProduceResponse(), version, correlation_id=2)))
+    calls, _ = told(written, segments)
+    assert [(c.correlation_id, c.reason, c.response is not None) for c in calls] == [(1, None, False), (2, None, True)]
+
+
+def test_versions_and_apis_nobody_knows(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + greeting(talk)
+    for number, head in ((1, "03e70001"), (2, "000c0063")):
+        frame = bytes.fromhex(head) + number.to_bytes(4, "big") + b"\0\x09billing-7" + b"body"
+        segments += talk.say(True, prefixed(frame))
+        segments += talk.say(False, prefixed(number.to_bytes(4, "big") + b"answer"))
+    segments += heartbeats(talk, 2, first=3)
+    calls, _ = told(written, segments)
+    assert [call.reason for call in calls] == [None, UNKNOWN_VERSION, UNKNOWN_VERSION, None, None]
+    assert [(c.api_key, c.api_version, c.client_id) for c in calls[1:3]] == [
+        (999, 1, "billing-7"),
+        (12, 99, "billing-7"),
+    ]
+    assert calls[1].request_raw is not None
+    assert calls[1].response_raw == b"\0\0\0\1answer"
+
+
+def test_a_body_that_cannot_be_read(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + greeting(talk)
+    request = kwire.encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1, client_id="billing-7")
+    segments += talk.say(True, prefixed(request[:-4]))
+    segments += heartbeats(talk, 2, first=2)
+    calls, _ = told(written, segments)
+    assert [call.reason for call in calls if call.correlation_id == 1] == [UNREADABLE]
+    assert generations(calls)[-2:] == [(2, 2), (3, 3)] or generations(calls)[:2] == [(2, 2), (3, 3)]
+    assert "HeartbeatRequest v4" in next(str(call.error) for call in calls if call.correlation_id == 1)
+
+
+def test_tls(written: Write) -> None:
+    name = b"kafka.example"
+    sni = (
+        b"\0\0"
+        + (len(name) + 5).to_bytes(2, "big")
+        + (len(name) + 3).to_bytes(2, "big")
+        + b"\0"
+        + len(name).to_bytes(2, "big")
+        + name
+    )
+    hello = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + len(sni).to_bytes(2, "big") + sni
+    hello = b"\1" + len(hello).to_bytes(3, "big") + hello
+    talk = Talk()
+    segments = [*talk.open(), *talk.say(True, b"\x16\3\1" + len(hello).to_bytes(2, "big") + hello)]
+    segments += talk.say(False, b"\x16\3\3\0\x10" + bytes(16)) + talk.say(True, b"\x17\3\3\0\x20" + bytes(32))
+    for some in (segments, segments[4:]):
+        calls, connections = told(written, some)
+        assert (calls, connections[0].status) == ([], TLS)
+    assert told(written, segments)[1][0].notes == ["TLS for kafka.example"]
+
+
+@pytest.mark.parametrize("begun", [0, 3])
+def test_not_kafka(begun: int, written: Write) -> None:
+    talk = Talk()
+    segments = [
+        *talk.open(),
+        *talk.say(True, b"GET / HTTP/1.1\r\n\r\n"),
+        *talk.say(False, b"HTTP/1.1 200 OK\r\n" + b"x" * 100_000),
+    ]
+    calls, connections = told(written, segments[begun:])
+    assert (calls, connections[0].status) == ([], NOT_KAFKA)
+
+
+def sasl(talk: Talk, version: int) -> list[Segment]:
+    request = kwire.encode_request(
+        SaslHandshakeRequest(mechanism="PLAIN"), version, correlation_id=1, client_id="billing-7"
+    )
+    answer = kwire.encode_response(SaslHandshakeResponse(mechanisms=["PLAIN"]), version, correlation_id=1)
+    return [*talk.say(True, prefixed(request)), *talk.say(False, prefixed(answer))]
+
+
+def test_sasl_tokens_with_a_header(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + sasl(talk, 1)
+    token = SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret")
+    segments += talk.say(True, prefixed(kwire.encode_request(token, 2, correlation_id=2, client_id="billing-7")))
+    answer = SaslAuthenticateResponse(auth_bytes=b"nonce")
+    segments += talk.say(False, prefixed(kwire.encode_response(answer, 2, correlation_id=2)))
+    segments += heartbeats(talk, 2, first=3)
+    calls, _ = told(written, segments)
+    assert (calls[1].request.auth_bytes, calls[1].response.auth_bytes) == (b"[redacted]", b"[redacted]")
+    assert told(written, segments, redacted=False)[0][1].request.auth_bytes == b"\0alice\0secret"
+    assert b"secret" not in pickle.dumps(told(written, segments, raw=True)[0])
+
+
+def test_sasl_tokens_without_a_header(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + sasl(talk, 0)
+    segments += talk.say(True, prefixed(b"\0alice\0secret")) + talk.say(False, prefixed(b""))
+    segments += heartbeats(talk, 3, first=2)
+    calls, connections = told(written, segments)
+    assert [call.reason for call in calls] == [None, SASL_TOKEN, None, None, None]
+    assert (calls[1].request_size, calls[1].response_size, calls[1].request_raw) == (13, 0, None)
+    assert connections[0].status == "kafka"
+    assert told(written, segments, redacted=False)[0][1].request_raw == b"\0alice\0secret"
+
+
+def test_after_tokens_without_end_it_is_opaque(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + sasl(talk, 0)
+    for n in range(60):
+        segments += talk.say(True, prefixed(b"\x60token" * n)) + talk.say(False, prefixed(b"\x60token"))
+    assert told(written, segments)[1][0].status == OPAQUE
+
+
+def test_only_the_bodies_asked_for(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open()
+    for number in (1, 2):
+        body = ProduceRequest(acks=1, transactional_id="x" * 9_000)
+        segments += talk.say(True, prefixed(kwire.encode_request(body, 9, correlation_id=number, client_id="p")))
+        segments += talk.say(False, prefixed(kwire.encode_response(ProduceResponse(), 9, correlation_id=number)))
+    segments += heartbeats(talk, 2, first=3)
+    calls, _ = told(written, segments, bodies=[12])
+    assert [(c.api_key, c.request is None, c.reason) for c in calls] == [(0, True, None)] * 2 + [(12, False, None)] * 2
+    assert calls[0].request_size == len(kwire.encode_request(body, 9, correlation_id=1, client_id="p"))
+
+
+def test_state_can_be_pickled_at_any_segment() -> None:
+    talk = Talk(mss=20)
+    segments = shaken(spoken(talk, 6), 5, moved=0.1)
+    found: list[Call] = []
+    conversation: Conversation | None = None
+    for segment in segments:
+        row = Row(
+            segment.source == talk.client,
+            segment.time_us,
+            0,
+            0,
+            len(segment.payload),
+            len(segment.payload),
+            segment.seq,
+            segment.ack,
+            segment.flags,
+        )
+        conversation = conversation or Conversation((0, 0xFFFF_0A00_0001, 50_000, 0, 0xFFFF_0A00_0002, 9092), row)
+        if segment.payload or segment.flags & ~ACK:
+            conversation.segment(row, segment.payload, 0, "f")
+        found += conversation.taken()
+        conversation = pickle.loads(pickle.dumps(conversation))
+        assert conversation is not None
+    assert conversation is not None
+    assert generations(found) == pairs(6)
+    assert conversation.finish().closed == "fin"
+    assert SYN
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_every_frame_of_real_captures(path: object) -> None:
+    """Each frame is decoded, and encoded again to the same bytes."""
+    frames = 0
+    for call in read(str(path), raw=True, redacted=False).calls():
+        assert call.reason in (None, RESPONSE_NOT_SEEN, REQUEST_NOT_SEEN), call
+        if call.request_raw is not None:
+            frames += 1
+            request = kwire.decode_request(call.request_raw)
+            assert (request.body, request.version) == (call.request, call.api_version)
+            encoded = kwire.encode_request(call.request, request.version, correlation_id=0, header=request.header)
+            assert encoded == call.request_raw
+        if call.response is not None:
+            frames += 1
+            assert call.response_raw is not None
+            response = kwire.decode_response(call.response_raw, call.api_key or 0, call.api_version or 0)
+            assert response.body == call.response
+            encoded = kwire.encode_response(call.response, response.version, correlation_id=0, header=response.header)
+            assert encoded == call.response_raw
+    assert frames > 10
+
+
+@pytest.mark.parametrize(("rate", "share"), [(0.001, 0.97), (0.01, 0.86)])
+def test_lost_segments(rate: float, share: float, written: Write) -> None:
+    """Most pairs are found again, and no body is other than it was."""
+    import random
+
+    whole = found = 0
+    for path in CAPTURES:
+        truth: dict[tuple[str, int | None], list[Call]] = {}
+        for call in read(str(path)).calls():
+            truth.setdefault((call.client, call.correlation_id), []).append(call)
+        whole += sum(call.response is not None for calls in truth.values() for call in calls)
+        source = random.Random(path.name)
+        kept = [packet for packet in records(path) if len(packet[1]) <= 66 or source.random() >= rate]
+        for call in read(written(pcap(kept))).calls():
+            known = truth.get((call.client, call.correlation_id), [])
+            if call.request is not None:
+                assert any(call.request == other.request for other in known)
+            if call.response is not None:
+                assert any(call.response == other.response for other in known)
+            found += call.request is not None and call.response is not None
+    assert found >= share * whole

@@ -1,0 +1,97 @@
+"""Bytes in order to frames, with holes."""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tools.pcap import prefixed
+
+from kwire.capture.framing import SEARCH, SYNC, Framer
+from kwire.capture.limits import HEAD
+
+
+class Listener:
+    """Keeps what it is told; a frame is one that says so twice."""
+
+    def __init__(self, passed: bool = False) -> None:
+        self.passed = passed
+        self.frames: list[bytes] = []
+        self.partials: list[tuple[int, int, str | None]] = []
+
+    def request(self, frame: bytes, framer: Framer) -> bool:
+        self.frames.append(frame)
+        return True
+
+    response = request
+
+    def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
+        self.partials.append((len(head), size, why))
+
+    def is_size(self, is_request: bool, size: int) -> bool:
+        return 0 <= size <= 2**21
+
+    def pass_over(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
+        return self.passed, None
+
+    def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
+        at = data.find(b"good", max(start, 4))
+        return [at - 4] if at >= 4 else []
+
+    def is_frame(self, is_request: bool, frame: bytes) -> bool:
+        return frame[4:].startswith(b"good")
+
+    def may_follow(self, is_request: bool, head: bytes) -> bool:
+        return True
+
+    def is_chain(self, data: bytes) -> bool:
+        return False
+
+    def strayed(self, is_request: bool) -> None: ...
+    def found_again(self, is_request: bool) -> None: ...
+    def searched(self, is_request: bool, size: int) -> None: ...
+
+
+def fed(parts: list[bytes], listener: Listener, mode: int = SYNC) -> Framer:
+    framer = Framer(True, mode)
+    for part in parts:
+        framer.data(listener, part, "f", 0)
+    return framer
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.integers(1, 50))
+def test_however_bytes_come(frames: list[bytes], step: int) -> None:
+    data = b"".join(map(prefixed, frames))
+    listener = Listener()
+    fed([data[at : at + step] for at in range(0, len(data), step)], listener)
+    assert listener.frames == list(map(prefixed, frames))
+
+
+def test_what_nobody_asked_for_is_passed_over() -> None:
+    listener = Listener(passed=True)
+    data = prefixed(b"x" * 100_000) + prefixed(b"good")
+    framer = fed([data[at : at + 1_000] for at in range(0, len(data), 1_000)], listener)
+    assert listener.partials == [(HEAD, 100_000, None)]
+    assert listener.frames == [prefixed(b"good")]
+    assert framer.held == 0
+
+
+def test_holes() -> None:
+    listener = Listener()
+    framer = fed([prefixed(b"x" * 100)[:50]], listener)
+    framer.lost(listener, 54)
+    framer.data(listener, prefixed(b"one"), "f", 0)
+    framer.data(listener, prefixed(b"two")[:5], "f", 0)
+    framer.lost(listener, 20)
+    assert framer.mode == SEARCH
+    framer.data(listener, b"rest of it" + prefixed(b"good morning"), "f", 0)
+    assert listener.frames == [prefixed(b"one"), prefixed(b"good morning")]
+    assert listener.partials == [(50, 100, "incomplete"), (5, 3, "incomplete")]
+
+
+def test_a_search_keeps_little() -> None:
+    listener = Listener()
+    framer = fed([b"x" * 100_000] * 30, listener, SEARCH)
+    assert framer.held < 100
+    framer.data(listener, prefixed(b"good morning"), "f", 0)
+    assert listener.frames == [prefixed(b"good morning")]

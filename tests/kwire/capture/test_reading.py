@@ -1,0 +1,47 @@
+"""The front door."""
+
+from __future__ import annotations
+
+import pytest
+from captures import COMMITTED, all_of
+
+from kwire.capture import Call, Connection, read
+
+
+def test_everything_comes_once_and_connections_after_their_calls() -> None:
+    for path in COMMITTED:
+        ended: set[str] = set()
+        for item in read(path):
+            if isinstance(item, Connection):
+                assert item.id not in ended
+                ended.add(item.id)
+            elif isinstance(item, Call):
+                assert item.connection not in ended
+        calls, connections, problems = all_of(path)
+        assert {call.connection for call in calls} <= {connection.id for connection in connections}
+        assert problems == []
+
+
+def test_calls_come_in_the_order_in_which_they_were_complete() -> None:
+    for path in COMMITTED:
+        times = [call.response_us for call in read(path).calls() if call.response_us is not None]
+        assert times == sorted(times)
+
+
+def test_the_same_again_whatever_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = {str(path): sorted(all_of(path)[0], key=lambda call: (call.connection, call.number)) for path in COMMITTED}
+    monkeypatch.setattr("kwire.capture.files.CaptureFile.__init__.__defaults__", (3_000, None, None))
+    for path, calls in whole.items():
+        assert sorted(all_of(path)[0], key=lambda call: (call.connection, call.number)) == calls
+
+
+def test_progress_counts_bytes() -> None:
+    told: list[int] = []
+    for _ in read(COMMITTED[0], progress=told.append):
+        pass
+    assert sum(told) == COMMITTED[0].stat().st_size
+
+
+def test_a_path_that_is_not_there() -> None:
+    with pytest.raises(FileNotFoundError):
+        read("/not/there.pcap")

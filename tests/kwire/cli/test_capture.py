@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from captures import COMMITTED
+from commands import kwire, printed
+
+from kwire.capture.rows import COLUMNS, MORE
+
+SASL = next(path for path in COMMITTED if "sasl" in path.name)
+PATH = next(path for path in COMMITTED if "kip848" in path.name)
+
+
+def test_json_lines() -> None:
+    rows = printed(kwire("capture", str(PATH)))
+    assert all(set(COLUMNS) <= set(row) for row in rows)
+    first = rows[0]
+    assert (first["api_name"], first["direction"], first["correlation_id"]) == ("ApiVersions", "request", 1)
+    assert first["body"]["client_software_name"].startswith(("librdkafka", "confluent"))
+    beats = [row for row in rows if row["api_name"] == "ConsumerGroupHeartbeat" and row["direction"] == "response"]
+    owned = [part for row in beats for part in (row["body"]["assignment"] or {}).get("topic_partitions", ())]
+    assert all(part["_topic_name"].startswith("t-kip848") for part in owned)
+    assert owned
+
+
+def test_where_and_table() -> None:
+    result = kwire(
+        "capture", "--where", "api_name == 'ConsumerGroupHeartbeat' and latency_ms > 1", "--format", "table", str(PATH)
+    )
+    lines = result.stdout.splitlines()
+    assert len(lines) > 3
+    assert all("ConsumerGroupHeartbeat" in line and " ms" in line for line in lines[1:])
+
+
+@pytest.mark.parametrize("text", ["nonsense > 1", "__import__('os')"])
+def test_a_wrong_filter_is_wrong_usage(text: str) -> None:
+    result = kwire("capture", "--where", text, str(PATH))
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+    assert kwire("capture", "--format", "parquet", str(PATH)).exit_code == 2
+    assert kwire("capture", "--format", "parquet", "-o", str(out), str(PATH)).exit_code == 0
+    table = pq.read_table(out)  # type: ignore[no-untyped-call]
+    assert table.column_names == [*COLUMNS, *MORE]
+    rows: list[dict[str, Any]] = table.to_pylist()
+    lines = printed(kwire("capture", str(PATH)))
+    assert [json.loads(row["body"]) if row["body"] else None for row in rows] == [line["body"] for line in lines]
+    assert [row["time"].isoformat(timespec="microseconds").replace("+00:00", "Z") for row in rows] == [
+        line["time"] for line in lines
+    ]
+
+
+def test_secrets() -> None:
+    tokens = [
+        r
+        for r in printed(kwire("capture", str(SASL)))
+        if r["api_name"] == "SaslAuthenticate" and r["direction"] == "request"
+    ]
+    assert {row["body"]["auth_bytes"] for row in tokens} == {"[redacted]"}
+    shown = [r for r in printed(kwire("capture", "--no-redact", str(SASL))) if r["api_name"] == "SaslAuthenticate"]
+    assert "[redacted]" not in {row["body"]["auth_bytes"] for row in shown}
+
+
+def test_damage_is_a_row_and_exit_code_1(tmp_path: Path) -> None:
+    bad = tmp_path / "cut.pcap"
+    bad.write_bytes(PATH.read_bytes()[:20_000])
+    result = kwire("capture", str(bad), str(SASL))
+    assert result.exit_code == 1
+    rows = printed(result)
+    (damage,) = [row for row in rows if "error" in row]
+    assert damage["file"] == str(bad)
+    assert f"{bad} at byte {damage['position']}: the file ends inside a record" in result.stderr
+    assert any(row["file"] == str(SASL) for row in rows)
+    assert "ends inside a record" in kwire("capture", "--format", "table", str(bad)).stdout
+
+
+def test_ports_folders_and_nothing() -> None:
+    assert kwire("capture", "--port", "1", str(PATH)).stdout == ""
+    assert len(kwire("capture", str(PATH.parent)).stdout.splitlines()) > 300
+    assert kwire("capture", "/not/there").exit_code == 2
+    assert kwire("capture").exit_code == 2
