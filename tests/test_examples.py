@@ -11,7 +11,9 @@ import pytest
 from interop import programs
 from interop.adapters import ADAPTERS
 from interop.stage import LIMIT, MARKS, need_client
+from tools.captures import capture
 
+from kwire.analysis import parquet
 from mockbroker import run_cluster
 
 pytestmark = MARKS
@@ -26,6 +28,7 @@ CLIENTS = {
     "connect_franz_go.go": "franz-go",
     "connect_kafkajs.js": "kafkajs",
 }
+REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
 PROGRAMS = {
     "in_a_test.py": "the order arrived",
     "trio_cluster.py": "events so far: 0",
@@ -42,7 +45,7 @@ def command(example: str) -> list[str]:
 def test_nothing_is_left_out() -> None:
     assert sorted(
         path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith("test_")
-    ) == sorted({**CLIENTS, **PROGRAMS})
+    ) == sorted({**CLIENTS, **PROGRAMS, **REPORTS})
 
 
 @pytest.mark.parametrize("example", CLIENTS)
@@ -73,3 +76,11 @@ def test_program(example: str) -> None:
     done = subprocess.run(command(example), capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert PROGRAMS[example] in done.stdout
+
+
+@pytest.mark.parametrize("example", REPORTS)
+def test_report(example: str, tmp_path: Path) -> None:
+    parquet.write(tmp_path, "one", capture("java-4.2.0__kafka-4.2.0__cooperative"))
+    done = subprocess.run([*command(example), str(tmp_path)], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    assert REPORTS[example] in done.stdout

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kwire.analysis.events import CLASSIC, GroupEvent
 from kwire.analysis.outcome import (
@@ -121,7 +122,7 @@ class _Group:
             triggers = self._triggers(before, phase)
             found = self._enter(before, phase, owners, triggers)
             stops.append((phase, found))
-            owners = self._owners(phase)
+            owners = owners | self._owners(phase)
             self._restarts(phase, following, owners, found)
             before = phase
             if empty := self._emptied(phase, following):
@@ -294,7 +295,7 @@ class _Group:
         self._meet(phase)
         self._part(before, phase, triggers)
         shares = {member: share for member, share in phase.shares().items() if member in phase.members}
-        kept = self._same_instance(before, phase, owners)
+        kept = self._same_instance(phase, owners)
         stops = {member: self._stop(phase, member) for member in phase.members if member in phase.told}
         if phase.cooperative:
             self._moves(shares, kept, phase, stops)
@@ -313,8 +314,8 @@ class _Group:
             to_generation=phase.generation,
             joined_ts=phase.done_ts,
             ended_ts=phase.ended_ts(),
-            members_before=before.members if before else [] if phase.generation == 1 else None,
-            members_after=list(phase.members),
+            members_before=sorted(before.members) if before else [] if phase.generation == 1 else None,
+            members_after=sorted(phase.members),
             leader=phase.leader,
             protocol_name=phase.protocol,
             stw_kind=COOPERATIVE if phase.cooperative else EAGER,
@@ -386,12 +387,12 @@ class _Group:
             self.free_since.setdefault(partition, since)
         for member, share in shares.items():
             for partition in share:
-                since = self.free_since.pop(partition, None) if owners.get(partition) != member else None
+                freed = self.free_since.pop(partition, None)
                 stop = stops.get(member)
-                if since is not None and stop is not None:
-                    stop.stopped = since if stop.stopped is None else min(since, stop.stopped)
+                if freed is not None and stop is not None and owners.get(partition) != member:
+                    stop.stopped = freed if stop.stopped is None else min(freed, stop.stopped)
 
-    def _same_instance(self, before: Phase | None, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
+    def _same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
         """Owners of the generation before; a static member that has a new id since then stands under it."""
         by_instance = {self.people[m].instance_id: m for m in phase.members if self.people[m].instance_id}
         return {
@@ -487,7 +488,7 @@ class _Group:
             to_generation=empty.generation,
             joined_ts=empty.done_ts,
             ended_ts=empty.done_ts,
-            members_before=list(phase.members),
+            members_before=sorted(phase.members),
             members_after=[],
             partitions_moved=0,
             incomplete=False,
@@ -505,7 +506,7 @@ class _Group:
             [],
             from_generation=before.generation,
             ended_ts=None,
-            members_before=list(before.members),
+            members_before=sorted(before.members),
             incomplete=True,
         )
 
@@ -518,7 +519,7 @@ class _Group:
                 continue
             parked = self.parked[member]
             signs = [ts for ts in self.signs[member] if person.left_ts is None or ts <= person.left_ts]
-            for earlier, later in zip(signs, signs[1:], strict=False):
+            for earlier, later in pairwise(signs):
                 waited = any(begin <= earlier and later <= end for begin, end in parked)
                 if later - earlier > timeout * MS and not waited:
                     self.out.violation(

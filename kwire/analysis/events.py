@@ -1,14 +1,14 @@
 """One call into what it says of groups: events, as plain rows that any runner can carry and sort.
 
-An event depends on its call alone, so calls may be taken in any order, anywhere. What depends on more than one call - who
-owned what, what set off a rebalance - is for ``history``. Topics of which a call has only the id stand as ``id:...`` until
-``name_topics`` is given the names that other calls told.
+An event depends on its call alone, so calls may be taken in any order, anywhere. What depends on more than one call -
+who owned what, what set off a rebalance - is for ``history``. Topics of which a call has only the id stand as
+``id:...`` until ``name_topics`` is given the names that other calls told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kwire.analysis.tables import Row
@@ -24,7 +24,7 @@ CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 EVENTS: Mapping[str, str] = {
     "join_sent": "a JoinGroup, or a first heartbeat (epoch 0): `topics` subscribed, `partitions` still owned",
     "member_id_given": "the answer MEMBER_ID_REQUIRED: a member id to join with (KIP-394)",
-    "join_done": "the answer: `generation`; classic also `leader`, `protocol_name`, and `members` if it is the leader's",
+    "join_done": "the answer: `generation`; classic also `leader`, `protocol_name`, and to the leader `members`",
     "join_error": "the answer refuses",
     "sync_sent": "a SyncGroup",
     "planned": "what the leader's SyncGroup gives to one member: `partitions`",
@@ -45,7 +45,7 @@ EVENTS: Mapping[str, str] = {
     "coordinator_found": "FindCoordinator: `leader` is where the coordinator is",
     "coordinator_error": "FindCoordinator is refused",
     "coordinator_moved": "inferred: the coordinator is not where it was",
-    "member_silent": "inferred: a member is not heard of for longer than its session timeout, and the group goes on without it",
+    "member_silent": "inferred: a member is not heard of for its session timeout, and the group goes on without it",
     "static_restart": "inferred: a static member came back under another member id",
     "revocation_acknowledged": "inferred: a member does not own any more what it was told to give up",
 }
@@ -94,7 +94,7 @@ class GroupEvent:
 
     def row(self, capture_id: str) -> Row:
         """The row."""
-        return {"capture_id": capture_id, **asdict(self)}
+        return {"capture_id": capture_id, **{name: getattr(self, name) for name in _FIELDS}}
 
     @property
     def key(self) -> tuple[int, str, int, int]:
@@ -102,9 +102,12 @@ class GroupEvent:
         return self.ts, self.conn_id or "", self.number, self.part
 
 
+_FIELDS = tuple(GroupEvent.__slots__)
+
+
 def event_of(row: Mapping[str, Any]) -> GroupEvent:
     """The event of a row, whatever else the row has."""
-    return GroupEvent(**{name: row[name] for name in GroupEvent.__slots__})
+    return GroupEvent(**{name: row[name] for name in _FIELDS})
 
 
 def error_name(code: int | None) -> str | None:

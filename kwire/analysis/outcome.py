@@ -170,7 +170,7 @@ class Outcome:
     def share(
         self, generation: int, member: Membership, partitions: Iterable[str], before: dict[str, str], source: str
     ) -> None:
-        """Rows of ``assignments``; ``before``: owners of the generation before."""
+        """Rows of ``assignments``; ``before``: who had each partition last."""
         for name in partitions:
             topic, partition = split_partition(name)
             self.assignments.append(

@@ -17,7 +17,8 @@ def write(folder: Path, capture_id: str, found: Tables) -> None:
     """Write every table; the files of the same capture are replaced."""
     import pyarrow.parquet as pq
 
-    name = _PLAIN.sub("_", capture_id).strip(".") or "capture"
+    # Readers skip files whose name begins with a dot or an underscore.
+    name = _PLAIN.sub("_", capture_id).lstrip("._") or "capture"
     for table, rows in found.items():
         (folder / table).mkdir(parents=True, exist_ok=True)
         arrow = tables.arrow_table(TABLES[table], rows)

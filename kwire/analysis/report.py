@@ -76,7 +76,8 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     yield f"<h1>{escape(title)}</h1>"
     yield (
         f'<p id="summary">{len(groups)} groups, {len(rebalances)} rebalances, '
-        f"{len(tables['violations'])} violations, {sum(row['count'] for row in tables['errors'])} errors. Times are UTC.</p>"
+        f"{len(tables['violations'])} violations, {sum(row['count'] for row in tables['errors'])} errors. "
+        "Times are UTC.</p>"
     )
     if len(shown) < len(groups):
         yield f'<p class="note">The {MOST_GROUPS} groups with the most rebalances are shown.</p>'
@@ -105,7 +106,7 @@ def _group(tables: Tables, group: str, number: int) -> Iterator[str]:
     lanes = swim_lanes(own["members"], called, end)
     if lanes["data"]:
         yield (
-            '<p class="note">A lane for each member: bands are generations, from the moment the member was told its share; '
+            '<p class="note">A lane for each member: bands are generations, from the moment it was told its share; '
             "red is the time that it stood still.</p>"
         )
         yield _chart(f"lanes-{number}", lanes)
@@ -134,7 +135,8 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
         name = called[member]
         for row, following in zip(rows, [*rows[1:], None], strict=True):
             begin = row["resumed_ts"] or row["joined_ts"]
-            until = (following and (following["stopped_ts"] or following["resumed_ts"])) or row["left_ts"] or end
+            later = (following["stopped_ts"] or following["resumed_ts"]) if following is not None else None
+            until: int = later or row["left_ts"] or end
             if begin is not None and until > begin:
                 bands[row["generation"]].append((name, begin, until))
             if row["stw_ms"] is not None:

@@ -215,7 +215,8 @@ REBALANCES = _table(
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(
         "trigger",
-        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `coordinator moved`, `unknown`",
+        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `coordinator moved` or "
+        "`unknown`, as above",
     ),
     text("trigger_member", "member id of who caused it"),
     text("trigger_client", "its client id"),
@@ -227,13 +228,13 @@ REBALANCES = _table(
     text("protocol_name", "assignor"),
     text(
         "stw_kind",
-        "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is read), "
-        "`cooperative` and `consumer` (a partition that moved: from the moment its owner was told to give it up, left or "
-        "was last heard of, to the moment the new owner was told)",
+        "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is "
+        "read), `cooperative` and `consumer` (a partition that moved: from the moment its owner was told to give it "
+        "up, left or was last heard of, to the moment the new owner was told)",
     ),
     millis("stw_ms_max", "longest of the members' `stw_ms`; null if nobody stopped"),
     millis("stw_ms_avg", "mean of the members' `stw_ms` that are not null"),
-    integer("partitions_moved", "partitions whose owner is another than in the generation before", "count"),
+    integer("partitions_moved", "partitions whose owner is another than the last that they had", "count"),
     flag("incomplete", "true if a member of it was never told its share, or generations before it were not seen"),
 )
 
@@ -277,7 +278,7 @@ ASSIGNMENTS = _table(
     _CLIENT,
     text("topic", "topic name; `id:...` if only the id was seen"),
     integer("partition", "partition number"),
-    text("from_prev_owner", "member id of its owner in the generation before, null if there was none"),
+    text("from_prev_owner", "member id of who had it last before this generation, null if nobody was seen to"),
     text("source", "`told`: in an answer to the member; `planned`: only in the leader's SyncGroup"),
 )
 
@@ -379,8 +380,8 @@ VIOLATIONS = _table(
     _PROTOCOL,
     text(
         "kind",
-        "`two_owners`, `commit_fenced`, `commit_old_generation`, `commit_not_owner`, `commit_went_back`, `heartbeat_gap`, "
-        "`generation_went_back`",
+        "`two_owners`, `commit_fenced`, `commit_old_generation`, `commit_not_owner`, `commit_went_back`, "
+        "`heartbeat_gap`, `generation_went_back`",
     ),
     _GENERATION,
     _MEMBER,

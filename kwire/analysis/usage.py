@@ -117,7 +117,8 @@ def refusals(call: Call) -> list[Refusal]:
 
 
 def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:
-    places = _places(type(value))
+    cls: Any = type(value)
+    places = _places(cls)
     if not places.codes and not places.inside:
         return
     found = [code for name in places.codes if (code := getattr(value, name))]

@@ -25,7 +25,11 @@ VERBS = {
     "report": "A page with charts out of the tables of a pipeline.",
 }
 
-EXTRAS = {"capture": "capture"}  # verbs that need more than is always installed
+EXTRAS = {
+    "capture": "capture",
+    "groups": "capture",
+    "report": "report",
+}  # verbs that need more than is always installed
 
 
 class LazyGroup(click.Group):

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from kwire.analysis import parquet, report, run, view
+from kwire.capture import Call, Connection, read
 from kwire.cli.lines import one_line
 
 MOST = 12  # names of partitions or members that stand in one line
@@ -20,6 +22,7 @@ MOST = 12  # names of partitions or members that stand in one line
 @click.option("--json", "as_json", is_flag=True, help="An object with everything, instead of text.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file.")
 @click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet.")
+@click.option("--capture-id", help="What this capture is called in the tables; the name of the first file otherwise.")
 @click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group; may be given again.")
 @click.option("--port", "ports", multiple=True, type=int, help="On which ports brokers listen; may be given again.")
 def command(
@@ -27,20 +30,16 @@ def command(
     as_json: bool,
     html: Path | None,
     tables: Path | None,
+    capture_id: str | None,
     wanted: tuple[str, ...],
     ports: tuple[int, ...],
 ) -> None:
-    """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger and
-    cost, assignments, commits, errors.
+    """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
+    and cost, assignments, commits, errors.
 
     Damage is told on stderr, with its place, and exit code 1; all before it is there.
     """
-    try:
-        from kwire.analysis import parquet, report, run, view
-        from kwire.capture import Call, Connection, read
-    except ImportError as error:
-        raise click.ClickException(f"{error.name} is missing: pip install 'kwire[capture]'") from error
-    capture_id = Path(paths[0]).name
+    capture_id = capture_id or Path(paths[0]).name
     try:
         reading = read(paths, ports=ports)
     except OSError as error:
@@ -101,7 +100,8 @@ def text(group: dict[str, Any]) -> Iterator[str]:
         )
     for error in group["errors"]:
         about = f" about {error['topic']}-{error['partition']}" if error["topic"] is not None else ""
-        yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {_count(error['count'], 'time')}"
+        count = _count(error["count"], "time")
+        yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {count}"
     for violation in group["violations"]:
         who = called.get(violation["member_id"], violation["member_id"] or "")
         yield f"  {_clock(violation['ts'])}  violation {violation['kind']}: {who}: {violation['detail']}"

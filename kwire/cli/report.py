@@ -6,16 +6,14 @@ from pathlib import Path
 
 import click
 
+from kwire.analysis import parquet, report
+
 
 @click.command("report")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page to write.")
 def command(folder: Path, html: Path) -> None:
     """One self-contained page about the tables in DIR: rebalances, members, lag, versions in use, latency, errors."""
-    try:
-        from kwire.analysis import parquet, report
-    except ImportError as error:
-        raise click.ClickException(f"{error.name} is missing: pip install 'kwire[capture,report]'") from error
     try:
         found = parquet.read(folder, report.NEEDED)
     except (OSError, ValueError) as error:

@@ -225,10 +225,6 @@ def _facts(row: Row) -> dict[str, Any]:
 def _rebalances(played: Played) -> Iterator[tuple[dict[str, Any], float, float | None]]:
     """Facts, begin and end of each rebalance, by the journal."""
     begun: Event | None = None
-    told: dict[int, int] = {}
-    for event in played.events:
-        if event.event in ("assign", "sync"):
-            told[event.generation] = event.time_ms
     first_told: set[tuple[int, str]] = set()
     last: dict[int, int] = {}
     assigned: set[int] = set()
@@ -236,9 +232,9 @@ def _rebalances(played: Played) -> Iterator[tuple[dict[str, Any], float, float |
         if event.event == "assign":
             assigned.add(event.generation)
             last[event.generation] = event.time_ms
-        elif event.event == "sync" and event.generation in assigned and event.member_id:
-            if (event.generation, event.member_id) not in first_told and not _is_back(event, played):
-                last[event.generation] = event.time_ms
+        first = (event.generation, event.member_id) not in first_told and not _is_back(event, played)
+        if event.event == "sync" and event.generation in assigned and first:
+            last[event.generation] = event.time_ms
         if event.event == "sync":
             first_told.add((event.generation, event.member_id))
     for event in played.events:

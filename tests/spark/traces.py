@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ from kwire.analysis.tables import TABLES, Row, rows_of
 from kwire.capture import Call, Connection, read
 
 ROOT = Path(__file__).parent.parent.parent
-COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap"))
+COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap*"))  # some are gzip'd
 SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"  # more of them, where this is
 FEW = ["java-4.2.0__kafka-4.2.0__three", "aiokafka-0.14.0__kafka-4.2.0__static", "java-4.2.0__kafka-4.2.0__kip848"]
 HEAD = 24  # bytes of a pcap before its records
@@ -22,9 +23,15 @@ def captures() -> list[Path]:
     return COMMITTED + [path for name in FEW if (path := SHARED / f"{name}.pcap").exists()]
 
 
+def content(path: Path) -> bytes:
+    """The bytes of a capture, unpacked."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
 def records(path: Path) -> list[bytes]:
     """The records of a pcap as they stand in it."""
-    data = path.read_bytes()
+    data = content(path)
     found, at = [], HEAD
     while at < len(data):
         end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
@@ -36,8 +43,8 @@ def records(path: Path) -> list[bytes]:
 def long_capture(folder: Path, name: str = "long.pcap") -> Path:
     """All of them in one file, some packets of it lost and some out of order: several parts of 64 kB."""
     paths = captures()
-    head = paths[0].read_bytes()[:HEAD]
-    every = [record for path in paths if path.read_bytes()[:HEAD] == head for record in records(path)]
+    head = content(paths[0])[:HEAD]
+    every = [record for path in paths if content(path)[:HEAD] == head for record in records(path)]
     every.sort(key=lambda record: struct.unpack_from("<II", record))
     for place in range(50, len(every), 97):
         every[place - 1], every[place] = every[place], every[place - 1]
@@ -55,7 +62,7 @@ def cut(path: Path, folder: Path, files: int) -> list[Path]:
     made = []
     for number in range(files):
         made.append(folder / f"rotated-{number}.pcap")
-        made[-1].write_bytes(path.read_bytes()[:HEAD] + b"".join(every[number * size : (number + 1) * size]))
+        made[-1].write_bytes(content(path)[:HEAD] + b"".join(every[number * size : (number + 1) * size]))
     return made
 
 

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import pytest
+from tools.said import GROUP, Wire, line, two_members
+
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+
+FACTS = "to_generation trigger trigger_member started_ts ended_ts duration_ms stw_ms_max partitions_moved incomplete"
+
+
+def facts(wire: Wire) -> list[tuple[object, ...]]:
+    return [line(row, FACTS) for row in wire.tables()["rebalances"]]
+
+
+def test_join_and_leave() -> None:
+    assert facts(two_members()) == [
+        (1, "joined", "a", 0.0, 11.0, 11.0, None, 0, False),
+        (2, "joined", "b", 100.0, 170.0, 70.0, 18.0, 1, False),
+        (3, "left", "b", 500.0, 724.0, 224.0, 14.0, 1, False),
+    ]
+
+
+def test_members() -> None:
+    rows = two_members().tables()["members"]
+    assert [line(row, "generation member_id joined_ts left_ts left_how leader stw_ms join_ms") for row in rows] == [
+        (1, "a", 1.0, None, None, True, None, 11.0),
+        (2, "a", 1.0, None, None, True, 18.0, 18.0),
+        (2, "b", 160.0, 500.0, "leave", False, None, 70.0),
+        (3, "a", 1.0, None, None, True, 14.0, 14.0),
+    ]
+    assert {row["subscription"][0] for row in rows} == {"tea"}
+
+
+def test_assignments() -> None:
+    rows = two_members().tables()["assignments"]
+    assert [line(row, "generation member_id partition from_prev_owner source") for row in rows] == [
+        (1, "a", 0, None, "told"),
+        (1, "a", 1, None, "told"),
+        (2, "a", 0, "a", "told"),
+        (2, "b", 1, "a", "told"),
+        (3, "a", 0, "a", "told"),
+        (3, "a", 1, "b", "told"),
+    ]
+
+
+def test_expired_begins_when_the_session_ends() -> None:
+    wire = two_members()
+    del wire.calls[8:]
+    wire.beat("b", 300, 2)
+    wire.beat("a", 1300, 2)
+    wire.beat("a", 1600, 2, error=27)
+    wire.join("a", 1610, 3, "a")
+    wire.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
+    tables = wire.tables()
+    last = tables["rebalances"][-1]
+    assert line(last, "trigger trigger_member trigger_confidence started_ts") == ("expired", "b", "inferred", 1301.0)
+    assert [row["left_how"] for row in tables["members"] if row["member_id"] == "b"] == ["silent"]
+    assert [row["member_id"] for row in tables["group_events"] if row["event"] == "member_silent"] == ["b"]
+
+
+def test_everybody_leaves() -> None:
+    wire = two_members()
+    wire.leave("a", 900)
+    row = wire.tables()["rebalances"][-1]
+    assert line(row, "from_generation to_generation trigger started_ts members_after incomplete") == (
+        3,
+        4,
+        "left",
+        900.0,
+        [],
+        False,
+    )
+
+
+def test_not_finished() -> None:
+    wire = two_members()
+    wire.join("b", 900, 4)
+    wire.calls[-1].response = wire.calls[-1].response_us = None
+    wire.beat("a", 950, 3, error=27)
+    row = wire.tables()["rebalances"][-1]
+    assert line(row, "to_generation trigger started_ts ended_ts incomplete") == (None, "joined", 900.0, None, True)
+
+
+REJOINS = [  # who, how, the trigger
+    ("a", {}, "metadata"),
+    ("a", {"topics": ["milk", "tea"]}, "subscription"),
+    ("b", {"topics": ["milk"]}, "subscription"),
+]
+
+
+@pytest.mark.parametrize(("who", "how", "trigger"), REJOINS)
+def test_rejoins(who: str, how: dict[str, object], trigger: str) -> None:
+    wire = two_members()
+    del wire.calls[8:]
+    wire.join(who, 500, 3, *(["a", "b"] if who == "a" else []), took=300, **how)
+    other = "b" if who == "a" else "a"
+    wire.beat(other, 600, 2, error=27)
+    wire.join(other, 700, 3, *(["a", "b"] if other == "a" else []), took=100)
+    for member in ("a", "b"):
+        wire.sync(member, 810, 3, [0], {"a": [0]} if member == "a" else None)
+    assert wire.tables()["rebalances"][-1]["trigger"] == trigger
+
+
+def test_unknown_trigger() -> None:
+    """Members are asked to rejoin, and nothing that was seen says why."""
+    wire = two_members()
+    del wire.calls[8:]
+    wire.beat("a", 400, 2, error=27)
+    wire.beat("b", 450, 2, error=27)
+    wire.join("a", 500, 3, "a", "b", took=50)
+    wire.join("b", 510, 3, took=40)
+    row = wire.tables()["rebalances"][-1]
+    assert line(row, "trigger trigger_confidence started_ts") == ("unknown", "inferred", 401.0)
+
+
+def test_cooperative_counts_what_moves() -> None:
+    wire = Wire()
+    how = {"protocol": "cooperative-sticky"}
+    mine = [ConsumerProtocolSubscription.TopicPartition(topic="tea", partitions=[0, 1])]
+    wire.join("a", 0, 1, "a", **how)
+    wire.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
+    wire.join("b", 100, 2, took=60, **how)
+    wire.beat("a", 120, 1, error=27)
+    wire.join("a", 150, 2, "a", "b", took=10, owned=mine, **how)
+    wire.sync("a", 165, 2, [0], {"a": [0], "b": []}, took=5)
+    wire.sync("b", 161, 2, [], took=9)
+    wire.join("a", 180, 3, "a", "b", took=50, **how)
+    wire.beat("b", 190, 2, error=27)
+    wire.join("b", 200, 3, took=30, **how)
+    wire.sync("a", 240, 3, [0], {"a": [0], "b": [1]}, took=5)
+    wire.sync("b", 241, 3, [1], took=9)
+    rows = wire.tables()["rebalances"]
+    assert [line(row, "trigger stw_kind stw_ms_max partitions_moved") for row in rows] == [
+        ("joined", "cooperative", None, 0),
+        ("joined", "cooperative", None, 0),
+        ("revocation", "cooperative", 80.0, 1),
+    ]
+
+
+def test_static_member_comes_back() -> None:
+    wire = Wire()
+    wire.join("a", 0, 1, "a", member_id="", instance="one")
+    wire.sync("a", 10, 1, [0], {"a": [0]})
+    wire.join("a2", 500, 1, "a", member_id="", instance="one")
+    wire.sync("a2", 510, 1, [0])
+    tables = wire.tables()
+    assert [row["to_generation"] for row in tables["rebalances"]] == [1]
+    assert [line(row, "member_id left_how") for row in tables["members"]] == [("a", "replaced"), ("a2", None)]
+    assert [row["event"] for row in tables["group_events"] if row["inferred"]] == ["static_restart"]
+    assert tables["violations"] == []
+
+
+VIOLATIONS = [  # kind, what happens after two_members()
+    ("commit_fenced", lambda wire: wire.commit("b", 800, 2, 1, 5, error=25)),
+    ("commit_old_generation", lambda wire: wire.commit("a", 800, 2, 0, 5, error=22)),
+    ("commit_not_owner", lambda wire: wire.commit("a", 800, 3, 7, 5)),
+    ("heartbeat_gap", lambda wire: wire.beat("a", 3000, 3)),
+]
+
+
+@pytest.mark.parametrize(("kind", "happens"), VIOLATIONS)
+def test_violation(kind, happens) -> None:  # type: ignore[no-untyped-def]
+    wire = two_members()
+    assert wire.tables()["violations"] == []
+    happens(wire)
+    assert [row["kind"] for row in wire.tables()["violations"]] == [kind]
+
+
+def test_two_owners() -> None:
+    wire = two_members()
+    wire.join("b", 900, 4, took=50)
+    wire.beat("a", 910, 3, error=27)
+    wire.join("a", 920, 4, "a", "b", took=30)
+    wire.sync("a", 960, 4, [0, 1], {"a": [0, 1], "b": [1]})
+    wire.sync("b", 961, 4, [1])
+    (row,) = wire.tables()["violations"]
+    assert line(row, "kind generation member_id topic partition group_id") == ("two_owners", 4, "b", "tea", 1, GROUP)
+
+
+def test_generation_went_back() -> None:
+    wire = two_members()
+    wire.join("a", 900, 2, "a")
+    assert [row["kind"] for row in wire.tables()["violations"]] == ["generation_went_back"]

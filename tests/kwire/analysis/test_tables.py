@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+from tools.captures import capture
+
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.tables import CAPTURE_ID, GROUP_EVENTS, SPARK, TABLES, arrow_table, rows_of, spark_schema
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_table(table) -> None:  # type: ignore[no-untyped-def]
+    names = [column.name for column in table.columns]
+    assert table.columns[0] is CAPTURE_ID
+    assert len(names) == len(set(names))
+    assert set(table.order) <= set(names)
+    assert all(column.type in SPARK and column.how and column.name.isidentifier() for column in table.columns)
+    assert spark_schema(table).count("`") == 2 * len(names)
+
+
+def test_an_event_has_the_columns_of_its_table() -> None:
+    assert [column.name for column in GROUP_EVENTS.columns[1:]] == list(GroupEvent.__slots__)
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="no column sugar"):
+        GROUP_EVENTS.row(sugar=1)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_go_through_arrow(name: str) -> None:
+    rows = capture("java-4.2.0__kafka-4.2.0__kip848")[name]
+    assert rows_of(arrow_table(TABLES[name], rows)) == rows

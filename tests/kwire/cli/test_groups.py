@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from commands import kwire
+from tools.captures import CAPTURES
+
+from kwire.analysis import parquet
+
+NAME = "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
+CAPTURE = str(CAPTURES / NAME)
+
+
+def test_text() -> None:
+    done = kwire("groups", CAPTURE)
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "group g-cooperative-java-4.2.0-r3: classic; 2 members, 5 rebalances, 0 violations"
+    assert sum("revocation: m1 - JoinGroup after it gave up partitions" in line for line in lines) == 1
+    topic = "t-cooperative-java-4.2.0-r3"
+    assert f"      m2: {topic} 2  (+ {topic} 2)" in lines or f"      m2: {topic} 2" in lines
+    assert any(line.startswith("      stopped (cooperative): m2 ") and "1 partition moved" in line for line in lines)
+    assert any(line.startswith(f"  committed {topic}-0: ") and "lag 0" in line for line in lines)
+
+
+def test_json() -> None:
+    found = json.loads(kwire("groups", "--json", CAPTURE).stdout)
+    (group,) = found["groups"]
+    assert found["problems"] == []
+    assert group["group_id"] == "g-cooperative-java-4.2.0-r3"
+    assert group["generations"] == [1, 2, 3, 4, 5]
+    assert [member["name"] for member in group["members"]] == ["m1", "m2"]
+    third = group["rebalances"][2]
+    one, two = (member["member_id"] for member in group["members"])
+    assert (third["trigger"], third["trigger_member"], third["members_after"]) == ("revocation", one, [one, two])
+    assert [len(third["assignment_before"].get(member, [])) for member in (one, two)] == [2, 0]
+    assert [len(third["assignment_after"].get(member, [])) for member in (one, two)] == [2, 1]
+    assert third["stw_ms"][one] is None
+    assert third["stw_ms"][two] == third["stw_ms_max"] > 0
+    assert third["started_ts"].endswith("+00:00")
+    assert {row["refused"] for row in group["commits"]} == {0}
+
+
+def test_page_and_tables(tmp_path: Path) -> None:
+    page, tables = tmp_path / "page.html", tmp_path / "tables"
+    done = kwire("groups", CAPTURE, "--html", str(page), "--tables", str(tables), "--capture-id", "tuesday")
+    assert done.exit_code == 0
+    assert "g-cooperative-java-4.2.0-r3" in page.read_text("utf-8")
+    rows = parquet.read(tables)
+    assert len(rows["rebalances"]) == 5
+    assert {row["capture_id"] for row in rows["frames"]} == {"tuesday"}
+
+
+def test_folder_and_one_group() -> None:
+    group = "g-three-confluent-kafka-2.16.1"
+    done = kwire("groups", str(CAPTURES), "--group", group)
+    assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("group ")] == [f"group {group}"]
+
+
+def test_cut_file_gives_what_is_before_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(gzip.decompress(Path(CAPTURE).read_bytes())[:40_000])
+    done = kwire("groups", str(path))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("group g-cooperative-java-4.2.0-r3: classic; ")
+    assert f"{path} at byte " in done.stderr
+
+
+def test_file_that_is_not_there() -> None:
+    done = kwire("groups", "nowhere.pcap")
+    assert done.exit_code == 2
+    assert "nowhere.pcap" in done.stderr
+
+
+def test_no_group(tmp_path: Path) -> None:
+    path = tmp_path / "empty.pcap"
+    path.write_bytes(gzip.decompress(Path(CAPTURE).read_bytes())[:24])
+    done = kwire("groups", str(path))
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no consumer group in it\n")

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from commands import kwire
+from tools.captures import capture
+
+from kwire.analysis import parquet, report
+
+
+def test_page_of_a_folder(tmp_path: Path) -> None:
+    tables = capture("java-4.2.0__kafka-4.2.0__kip848")
+    parquet.write(tmp_path / "tables", "one", tables)
+    page = tmp_path / "page.html"
+    done = kwire("report", str(tmp_path / "tables"), "--html", str(page))
+    assert (done.exit_code, done.output) == (0, "")
+    assert page.read_text("utf-8") == report.page(tables, "tables")
+
+
+def test_folder_without_tables(tmp_path: Path) -> None:
+    done = kwire("report", str(tmp_path), "--html", str(tmp_path / "page.html"))
+    assert done.exit_code == 1
+    assert "no table" in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_usage(tmp_path: Path) -> None:
+    assert kwire("report", str(tmp_path)).exit_code == 2
+    assert kwire("report", str(tmp_path / "nowhere"), "--html", "x").exit_code == 2

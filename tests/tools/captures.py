@@ -1,0 +1,38 @@
+"""Captures of real clients and brokers: those in fixtures/captures, and all of them where they lie beside the checkout."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kwire.analysis.run import analyse
+from kwire.analysis.tables import Row
+from kwire.capture import Call, Connection, read
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = ROOT / "fixtures" / "captures"
+SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"
+
+
+@cache
+def tables_of(path: Path) -> dict[str, list[Row]]:
+    """Every table of one capture."""
+    reading = read(path)
+    items = list(reading)
+    assert reading.problems == []
+    calls = [item for item in items if isinstance(item, Call)]
+    return analyse(calls, [item for item in items if isinstance(item, Connection)], path.name)
+
+
+def capture(name: str) -> dict[str, list[Row]]:
+    """The tables of a capture in fixtures/captures."""
+    return tables_of(CAPTURES / f"{name}.pcap.gz")
+
+
+def shared() -> list[dict[str, Any]]:
+    """What was done in each of the captures beside the checkout; none if they are not there."""
+    manifest = SHARED / "manifest.json"
+    found: list[dict[str, Any]] = json.loads(manifest.read_text("utf-8")) if manifest.exists() else []
+    return found
