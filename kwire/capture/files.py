@@ -244,7 +244,8 @@ class CaptureFile:
                 source = _opened(raw)
                 if split is None:
                     split = _whole(self.path, source.read(24))
-                    raw.seek(0)
+                raw.seek(0)
+                if split.packed:
                     source = _opened(raw)
                     skip = split.start
                     while skip:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 
 import click
+
+from kwire.cli.lines import one_line
 
 
 @click.command("pipeline")
@@ -55,14 +56,14 @@ def command(
     """
     if once and not stream:
         raise click.UsageError("--once is for --stream")
-    if find_spec("pyspark") is None:
-        click.echo("pyspark is not installed: pip install 'kwire[spark]'", err=True)
-        sys.exit(1)
-    from kwire.spark import source
-    from kwire.spark.job import Job, name_of
-    from kwire.spark.output import Output
-    from kwire.spark.session import session
-    from kwire.spark.stream import Stream
+    try:
+        from kwire.spark import source
+        from kwire.spark.job import Job, name_of
+        from kwire.spark.output import Output
+        from kwire.spark.session import session
+        from kwire.spark.stream import Stream
+    except ImportError as error:
+        raise click.ClickException(f"{error.name} is missing: pip install 'kwire[spark]'") from error
 
     given = (*inputs, *more)
     about = (given, Output(output, form), capture_id or name_of(given), split_size or source.SPLIT)
@@ -73,9 +74,10 @@ def command(
         query.stop()
         return
     try:
-        problems = Job(*about).run(session(master))
+        paths = source.files(given)
     except OSError as error:
-        problems = [f"{error.filename}: {error.strerror}"]
+        raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    problems = Job(paths, *about[1:]).run(session(master))
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(one_line(problem), err=True)
     sys.exit(1 if problems else 0)

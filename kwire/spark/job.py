@@ -19,16 +19,16 @@ TASKS = 4  # of a core at most, for connections differ in size
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``inputs``: files, folders and patterns; ``split_size``: bytes of a file that a task reads."""
+    """``paths``: as ``source.files`` gives them; ``split_size``: bytes of a file that a task reads."""
 
-    inputs: Sequence[str]
+    paths: Sequence[str]
     output: Output
     capture_id: str
     split_size: int = source.SPLIT
 
     def run(self, spark: SparkSession) -> list[str]:
-        """Write the tables; what is wrong with the files, a line each. Raises: OSError for a path that is not there."""
-        found = traffic(spark, source.files(self.inputs), self.capture_id, self.split_size)
+        """Write the tables; what is wrong with the files, a line each."""
+        found = traffic(spark, self.paths, self.capture_id, self.split_size)
         made = stages.tables(found, self.capture_id)
         self.output.write(made.rows, self.capture_id, made.empty)
         spark.catalog.clearCache()

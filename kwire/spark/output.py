@@ -14,7 +14,7 @@ from kwire.analysis.tables import TABLES, Table
 DATE, CAPTURE = "date", "capture_id"
 OPTIONS = {"parquet": {"compression": "zstd"}, "orc": {"compression": "zstd"}}
 AT_ONCE = 4  # tables that are written side by side
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # what Spark calls the folder of rows without a day
+NO_DAY = "1970-01-01"  # the folder of a table without rows
 
 
 @dataclass(frozen=True, slots=True)

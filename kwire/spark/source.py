@@ -183,10 +183,15 @@ def parts(path: str, size: int) -> list[Split]:
     """A capture in parts of about ``size`` bytes; what is smaller, or gzip'd, is one, and is not gone through."""
     file = CaptureFile(path, block=65_536)
     if file.is_log:
-        return [Split(path, 0, None, "", (), pcapng=False)]
+        return [_unread(path)]
     if file.size > size and not file.is_packed:
         return splits(path, size)
-    return [block.whole for block in itertools.islice(file.blocks(), 1)]
+    return [block.whole for block in itertools.islice(file.blocks(), 1)] or [_unread(path)]
+
+
+def _unread(path: str) -> Split:
+    """All of a file of which is not known how it is read: a frame log, or what is no capture."""
+    return Split(path, 0, None, "", (), pcapng=False)
 
 
 def references(part: Part) -> Iterator[pa.RecordBatch]:
@@ -233,9 +238,9 @@ def _batch(part: Part, found: Segments, number: int) -> pa.RecordBatch:
 
 
 def _logged(part: Part) -> Iterator[pa.RecordBatch]:
-    """The frames of a frame log, each a row with its bytes."""
+    """The frames of a frame log, each a row with its bytes; of what is no capture, why."""
     file = CaptureFile(part.split.path)
-    frames = file.frames()
+    frames = file.frames() if file.is_log else iter(())
     number = itertools.count()
     while some := list(itertools.islice(frames, 1_000)):
         rows = [
@@ -259,6 +264,9 @@ def _logged(part: Part) -> Iterator[pa.RecordBatch]:
             for frame in some
         ]
         yield pa.RecordBatch.from_pylist(rows, schema=REFERENCES)
+    if not file.is_log:
+        for _ in file.blocks():
+            pass
     if file.problem is not None:
         yield _problem(part, file.problem)
 

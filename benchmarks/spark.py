@@ -1,0 +1,153 @@
+"""What Spark costs beside one process, on equal data.
+
+    python benchmarks/spark.py FOLDER
+
+FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline``, all bodies decoded to
+JSON: one process as Arrow tables, Spark as Parquet. CPU seconds of all processes, the JVM's and its workers' too; the second run
+of a session, for the first one compiles. A session has 1 core, or 2. Prints a table for benchmarks/results/spark.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SMALL = ROOT / "fixtures" / "captures"
+TICKS = os.sysconf("SC_CLK_TCK")
+MB = 1_000_000
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["--in-spark", cores, *paths]:
+            in_spark(int(cores), paths)
+        case ["--in-one", path]:
+            in_one(path)
+        case [folder]:
+            compare(Path(folder))
+        case _:
+            sys.exit(__doc__)
+
+
+def compare(folder: Path) -> None:
+    traces = [folder / "bulk.pcap", folder / "control.pcap"]
+    small = str(next(SMALL.glob("*kip848*")))
+    print("| trace | runner | CPU s | of one process | wall s |\n|---|---|---|---|---|")
+    alone = {path.name: child("--in-one", str(path)) for path in traces}
+    for name, found in alone.items():
+        print(f"| {name} | one process | {found['cpu']:.1f} | | {found['wall']:.1f} |")
+    for cores in (1, 2):
+        for found in child("--in-spark", str(cores), small, *map(str, traces)):
+            ratio = found["cpu"] / alone[found["name"]]["cpu"] if found["name"] in alone else 0
+            of = f"{ratio:.1f}" if ratio else ""
+            print(f"| {found['name']} | Spark, {cores} cores | {found['cpu']:.1f} | {of} | {found['wall']:.1f} |")
+            print(f"{found}", file=sys.stderr)
+
+
+def child(*arguments: str) -> dict | list:
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def in_one(path: str) -> None:
+    from kwire.analysis import run
+    from kwire.analysis.tables import TABLES, arrow_table
+    from kwire.capture import Call, Connection, read
+
+    began, cpu = time.perf_counter(), time.process_time()
+    connections: list[Connection] = []
+
+    def calls() -> Iterator[Call]:
+        for item in read(path):
+            if isinstance(item, Call):
+                yield item
+            elif isinstance(item, Connection):
+                connections.append(item)
+
+    found = run.analyse(calls(), connections, "c")
+    for name, rows in found.items():
+        arrow_table(TABLES[name], rows)
+    print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}))
+
+
+def in_spark(cores: int, paths: list[str]) -> None:
+    from kwire.spark.job import Job
+    from kwire.spark.output import Output
+    from kwire.spark.session import session
+    from kwire.spark.source import FORMAT, files
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SPARK_LOCAL_DIRS"] = folder
+        spark = session(f"local[{cores}]")
+        found = []
+        for path in paths:
+            for number in range(2):
+                before, cpu, began = shuffled(folder), total_cpu(), time.perf_counter()
+                Job(files([path]), Output(f"{folder}/out"), f"c{number}").run(spark)
+                result = {"name": Path(path).name, "cpu": total_cpu() - cpu, "wall": time.perf_counter() - began}
+                result["shuffled MB"] = (shuffled(folder) - before) / MB
+            reader = spark.read.format(FORMAT).load(path)
+            result["references with payload"] = reader.where("payload IS NOT NULL").count()
+            result["worker MiB"] = worker_peak()
+            found.append(result)
+        spark.stop()
+    print(json.dumps(found))
+
+
+def shuffled(folder: str) -> int:
+    """Bytes of all shuffle files."""
+    return sum(path.stat().st_size for path in Path(folder).rglob("shuffle_*.data"))
+
+
+def descendants() -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, todo = [], [os.getpid()]
+    while todo:
+        found.append(todo.pop())
+        todo += children.get(found[-1], [])
+    return found
+
+
+def total_cpu() -> float:
+    """CPU seconds of this process, and of those that it started and theirs, living or waited for."""
+    ticks = 0
+    for pid in descendants():
+        try:
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+        except OSError:
+            continue
+    return ticks / TICKS
+
+
+def worker_peak() -> float:
+    """Largest resident set of a Python worker so far, in MiB."""
+    peaks = [0.0]
+    for pid in descendants():
+        try:
+            if b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != os.getpid():
+                status = Path(f"/proc/{pid}/status").read_text()
+                if "python" in status.splitlines()[0]:
+                    peaks += [int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")]
+        except OSError:
+            continue
+    return max(peaks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Captures as references to segments: the same, however a file is cut into parts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from spark import traces
+
+pytest.importorskip("pyspark")
+
+from kwire.spark import source
+
+SIZES = [65_536, 65_537, 100_003, 200_000]
+
+
+def references(path, size):
+    found = [batch for split in source.parts(str(path), size) for batch in source.references(source.Part(0, split))]
+    return [row for batch in found for row in batch.drop_columns(["number"]).to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    return traces.long_capture(tmp_path_factory.mktemp("long"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_parts(long, size):
+    assert len(source.parts(str(long), size)) > 1
+    assert references(long, size) == references(long, 1 << 40)
+
+
+def test_no_payload_but_of_a_gzipd_file(long, tmp_path):
+    packed = tmp_path / "long.pcap.gz"
+    packed.write_bytes(gzip.compress(long.read_bytes()))
+    plain, unpacked = references(long, 65_536), references(packed, 65_536)
+    assert {row["payload"] for row in plain} == {None}
+    assert [len(row["payload"]) for row in unpacked] == [row["captured"] for row in plain]
+    assert [row["start"] for row in unpacked] == [row["start"] for row in plain]
+
+
+def test_damage_is_a_row(long, tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(long.read_bytes()[:-5])
+    *rows, last = references(cut, 65_536)
+    assert rows == [{**row, "path": str(cut)} for row in references(long, 65_536)[: len(rows)]]
+    assert "ends inside a record" in last["problem"]
+
+
+def test_what_is_no_capture(tmp_path):
+    (tmp_path / "empty.pcap").touch()
+    (tmp_path / "text.pcap").write_text("not a capture at all, for sure")
+    for name in ("empty.pcap", "text.pcap"):
+        (row,) = references(tmp_path / name, 65_536)
+        assert row["problem"]
+
+
+def test_the_format(spark, long):
+    source.register(spark)
+    found = spark.read.format("kafka_pcap").option("splitSize", 65_536).load(str(long))
+    assert found.count() == len(references(long, 1 << 40))
+    assert found.where("size > 0").select("path").distinct().collect()[0].path == str(long)
+
+
+class TestStream:
+    def stream(self, folder, settle=0.0, most=0):
+        return source.CaptureStream([str(folder)], 1 << 20, settle, most)
+
+    def test_files_come_in_the_order_of_their_times(self, long, tmp_path):
+        paths = traces.cut(long, tmp_path / "r", 3)
+        paths[0].rename(tmp_path / "r" / "z-first.pcap")
+        stream = self.stream(tmp_path / "r")
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        found = [part.split.path.rpartition("/")[2] for part in stream.partitions(stream.initialOffset(), end)]
+        assert found == ["z-first.pcap", "rotated-1.pcap", "rotated-2.pcap"]
+        assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
+        assert json.loads(json.dumps(end)) == end
+
+    def test_the_newest_file_waits_while_it_may_grow(self, long, tmp_path):
+        traces.cut(long, tmp_path / "r", 3)
+        stream = self.stream(tmp_path / "r", settle=3_600)
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        assert end["path"].endswith("rotated-1.pcap")
+
+    def test_so_many_files_at_a_time(self, long, tmp_path):
+        traces.cut(long, tmp_path / "r", 3)
+        stream = self.stream(tmp_path / "r", most=1)
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        assert end["path"].endswith("rotated-0.pcap")
+
+    def test_what_was_not_there_at_the_start_waits_for_the_next_run(self, long, tmp_path):
+        _, second, _ = traces.cut(long, tmp_path / "r", 3)
+        later = second.rename(tmp_path / "later")
+        stream = self.stream(tmp_path / "r")
+        stream.prepareForTriggerAvailableNow()
+        later.rename(tmp_path / "r" / "rotated-3.pcap")
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        assert end["path"].endswith("rotated-2.pcap")
+
+    def test_an_empty_folder(self, tmp_path):
+        stream = self.stream(tmp_path)
+        assert stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit()) == stream.initialOffset()

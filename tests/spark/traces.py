@@ -1,0 +1,78 @@
+"""Captures to put through Spark, and what one process makes of them."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from kwire.analysis import run
+from kwire.analysis.tables import TABLES, Row, rows_of
+from kwire.capture import Call, Connection, read
+
+ROOT = Path(__file__).parent.parent.parent
+COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap*"))  # some are gzip'd
+SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"  # more of them, where this is
+FEW = ["java-4.2.0__kafka-4.2.0__three", "aiokafka-0.14.0__kafka-4.2.0__static", "java-4.2.0__kafka-4.2.0__kip848"]
+HEAD = 24  # bytes of a pcap before its records
+
+
+def captures() -> list[Path]:
+    """The committed ones, and a few of the shared ones if they are there."""
+    return COMMITTED + [path for name in FEW if (path := SHARED / f"{name}.pcap").exists()]
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a capture, unpacked."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def records(path: Path) -> list[bytes]:
+    """The records of a pcap as they stand in it."""
+    data = content(path)
+    found, at = [], HEAD
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at:end])
+        at = end
+    return found
+
+
+def long_capture(folder: Path, name: str = "long.pcap") -> Path:
+    """All of them in one file, some packets of it lost and some out of order: several parts of 64 kB."""
+    paths = captures()
+    head = content(paths[0])[:HEAD]
+    every = [record for path in paths if content(path)[:HEAD] == head for record in records(path)]
+    every.sort(key=lambda record: struct.unpack_from("<II", record))
+    for place in range(50, len(every), 97):
+        every[place - 1], every[place] = every[place], every[place - 1]
+    kept = [record for number, record in enumerate(every) if number % 211 != 100]
+    path = folder / name
+    path.write_bytes(head + b"".join(kept))
+    return path
+
+
+def cut(path: Path, folder: Path, files: int) -> list[Path]:
+    """A capture as one that rotated leaves it: in several files, in any place between two packets."""
+    every = records(path)
+    size = -(-len(every) // files)
+    folder.mkdir(exist_ok=True)
+    made = []
+    for number in range(files):
+        made.append(folder / f"rotated-{number}.pcap")
+        made[-1].write_bytes(content(path)[:HEAD] + b"".join(every[number * size : (number + 1) * size]))
+    return made
+
+
+def single(paths: Iterable[Path], capture_id: str) -> dict[str, list[Row]]:
+    """The tables, made in one process."""
+    items = list(read(paths))
+    calls = [item for item in items if isinstance(item, Call)]
+    return run.analyse(calls, [item for item in items if isinstance(item, Connection)], capture_id)
+
+
+def rows(name: str, found) -> list[Row]:
+    """The rows of a DataFrame, in the order of the table."""
+    return TABLES[name].sorted(rows_of(found.toArrow()))
