@@ -81,7 +81,7 @@ def _group(group_id: str, rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         rebalances.append(
             {
                 **readable("rebalances", row, without={"capture_id", "group_id"}),
-                "stw_ms": dict(stops.get(after, {})),
+                "stw_ms": _of(stops.get(after, {}), row["members_after"]),
                 "assignment_before": {member: list(share) for member, share in shares.get(before, {}).items()},
                 "assignment_after": {member: list(share) for member, share in shares.get(after, {}).items()},
             }
@@ -105,6 +105,12 @@ def _group(group_id: str, rows: Mapping[str, list[Row]]) -> dict[str, Any]:
         "errors": [readable("errors", row, without={"capture_id", "group_id"}) for row in rows["errors"]],
         "violations": [readable("violations", row, without={"capture_id", "group_id"}) for row in rows["violations"]],
     }
+
+
+def _of(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:
+    """Stops of those who were there: a static member that comes back later is of the same generation, not of this."""
+    there = None if members is None else set(members)
+    return {member: stop for member, stop in stops.items() if there is None or member in there}
 
 
 def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:

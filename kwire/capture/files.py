@@ -16,6 +16,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -175,10 +176,13 @@ class _Unzip:
             if not self.rest and not self._more():
                 self.failed = "the gzip'd data is cut"
                 break
+            before = self.unpacker.copy()
             try:
                 out = self.unpacker.decompress(self.rest, need)
             except zlib.error as error:
-                self.failed = f"not gzip: {error}"
+                parts.append(self._up_to_the_damage(before, need))
+                self.given += len(parts[-1])
+                self.failed = f"the gzip'd data is damaged: {error}"
                 break
             self.rest = self.unpacker.unconsumed_tail
             need -= len(out)
@@ -186,9 +190,19 @@ class _Unzip:
             parts.append(out)
             if self.given > FREE_GZIP and self.given > MAX_GZIP_RATIO * self.taken:
                 self.failed = f"unpacks to more than {MAX_GZIP_RATIO} times its size"
-        if self.failed and not parts:
+        if self.failed and not any(parts):
             raise Damage(self.given, self.failed)
         return b"".join(parts)
+
+    def _up_to_the_damage(self, unpacker: Any, most: int) -> bytes:
+        """What can be unpacked before the byte that is wrong: a call that fails gives nothing of what it had."""
+        out = bytearray()
+        with suppress(zlib.error):
+            for at in range(len(self.rest)):
+                out += unpacker.decompress(self.rest[at : at + 1])
+                if len(out) >= most:
+                    break
+        return bytes(out)
 
     def _more(self) -> bool:
         self.rest = self.raw.read(262_144)

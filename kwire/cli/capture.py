@@ -14,13 +14,13 @@ from typing import IO, Any
 import click
 
 from kwire.capture.forms import Context
-from kwire.capture.reading import Reading, read
+from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, MORE, Row, rows
 from kwire.capture.where import FilterError, parse
 from kwire.cli import lines
 
 BATCH = 10_000  # rows written at a time, of Parquet
-LINE = "{:27}{:22}{:1} {:22}{:24}{:>3}{:>9}{:>9} {:>11} {:>6}  {}"
+LINE = "{:28}{:22}{:1} {:22}{:24}{:>3}{:>9}{:>9} {:>11} {:>6}  {}"
 FORMATS = ("jsonl", "table", "parquet")
 
 
@@ -63,12 +63,13 @@ def command(
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs -o OUT")
     check, used = _filter(where)
-    with ExitStack() as stack:
+    lines.writable(output, paths)
+    with lines.told(), ExitStack() as stack:
         reading = read(paths, ports=ports, redacted=not no_redact, progress=_progress(stack, paths, output))
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)
         _write(found, form, stack.enter_context(_opened(output)))
-    _report(reading)
+    lines.tell(reading.problems, reading.skipped)
 
 
 def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
@@ -151,13 +152,3 @@ def _cell(row: Row, name: str) -> Any:
     if name == "time":
         return datetime.fromisoformat(value)
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-def _report(reading: Reading) -> None:
-    """Say what was skipped, and end with 1 if something was damaged."""
-    for why, count in reading.skipped.items():
-        click.echo(f"{count} packets skipped: {why}", err=True)
-    for problem in reading.problems:
-        click.echo(lines.one_line(str(problem)), err=True)
-    if reading.problems:
-        sys.exit(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 
 from kwire.analysis import parquet, report, run, view
 from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line
+from kwire.cli.lines import one_line, tell, told, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -24,7 +23,13 @@ MOST = 12  # names of partitions or members that stand in one line
 @click.option("--tables", type=click.Path(file_okay=False, path_type=Path), help="Write every table as Parquet.")
 @click.option("--capture-id", help="What this capture is called in the tables; the name of the first file otherwise.")
 @click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group; may be given again.")
-@click.option("--port", "ports", multiple=True, type=int, help="On which ports brokers listen; may be given again.")
+@click.option(
+    "--port",
+    "ports",
+    multiple=True,
+    type=click.IntRange(1, 65535),
+    help="On which ports brokers listen; may be given again.",
+)
 def command(
     paths: tuple[str, ...],
     as_json: bool,
@@ -40,6 +45,7 @@ def command(
     Damage is told on stderr, with its place, and exit code 1; all before it is there.
     """
     capture_id = capture_id or Path(paths[0]).name
+    writable(html, paths)
     try:
         reading = read(paths, ports=ports)
     except OSError as error:
@@ -68,15 +74,13 @@ def command(
             for line in text(group):
                 click.echo(one_line(line, 10_000))
         if not shown:
-            click.echo("no consumer group in it", err=True)
-    if tables is not None:
-        parquet.write(tables, capture_id, found)
-    if html is not None:
-        report.save(html, found, capture_id)
-    for problem in reading.problems:
-        click.echo(one_line(str(problem)), err=True)
-    if reading.problems:
-        sys.exit(1)
+            click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
+    with told():
+        if tables is not None:
+            parquet.write(tables, capture_id, found)
+        if html is not None:
+            report.save(html, found, capture_id)
+    tell(reading.problems, reading.skipped)
 
 
 def text(group: dict[str, Any]) -> Iterator[str]:

@@ -7,9 +7,12 @@ the exit code is 1 at the end.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -167,6 +170,43 @@ def one_line(text: str, most: int = MAX_NOTE) -> str:
 def columns() -> int:
     """How wide text may be: as wide as the terminal, or WIDTH where there is none."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
+
+
+def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
+    """Look at a path before anything is read for it. Raises: click.UsageError if it is an input, or has no folder."""
+    if output is None:
+        return
+    for path in inputs:
+        if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+            raise click.UsageError(f"{str(output)!r} is read, and would be overwritten")
+    folder = os.path.dirname(os.path.abspath(output))
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"cannot write {str(output)!r}: there is no folder {folder}")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """A file that cannot be written is a line on stderr and exit code 1; a reader that went away ends quietly."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}"
+        ) from error
+
+
+def tell(problems: Iterable[object], skipped: Mapping[str, int]) -> None:
+    """Say on stderr what of captures was skipped or is damaged, and end with 1 if something is."""
+    damaged = False
+    for why, count in skipped.items():
+        click.echo(f"{count} packets skipped: {why}", err=True)
+    for problem in problems:
+        damaged = True
+        click.echo(one_line(str(problem)), err=True)
+    if damaged:
+        sys.exit(1)
 
 
 def _kind(value: object) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kwire.analysis import parquet, report
+from kwire.cli.lines import told, writable
 
 
 @click.command("report")
@@ -14,10 +15,12 @@ from kwire.analysis import parquet, report
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The page to write.")
 def command(folder: Path, html: Path) -> None:
     """One self-contained page about the tables in DIR: rebalances, members, lag, versions in use, latency, errors."""
+    writable(html)
     try:
         found = parquet.read(folder, report.NEEDED)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not any(found.values()):
         raise click.ClickException(f"{folder}: no table of docs/pipeline.md is in it")
-    report.save(html, found, folder.name)
+    with told():
+        report.save(html, found, folder.name)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,25 @@ def test_ports_folders_and_nothing() -> None:
     assert len(kwire("capture", str(PATH.parent)).stdout.splitlines()) > 300
     assert kwire("capture", "/not/there").exit_code == 2
     assert kwire("capture").exit_code == 2
+
+
+def test_a_capture_is_not_overwritten(tmp_path: Path) -> None:
+    own = tmp_path / "own.pcap"
+    own.write_bytes(PATH.read_bytes())
+    for flags in (["capture", "-o"], ["groups", "--html"]):
+        result = kwire(flags[0], str(own), flags[1], str(own))
+        assert (result.exit_code, "would be overwritten" in result.stderr) == (2, True)
+        result = kwire(flags[0], str(own), flags[1], str(tmp_path / "none" / "out"))
+        assert (result.exit_code, "there is no folder" in result.stderr) == (2, True)
+    assert own.read_bytes() == PATH.read_bytes()
+
+
+def test_a_damaged_gzip_gives_all_before_the_damage(tmp_path: Path) -> None:
+    whole = gzip.compress(PATH.read_bytes())
+    bad = tmp_path / "crc.pcap.gz"
+    bad.write_bytes(whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:])
+    result = kwire("capture", str(bad))
+    expected = kwire("capture", str(PATH)).stdout.splitlines()
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == len(expected) + 1
+    assert f"at byte {len(PATH.read_bytes())}: the gzip'd data is damaged" in result.stderr
