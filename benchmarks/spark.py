@@ -2,9 +2,10 @@
 
     python benchmarks/spark.py FOLDER
 
-FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline``, all bodies decoded to
-JSON: one process as Arrow tables, Spark as Parquet. CPU seconds of all processes, the JVM's and its workers' too; the second run
-of a session, for the first one compiles. A session has 1 core, or 2. Prints a table for benchmarks/results/spark.md.
+FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline``, all bodies decoded
+to JSON: one process as Arrow tables, Spark as Parquet. CPU seconds of all processes, also of the JVM and its workers; the
+second run of a session, for the first one compiles. A session has 1 core, or 2. A capture of some kilobytes shows what
+is fixed. Prints a table for benchmarks/results/spark.md.
 """
 
 from __future__ import annotations
@@ -38,17 +39,19 @@ def main() -> None:
 
 def compare(folder: Path) -> None:
     traces = [folder / "bulk.pcap", folder / "control.pcap"]
-    small = str(next(SMALL.glob("*kip848*")))
-    print("| trace | runner | CPU s | of one process | wall s |\n|---|---|---|---|---|")
+    small = str(next(SMALL.glob("*kip848.pcap")))
+    print("| trace | runner | CPU s | of one process | wall s | shuffled MB | with payload | worker MiB |")
+    print("|---|---|---|---|---|---|---|---|")
     alone = {path.name: child("--in-one", str(path)) for path in traces}
     for name, found in alone.items():
-        print(f"| {name} | one process | {found['cpu']:.1f} | | {found['wall']:.1f} |")
+        print(f"| {name} | one process | {found['cpu']:.1f} | | {found['wall']:.1f} | | | |")
     for cores in (1, 2):
         for found in child("--in-spark", str(cores), small, *map(str, traces)):
             ratio = found["cpu"] / alone[found["name"]]["cpu"] if found["name"] in alone else 0
             of = f"{ratio:.1f}" if ratio else ""
-            print(f"| {found['name']} | Spark, {cores} cores | {found['cpu']:.1f} | {of} | {found['wall']:.1f} |")
-            print(f"{found}", file=sys.stderr)
+            more = f"{found['shuffled MB']:.1f} | {found['references with payload']} | {found['worker MiB']:.0f}"
+            first = f"{found['name']} | Spark, {cores} core{'s'[: cores - 1]}"
+            print(f"| {first} | {found['cpu']:.1f} | {of} | {found['wall']:.1f} | {more} |", flush=True)
 
 
 def child(*arguments: str) -> dict | list:
@@ -87,6 +90,7 @@ def in_spark(cores: int, paths: list[str]) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPARK_LOCAL_DIRS"] = folder
+        os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.cleaner.referenceTracking=false pyspark-shell"  # keeps files
         spark = session(f"local[{cores}]")
         found = []
         for path in paths:

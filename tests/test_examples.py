@@ -29,6 +29,7 @@ CLIENTS = {
     "connect_kafkajs.js": "kafkajs",
 }
 REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
+IN_SPARK = ["spark_stream.py"]  # tests/spark/test_example.py: it needs a session
 PROGRAMS = {
     "in_a_test.py": "the order arrived",
     "trio_cluster.py": "events so far: 0",
@@ -45,7 +46,7 @@ def command(example: str) -> list[str]:
 def test_nothing_is_left_out() -> None:
     assert sorted(
         path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith("test_")
-    ) == sorted({**CLIENTS, **PROGRAMS, **REPORTS})
+    ) == sorted([*CLIENTS, *PROGRAMS, *REPORTS, *IN_SPARK])
 
 
 @pytest.mark.parametrize("example", CLIENTS)

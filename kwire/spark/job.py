@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kwire.spark import source, stages
 from kwire.spark.output import Output
 
-A_TASK = 16 * 1024 * 1024  # bytes of captures that a task follows connections of, if there are not many more
+A_TASK = 4 * 1024 * 1024  # bytes of captures that a task follows connections of, if there are not many more
 TASKS = 4  # of a core at most, for connections differ in size
 
 

@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 LOCAL = "local[*]"
 QUIET = {  # of a session on this machine alone
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "WARN",
+    "spark.sql.codegen.wholeStage": "false",  # what takes time is in Python: compiling costs more than it gives
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
