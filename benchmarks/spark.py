@@ -3,7 +3,7 @@
     python benchmarks/spark.py FOLDER
 
 FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline``, all bodies decoded
-to JSON: one process as Arrow tables, Spark as Parquet. CPU seconds of all processes, also of the JVM and its workers; the
+to JSON: one process as Arrow tables, Spark as Parquet. CPU seconds of all processes, the JVM and its workers too; the
 second run of a session, for the first one compiles. A session has 1 core, or 2. A capture of some kilobytes shows what
 is fixed. Prints a table for benchmarks/results/spark.md.
 """

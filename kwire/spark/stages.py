@@ -73,7 +73,7 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
         return
     segments = map(Segment._make, zip(*(rows.column(name).to_pylist() for name in SEGMENT), strict=True))
     for file, segment, payload in zip(files, segments, rows.column("payload").to_pylist(), strict=True):
-        path = payloads.paths[file]
+        path = payloads.paths[int(file)]
         if len(following.key) != SEALED:
             following.frame(segment.upward, payload, segment.time_us, path, segment.position)
         elif payload is not None:

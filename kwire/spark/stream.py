@@ -39,7 +39,12 @@ class Follower(StatefulProcessor):
         self.handle = handle
         self.state = handle.getValueState("following", "kept BINARY")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N803
+    def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
         connection = bytes(key[0])
         following = self._following() or Following(connection, self.capture_id)
         found: Rows = defaultdict(list)
