@@ -63,13 +63,14 @@ class Topic:
 
 
 class Cluster:
-    """``new_uuid``: where topic and cluster ids come from."""
+    """``new_uuid``: where topic and cluster ids come from. ``version``: goes up with every change of topics."""
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
+        self.version = 0
         self._new_uuid = new_uuid
 
     @property
@@ -93,12 +94,19 @@ class Cluster:
         topic.grow(replicas)
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
+        self.version += 1
         return topic
+
+    def grow_topic(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """More partitions of a topic, with these replicas."""
+        topic.grow(replicas)
+        self.version += 1
 
     def delete_topic(self, topic: Topic) -> None:
         """The topic and its records are gone."""
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
+        self.version += 1
 
     def has_room(self, partitions: int) -> bool:
         """True if the cluster can have so many more partitions."""
