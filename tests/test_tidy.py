@@ -20,6 +20,7 @@ ORDER: Mapping[str, list[str]] = {
     "kwire": [
         "errors",
         "limits",
+        "java",
         "schema",
         "layout",
         "history",
@@ -40,6 +41,10 @@ ORDER: Mapping[str, list[str]] = {
         "headers",
         "blobs/[!_]*",
         "blobs/__init__",
+        "assignors/server",
+        "assignors/uniform_mixed",
+        "assignors/[!_]*",
+        "assignors/__init__",
         "records/limits",
         "records/compression",
         "records/record",
@@ -252,7 +257,7 @@ TESTS_OF_MANY = [
     "cli/test_main",
     "messages/test_definitions",
 ]
-TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
+TESTS_OF_MANY += ["assignors/test_init", "records/test_init", "records/test_hostile", "capture/test_hostile"]
 
 
 @cache
