@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
 
@@ -11,6 +12,7 @@ _MASK = 0xFFFF_FFFF
 _Key = TypeVar("_Key")
 
 
+@lru_cache(maxsize=16_384)  # a coordinator asks for the same member ids again and again
 def string_hash(text: str) -> int:
     """``String.hashCode``: over UTF-16 units, signed 32 bits."""
     units = utf16(text)

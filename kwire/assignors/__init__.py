@@ -13,9 +13,25 @@ from collections.abc import Callable, Mapping
 
 from kwire.assignors import range as range_assignor
 from kwire.assignors import uniform
-from kwire.assignors.server import AssignorError, GroupAssignment, Members, MemberSubscription, Partitions
+from kwire.assignors.server import (
+    AssignorError,
+    GroupAssignment,
+    MemberAssignment,
+    Members,
+    MemberSubscription,
+    Partitions,
+)
 
-__all__ = ["SERVER", "AssignorError", "GroupAssignment", "MemberSubscription", "Members", "Partitions", "assign"]
+__all__ = [
+    "SERVER",
+    "AssignorError",
+    "GroupAssignment",
+    "MemberAssignment",
+    "MemberSubscription",
+    "Members",
+    "Partitions",
+    "assign",
+]
 
 SERVER: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignment]] = {
     "uniform": uniform.assign,

@@ -26,6 +26,7 @@ from mockbroker.group.consumer_state import (
     MemberState,
     Resolved,
     Share,
+    by_topic,
     join_of,
     rebalance_of,
     sync_of,
@@ -104,7 +105,7 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now:
         heartbeat_interval_ms=world.settings.group_consumer_heartbeat_interval_ms,
     )
     if event.full or updated.assigned != before.assigned:
-        response.assignment = Assignment(topic_partitions=_by_topic(updated.assigned))
+        response.assignment = Assignment(topic_partitions=_lines(updated.assigned))
     return [*effects, *told, Reply(event.ticket, response)]
 
 
@@ -275,7 +276,7 @@ def reconcile(
         return member, []
     goal = Goal(
         epoch=group.assignment_epoch,
-        target=group.target.get(member_id, NOTHING),
+        target=group.target_of(member_id),
         topics=group.ids_of(member, world.cluster),
         owners=group.owners,
         owned=owned,
@@ -443,16 +444,11 @@ def note(group: ConsumerGroup, event: str, member: ConsumerMember, reason: str =
 
 def named(share: Share, cluster: Cluster) -> dict[str, list[int]]:
     """Topics by name, with their partitions in order; those of topics that are gone are left out."""
-    found: dict[str, list[int]] = {}
-    for topic_id, partition in sorted(share):
-        if topic := cluster.by_id.get(topic_id):
-            found.setdefault(topic.name, []).append(partition)
-    return found
+    found = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic(share).items())
+    return {topic.name: partitions for topic, partitions in found if topic is not None}
 
 
-def _by_topic(share: Share) -> list[Assignment.TopicPartition]:
-    found: dict[object, Assignment.TopicPartition] = {}
-    for topic_id, partition in sorted(share):
-        topic = found.setdefault(topic_id, Assignment.TopicPartition(topic_id=topic_id))
-        topic.partitions.append(partition)
-    return list(found.values())
+def _lines(share: Share) -> list[Assignment.TopicPartition]:
+    return [
+        Assignment.TopicPartition(topic_id=topic_id, partitions=found) for topic_id, found in by_topic(share).items()
+    ]

@@ -15,6 +15,7 @@ from math import inf
 from typing import TypeAlias
 from uuid import UUID
 
+from kwire.assignors import GroupAssignment, MemberAssignment
 from mockbroker.cluster.model import Cluster
 from mockbroker.deadlines import Deadlines
 from mockbroker.group.offsets import Offsets
@@ -28,6 +29,14 @@ FREE = -1  # the epoch of a partition that nobody has
 JOINING, LEAVING, AWAY = 0, -1, -2  # member epochs that say something; AWAY: a static member that will be back
 
 REGEX: Wait = ("regex", "")
+
+
+def by_topic(share: Share) -> MemberAssignment:
+    """A share as assignors have it: partitions in order, by topic."""
+    found: MemberAssignment = {}
+    for topic_id, index in sorted(share):
+        found.setdefault(topic_id, []).append(index)
+    return found
 
 
 def rebalance_of(member_id: str) -> Wait:
@@ -115,7 +124,7 @@ class ConsumerGroup:
     assignment_epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
-    target: dict[str, Share] = field(default_factory=dict)
+    target: GroupAssignment = field(default_factory=dict)
     owners: dict[TopicPartition, int] = field(default_factory=dict)
     resolved: dict[str, Resolved] = field(default_factory=dict)
     metadata: Mapping[str, tuple[UUID, int]] = field(default_factory=dict)
@@ -197,6 +206,11 @@ class ConsumerGroup:
         self.metadata, self.version, self.refresh_at = found, cluster.version, now + refresh
         return changed
 
+    def target_of(self, member_id: str) -> Share:
+        """What a member shall have."""
+        topics = self.target.get(member_id, {})
+        return frozenset((topic_id, index) for topic_id, indexes in topics.items() for index in indexes)
+
     # --- members ---
 
     def put(self, member: ConsumerMember) -> None:
@@ -228,7 +242,7 @@ class ConsumerGroup:
 
     def replace_static(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """A static member is back under another id, and gets the place and the target of the old one."""
-        target, resolved = self.target.get(old.member_id, NOTHING), dict(self.resolved)
+        target, resolved = self.target.get(old.member_id, {}), dict(self.resolved)
         self.remove(old)
         self.resolved = resolved
         self.put(new)

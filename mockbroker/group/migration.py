@@ -22,6 +22,7 @@ from mockbroker.group.consumer_state import (
     ConsumerGroup,
     ConsumerMember,
     Share,
+    by_topic,
 )
 from mockbroker.group.state import Group, Member, State, session_of
 from mockbroker.group.subscription import CONSUMER
@@ -67,7 +68,7 @@ def upgraded(group: Group, cluster: Cluster, settings: Settings, now: float) -> 
         for member in group.in_map_order():
             upgraded_member = _upgraded(group, member, cluster)
             new.put(upgraded_member)
-            new.target[member.member_id] = upgraded_member.assigned
+            new.target[member.member_id] = by_topic(upgraded_member.assigned)
             new.waits.set(session_of(member.member_id), now + member.session_timeout)
     except WireError:
         raise NoUpgrade(f"{why} the embedded consumer protocol is malformed.") from None
@@ -159,7 +160,7 @@ def downgraded(
         )
     new.protocol = rules.choose_protocol(new)
     for classic_member in new.members.values():
-        share = group.target.get(classic_member.member_id, NOTHING)
+        share = group.target_of(classic_member.member_id)
         classic_member.assignment = written(share, classic_member.metadata(new.protocol), cluster)
         phases.renew(new, classic_member, now)
     phases.inherit(new)
@@ -183,10 +184,8 @@ def share_of(topics: Collection[Named], cluster: Cluster) -> Share:
 
 def written(share: Share, metadata: bytes, cluster: Cluster) -> bytes:
     """A share as ConsumerProtocol has it, in the version of the member's own metadata."""
-    by_name: dict[str, list[int]] = {}
-    for topic_id, index in sorted(share):
-        if topic := cluster.by_id.get(topic_id):
-            by_name.setdefault(topic.name, []).append(index)
-    lines = [ConsumerProtocolAssignment.TopicPartition(topic=name, partitions=found) for name, found in by_name.items()]
+    found = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic(share).items())
+    line = ConsumerProtocolAssignment.TopicPartition
+    lines = [line(topic=topic.name, partitions=partitions) for topic, partitions in found if topic is not None]
     version = min(stored_version(ConsumerProtocolAssignment, metadata), 3)
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=lines), version)

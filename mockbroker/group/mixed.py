@@ -22,7 +22,6 @@ from mockbroker.group import classic, consumer, migration, phases
 from mockbroker.group.consumer import Refused, World
 from mockbroker.group.consumer_state import (
     FREE,
-    NOTHING,
     ClassicSide,
     ConsumerGroup,
     ConsumerMember,
@@ -211,7 +210,7 @@ def _who_leaves(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    missing = group.target.get(member.member_id, NOTHING) - member.assigned
+    missing = group.target_of(member.member_id) - member.assigned
     return any(group.owners.get(partition, FREE) != FREE for partition in missing)
 
 

@@ -5,14 +5,13 @@ Source: Kafka's TargetAssignmentBuilder and ConsumerGroup.computePreferredServer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from uuid import UUID
 
 from kwire import assignors
 from kwire.assignors import MemberSubscription
 from mockbroker.calls import Note
 from mockbroker.cluster.model import Cluster
-from mockbroker.group.consumer_state import NOTHING, ConsumerGroup, ConsumerMember, Share
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
 from mockbroker.settings import Settings
 
 
@@ -32,11 +31,7 @@ def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings) -> Note:
             ids[subscription] = group.ids_of(member, cluster)
         members[member.member_id] = _described(group, member, ids[subscription])
     partitions = {topic.topic_id: len(topic.partitions) for topic in cluster.topics.values()}
-    found = assignors.assign(name, members, partitions, alike=len(ids) == 1)
-    group.target = {
-        member_id: frozenset((topic_id, index) for topic_id, indexes in topics.items() for index in indexes)
-        for member_id, topics in found.items()
-    }
+    group.target = assignors.assign(name, members, partitions, alike=len(ids) == 1)
     group.assignment_epoch = group.epoch
     return Note(
         event="generation",
@@ -53,12 +48,5 @@ def _described(group: ConsumerGroup, member: ConsumerMember, topic_ids: frozense
         topic_ids=topic_ids,
         instance_id=member.instance_id,
         rack_id=member.rack_id,
-        assigned=_by_topic(group.target.get(member.member_id, NOTHING)),
+        assigned=group.target.get(member.member_id, {}),
     )
-
-
-def _by_topic(share: Share) -> Mapping[UUID, list[int]]:
-    found: dict[UUID, list[int]] = {}
-    for topic_id, index in sorted(share):
-        found.setdefault(topic_id, []).append(index)
-    return found

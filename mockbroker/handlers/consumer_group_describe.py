@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Cluster
-from mockbroker.group.consumer_state import NOTHING, ConsumerGroup, ConsumerMember, Share
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, Share, by_topic
 from mockbroker.group.target import assignor_of
 from mockbroker.handlers.describe_groups import ALL_OPERATIONS
 from mockbroker.handlers.handler import Handler
@@ -57,19 +57,17 @@ def _member(group: ConsumerGroup, member: ConsumerMember, cluster: Cluster) -> D
         subscribed_topic_names=map_order(sorted(member.topics)),
         subscribed_topic_regex=member.regex,
         assignment=_assignment(member.assigned, cluster),
-        target_assignment=_assignment(group.target.get(member.member_id, NOTHING), cluster),
+        target_assignment=_assignment(group.target_of(member.member_id), cluster),
         member_type=CONSUMER if member.classic is None else CLASSIC,
     )
 
 
 def _assignment(share: Share, cluster: Cluster) -> Assignment:
     """Topics that are gone are left out."""
-    found: dict[object, Assignment.TopicPartition] = {}
-    for topic_id, partition in sorted(share):
-        if topic := cluster.by_id.get(topic_id):
-            line = Assignment.TopicPartition(topic_id=topic_id, topic_name=topic.name)
-            found.setdefault(topic_id, line).partitions.append(partition)
-    return Assignment(topic_partitions=list(found.values()))
+    found = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic(share).items())
+    line = Assignment.TopicPartition
+    lines = [line(topic_id=t.topic_id, topic_name=t.name, partitions=indexes) for t, indexes in found if t is not None]
+    return Assignment(topic_partitions=lines)
 
 
 HANDLER = Handler(Versions.parse("0-1"), handle)
