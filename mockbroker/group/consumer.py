@@ -449,6 +449,5 @@ def named(share: Share, cluster: Cluster) -> dict[str, list[int]]:
 
 
 def _lines(share: Share) -> list[Assignment.TopicPartition]:
-    return [
-        Assignment.TopicPartition(topic_id=topic_id, partitions=found) for topic_id, found in by_topic(share).items()
-    ]
+    line = Assignment.TopicPartition
+    return [line(topic_id=topic_id, partitions=found) for topic_id, found in by_topic(share).items()]

@@ -41,14 +41,16 @@ def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _compiled(regex: str) -> Any:
-    import re2  # 10 ms, and few brokers ever see an expression
+    # 10 ms, and few brokers ever see an expression
+    from re2 import Options, error
+    from re2 import compile as compile_re2
 
-    options = re2.Options()
+    options = Options()
     options.log_errors = False
     try:
-        return re2.compile(regex, options)
-    except re2.error as error:
-        told = error.args[0]
+        return compile_re2(regex, options)
+    except error as wrong:
+        told = wrong.args[0]
         text = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
         what = text.partition(": ")[0]
         raise InvalidRegex(WORDS.get(what, what)) from None

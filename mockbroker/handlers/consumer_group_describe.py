@@ -10,8 +10,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Cluster
 from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, Share, by_topic
 from mockbroker.group.target import assignor_of
-from mockbroker.handlers.describe_groups import ALL_OPERATIONS
-from mockbroker.handlers.handler import Handler
+from mockbroker.handlers.handler import ALL_OPERATIONS, Handler
 from mockbroker.java import map_order
 
 Described = ConsumerGroupDescribeResponse.Group

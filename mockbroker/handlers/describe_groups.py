@@ -8,10 +8,9 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.group.state import DEAD, Group, Member, State
-from mockbroker.handlers.handler import Handler
+from mockbroker.handlers.handler import ALL_OPERATIONS, Handler
 
 Described = DescribeGroupsResponse.Group
-ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001

@@ -7,7 +7,7 @@ from tools.consumers import Mixed
 
 from kwire import ErrorCode as E
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from mockbroker.handlers.describe_groups import ALL_OPERATIONS
+from mockbroker.handlers.handler import ALL_OPERATIONS
 
 UNASKED = -2_147_483_648
 
