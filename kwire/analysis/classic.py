@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kwire.analysis.events import CLASSIC, GroupEvent
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.joins import Join, joins_of
 from kwire.analysis.outcome import (
     COOPERATIVE,
     EAGER,
@@ -39,20 +40,6 @@ COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members kee
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
 GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
-
-
-@dataclass(slots=True)
-class Join:
-    """A JoinGroup and what it was answered. ``asked``: when its sender first asked, before it was given an id."""
-
-    sent: GroupEvent
-    asked: int
-    done: GroupEvent | None = None
-
-    @property
-    def member_id(self) -> str:
-        """The member's id, once it has one."""
-        return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 
 @dataclass(slots=True)
@@ -90,18 +77,20 @@ class Phase:
         return any(join.member_id not in self.told for join in self.joins)
 
 
-def fold(capture_id: str, group_id: str, events: Sequence[GroupEvent]) -> Outcome:
-    """What happened in a classic group; ``events``: all of the group's, sorted."""
-    return _Group(Outcome(capture_id, group_id, CLASSIC), events).outcome()
+def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
+    """What happened in one life of a classic group. ``events``: all of it, sorted; ``until``: when the next began."""
+    _Group(out, events, until).fold()
 
 
 class _Group:
-    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:
         self.out = out
         self.events = events
+        self.until = until
+        self.end = events[-1].ts if until is None else until
         self.moments = [event.ts for event in events]
-        self.joins = _joins(events)
-        self.phases = _phases(events, self.joins, out)
+        self.joins = joins_of(events)
+        self.phases = _phases(events, self.joins)
         self.people: dict[str, Membership] = {}
         self.signs: dict[str, list[int]] = defaultdict(list)
         self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -112,7 +101,7 @@ class _Group:
         self.free_since: dict[str, int] = {}
         self.resumed: dict[str, int] = {}  # when a member was last told a share
 
-    def outcome(self) -> Outcome:
+    def fold(self) -> None:
         self._note_signs()
         before: Phase | None = None
         owners: dict[str, str] = {}
@@ -125,17 +114,20 @@ class _Group:
             owners = owners | self._owners(phase)
             self._restarts(phase, following, owners, found)
             before = phase
-            if empty := self._emptied(phase, following):
-                self._leave_empty(phase, empty)
+            if emptied := self._emptied(phase, following):
+                trigger, empty = emptied
+                self._leave_empty(phase, trigger, empty)
                 before, owners = empty, {}
         self._unfinished(before)
+        if self.until is not None:
+            for person in self.people.values():
+                person.end(self.until, "dropped")
         for phase, found in stops:
             for member in phase.members:
                 stop = found.get(member, Stop())
                 self.out.member(phase.generation, self.people[member], stop, leader=member == phase.leader)
         self._gaps()
         self._commits()
-        return self.out
 
     # --- what is read off the events beforehand ---
 
@@ -179,7 +171,7 @@ class _Group:
     def _triggers(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
         """What happened between two generations that may have set off the second, the first in time first."""
         low = before.done_ts if before else -1
-        high = phase.done_ts if phase else self.events[-1].ts
+        high = phase.done_ts if phase else self.end
         known = set(before.members) if before else set()
         waited = phase.joins if phase else [join for join in self.joins if low < join.sent.ts and join.done is None]
         found = [*self._departures(known, low, high, set(phase.members) if phase else None)]
@@ -429,7 +421,7 @@ class _Group:
 
     def _restarts(self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]) -> None:
         """Static members that come back under a new id without a rebalance: they take over what the old id had."""
-        high = following.done_ts if following else self.events[-1].ts
+        high = following.done_ts if following else self.end
         for join in self.joins:
             done = join.done
             if done is None or done.event != "join_done" or done.generation != phase.generation:
@@ -456,13 +448,13 @@ class _Group:
 
     # --- ends ---
 
-    def _emptied(self, phase: Phase, following: Phase | None) -> Phase | None:
-        """The generation without members that follows this one, if everybody left before anybody came."""
+    def _emptied(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
+        """The generation without members that follows this one, if everybody left before anybody came, and why."""
         if following is not None and following.generation < phase.generation + 2:
             return None
-        high = following.done_ts if following else self.events[-1].ts
+        high = following.done_ts if following else self.end
         departures = list(self._departures(set(phase.members), phase.done_ts, high, None))
-        if following is None:
+        if following is None and self.until is None:
             departures = [trigger for trigger in departures if trigger.kind == LEFT]
         gone = {trigger.member_id for trigger in departures}
         gone |= {member for member in phase.members if self.people[member].left_how == "replaced"}
@@ -477,12 +469,11 @@ class _Group:
                 person = self.people[trigger.member_id]
                 person.end(trigger.ts, "silent")
                 self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
-        return Phase(phase.generation + 1, last)
+        return min(departures, key=lambda trigger: trigger.rank), Phase(phase.generation + 1, last)
 
-    def _leave_empty(self, phase: Phase, empty: Phase) -> None:
-        triggers = self._triggers(phase, empty)
+    def _leave_empty(self, phase: Phase, trigger: Trigger, empty: Phase) -> None:
         self.out.rebalance(
-            triggers[0],
+            trigger,
             [],
             from_generation=phase.generation,
             to_generation=empty.generation,
@@ -546,16 +537,7 @@ class _Group:
             elif not self._may_commit(event):
                 kind, detail = "commit_not_owner", "the partition was not its own"
             if kind:
-                self.out.violation(
-                    event.ts,
-                    kind,
-                    f"offset {event.offset}: {detail}; answered {event.error_name or 'nothing'}",
-                    generation=event.generation,
-                    member_id=event.member_id,
-                    client_id=event.client_id,
-                    topic=event.topic,
-                    partition=event.partition,
-                )
+                self.out.bad_commit(event, kind, detail)
 
     def _may_commit(self, event: GroupEvent) -> bool:
         """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
@@ -566,22 +548,7 @@ class _Group:
         )
 
 
-def _joins(events: Iterable[GroupEvent]) -> list[Join]:
-    """Every JoinGroup, paired with its answer, in the order in which they were sent."""
-    sent: dict[tuple[str | None, int], Join] = {}
-    given: dict[str, int] = {}
-    for event in events:
-        key = event.conn_id, event.number
-        if event.event == "join_sent":
-            sent[key] = Join(event, given.pop(event.member_id or "", event.ts))
-        elif event.event in ("join_done", "join_error", "member_id_given") and key in sent:
-            sent[key].done = event
-            if event.event == "member_id_given" and event.member_id:
-                given[event.member_id] = sent[key].sent.ts
-    return list(sent.values())
-
-
-def _phases(events: Iterable[GroupEvent], joins: Iterable[Join], out: Outcome) -> list[Phase]:
+def _phases(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
     """The generations that were told, in order."""
     phases: list[Phase] = []
     answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
@@ -590,17 +557,7 @@ def _phases(events: Iterable[GroupEvent], joins: Iterable[Join], out: Outcome) -
         assert done is not None
         generation = done.generation or 0
         current = phases[-1] if phases else None
-        went_back = current is not None and generation < current.generation and join.sent.ts > current.done_ts
-        if current is None or generation > current.generation or went_back:
-            if went_back and current is not None and generation != 1:
-                out.violation(
-                    done.ts,
-                    "generation_went_back",
-                    f"from {current.generation} to {generation}",
-                    generation=generation,
-                    member_id=done.member_id,
-                    client_id=done.client_id,
-                )
+        if current is None or generation > current.generation:
             current = Phase(generation, done.ts)
             phases.append(current)
         if generation != current.generation or join.sent.ts > current.done_ts:

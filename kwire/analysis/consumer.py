@@ -61,15 +61,16 @@ class Epoch:
     seen_from_start: bool = True
 
 
-def fold(capture_id: str, group_id: str, protocol: str, events: Sequence[GroupEvent]) -> Outcome:
-    """What happened in such a group; ``events``: all of the group's, sorted."""
-    return _Group(Outcome(capture_id, group_id, protocol), events).outcome()
+def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
+    """What happened in one life of such a group. ``events``: all of it, sorted; ``until``: when the next began."""
+    _Group(out, events, until).fold()
 
 
 class _Group:
-    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:
         self.out = out
         self.events = events
+        self.until = until
         self.members: dict[str, Member] = {}
         self.people: list[tuple[int, Membership, Stop]] = []
         self.former: dict[str, Membership] = {}
@@ -82,7 +83,7 @@ class _Group:
         self.current: Epoch | None = None
         self.last_heard = {event.member_id: event.ts for event in events if event.member_id}
 
-    def outcome(self) -> Outcome:
+    def fold(self) -> None:
         for event in self.events:
             take = getattr(self, f"_{event.event}", None)
             if event.offset is not None:
@@ -93,9 +94,11 @@ class _Group:
                 self._hear(member, event)
         self._close()
         self._finish()
+        if self.until is not None:
+            for member in self.members.values():
+                member.who.end(self.until, "dropped")
         for number, person, stop in self.people:
             self.out.member(number, person, stop, leader=False)
-        return self.out
 
     # --- events ---
 
@@ -367,13 +370,4 @@ class _Group:
         elif member is not None and f"{event.topic}-{event.partition}" not in member.told | member.holding:
             kind, detail = "commit_not_owner", "the partition was not its own"
         if kind:
-            self.out.violation(
-                event.ts,
-                kind,
-                f"offset {event.offset}: {detail}; answered {event.error_name or 'nothing'}",
-                generation=event.generation,
-                member_id=event.member_id,
-                client_id=event.client_id,
-                topic=event.topic,
-                partition=event.partition,
-            )
+            self.out.bad_commit(event, kind, detail)

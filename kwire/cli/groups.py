@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,9 @@ def command(
         problems = [str(problem) for problem in reading.problems]
         click.echo(json.dumps({"groups": shown, "problems": problems}, indent=1))
     else:
+        same = Counter(group["group_id"] for group in shown)
         for group in shown:
-            for line in text(group):
+            for line in text(group, several=same[group["group_id"]] > 1):
                 click.echo(one_line(line, 10_000))
         if not shown:
             click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
@@ -83,11 +85,12 @@ def command(
     tell(reading.problems, reading.skipped)
 
 
-def text(group: dict[str, Any]) -> Iterator[str]:
-    """A group as lines."""
+def text(group: dict[str, Any], *, several: bool = False) -> Iterator[str]:
+    """A group as lines. ``several``: other clusters have a group of this name."""
     called = {member["member_id"]: member["name"] for member in group["members"]}
+    where = f" (cluster {group['cluster']})" if several else ""
     yield (
-        f"group {group['group_id']}: {', '.join(group['protocols']) or 'no members'}; "
+        f"group {group['group_id']}{where}: {', '.join(group['protocols']) or 'no members'}; "
         f"{_count(len(group['members']), 'member')}, {_count(len(group['rebalances']), 'rebalance')}, "
         f"{_count(len(group['violations']), 'violation')}"
     )

@@ -56,7 +56,14 @@ def test_page_and_tables(tmp_path: Path) -> None:
 def test_folder_and_one_group() -> None:
     group = "g-three-confluent-kafka-2.16.1"
     done = kwire("groups", str(CAPTURES), "--group", group)
-    assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("group ")] == [f"group {group}"]
+    clusters = ("YnTRyemrTQGTu_e9aIewVQ", "y1YOEYR0TwK2-KjO1YFN2Q")  # two of them have a group of this name
+    assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("group ")] == [
+        f"group {group} (cluster {cluster})" for cluster in clusters
+    ]
+    found = json.loads(kwire("groups", str(CAPTURES), "--group", group, "--json").stdout)["groups"]
+    assert [(one["group_id"], one["cluster"], len(one["rebalances"])) for one in found] == [
+        (group, cluster, 6) for cluster in clusters
+    ]
 
 
 def test_cut_file_gives_what_is_before_the_cut(tmp_path: Path) -> None:
