@@ -444,6 +444,7 @@ class _Group:
                     if owner == member:
                         owners[partition] = join.member_id
             said = f"it was {old[0]}" if old else "the id before it was not seen"
+            said = f"instance {join.sent.instance_id} came back, {said}; no rebalance"
             self.out.infer(done.ts, "static_restart", person, said, generation=phase.generation)
 
     # --- ends ---

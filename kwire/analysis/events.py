@@ -46,7 +46,7 @@ EVENTS: Mapping[str, str] = {
     "coordinator_error": "FindCoordinator is refused",
     "coordinator_moved": "inferred: the coordinator is not where it was",
     "member_silent": "inferred: a member is not heard of for its session timeout, and the group goes on without it",
-    "static_restart": "inferred: a static member came back under another member id",
+    "static_restart": "inferred: a static member came back; `reason` says which id it had, and if a rebalance followed",
     "revocation_acknowledged": "inferred: a member does not own any more what it was told to give up",
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.analysis.tables import Row
-from kwire.analysis.view import Tables, apart, moment, names
+from kwire.analysis.view import Tables, apart, moment, names, restarts
 
 NEEDED = (
     "group_events",
@@ -113,6 +113,7 @@ def _group(own: Tables, title: str, number: int) -> Iterator[str]:
         if left_out > 0:
             yield f'<p class="note">{left_out} members more are not drawn.</p>'
     yield _rebalances(own["rebalances"], called)
+    yield _restarts(own, called)
     lines = lag_lines(own["offset_commits"])
     if lines["data"]:
         yield _chart(f"lag-{number}", lines)
@@ -303,6 +304,25 @@ def _rebalances(rows: Sequence[Row], called: dict[str, str]) -> str:
         "started|generation|trigger|by|evidence|lasted, ms|stopped at most, ms|on average, ms|kind|moved|members before"
     )
     return _table("rebalances", f"{head}|after|incomplete".split("|"), lines)
+
+
+def _restarts(own: Tables, called: dict[str, str]) -> str:
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "",
+            [
+                row["ts"][11:23],
+                row["generation"],
+                row["trigger"],
+                called.get(row["trigger_member"], row["trigger_client"] or ""),
+                row["trigger_evidence"],
+                _number(row["stw_ms"]),
+            ],
+        )
+        for row in restarts(own)
+    ]
+    head = ["back at", "generation", "trigger", "by", "evidence", "away, ms"]
+    return _table("restarts", head, lines) if lines else ""
 
 
 def _violations(rows: Sequence[Row], called: dict[str, str]) -> str:

@@ -269,7 +269,8 @@ MEMBERS = _table(
     text(
         "left_how",
         "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation or life), `fenced`, "
-        "`replaced` (static)",
+        "`suspended` (a static member of a KIP-848 group said that it will be back, epoch -2; null again once it is, "
+        "under the same id), `replaced` (a static member that is back under another id, without having said so)",
     ),
     integer("session_timeout_ms", "of its JoinGroup; null in KIP-848 groups, where the broker has it", "ms"),
     integer("rebalance_timeout_ms", "of its JoinGroup or heartbeat", "ms"),

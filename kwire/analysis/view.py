@@ -126,12 +126,41 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
             for member, row in sorted(people.items(), key=lambda item: (item[1]["joined_ts"] or 0, item[0][1]))
         ],
         "rebalances": rebalances,
+        "restarts": list(restarts(rows)),
         "commits": _commits(rows["offset_commits"]),
         "errors": [readable("errors", row, without={"capture_id", "group_id", "cluster"}) for row in rows["errors"]],
         "violations": [
             readable("violations", row, without={"capture_id", "group_id", "cluster"}) for row in rows["violations"]
         ],
     }
+
+
+def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
+    """Static members that came back without a rebalance. ``stw_ms``: how long nobody read what they have."""
+    rebalanced = {
+        (row["life"], row["to_generation"], row["trigger_member"])
+        for row in rows["rebalances"]
+        if row["trigger"] == "restart"
+    }
+    there = {
+        (row["life"], row["to_generation"], member)
+        for row in rows["rebalances"]
+        for member in row["members_after"] or []
+    }
+    stops = {(row["life"], row["generation"], row["member_id"]): row["stw_ms"] for row in rows["members"]}
+    for row in rows["group_events"]:
+        about = row["life"], row["generation"], row["member_id"]
+        if row["event"] == "static_restart" and about not in rebalanced:
+            yield {
+                "ts": moment(row["ts"]),
+                "life": row["life"],
+                "generation": row["generation"],
+                "trigger": "restart",
+                "trigger_member": row["member_id"],
+                "trigger_client": row["client_id"],
+                "trigger_evidence": row["reason"],
+                "stw_ms": None if about in there else stops.get(about),  # else it is that of the rebalance
+            }
 
 
 def _of(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:

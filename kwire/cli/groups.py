@@ -96,8 +96,10 @@ def text(group: dict[str, Any], *, several: bool = False) -> Iterator[str]:
     )
     for member in group["members"]:
         yield f"  member {member['name']}{_life(member)}"
-    for rebalance in group["rebalances"]:
-        yield from _rebalance(rebalance, called)
+    happened = [(rebalance["started_ts"], list(_rebalance(rebalance, called))) for rebalance in group["rebalances"]]
+    happened += [(restart["ts"], [_restart(restart, called)]) for restart in group["restarts"]]
+    for _, lines in sorted(happened, key=lambda item: item[0]):
+        yield from lines
     for commit in group["commits"]:
         refused = f", {commit['refused']} refused" if commit["refused"] else ""
         lag = "" if commit["last_lag"] is None else f", lag {commit['last_lag']} (at most {commit['largest_lag']})"
@@ -142,6 +144,15 @@ def _rebalance(rebalance: dict[str, Any], called: dict[str, str]) -> Iterator[st
         yield f"      {called.get(member, member)}{leads}: {_partitions(has)}{_change(had, has)}"
     if rebalance["members_after"] and len(rebalance["members_after"]) > MOST:
         yield f"      and {len(rebalance['members_after']) - MOST} members more"
+
+
+def _restart(restart: dict[str, Any], called: dict[str, str]) -> str:
+    """A static member that came back without a rebalance."""
+    who = called.get(restart["trigger_member"], restart["trigger_client"] or "")
+    away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
+    return f"  {_clock(restart['ts'])}  generation {restart['generation']} goes on: restart: {who}{away} - " + str(
+        restart["trigger_evidence"]
+    )
 
 
 def _change(had: list[str], has: list[str]) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from tools.said import GROUP, Wire, line, two_members
 
+from kwire.analysis.view import groups
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 
 FACTS = "to_generation trigger trigger_member started_ts ended_ts duration_ms stw_ms_max partitions_moved incomplete"
@@ -146,7 +147,12 @@ def test_static_member_comes_back() -> None:
     tables = wire.tables()
     assert [row["to_generation"] for row in tables["rebalances"]] == [1]
     assert [line(row, "member_id left_how") for row in tables["members"]] == [("a", "replaced"), ("a2", None)]
-    assert [row["event"] for row in tables["group_events"] if row["inferred"]] == ["static_restart"]
+    (event,) = [row for row in tables["group_events"] if row["inferred"]]
+    assert (event["event"], event["reason"]) == ("static_restart", "instance one came back, it was a; no rebalance")
+    (group,) = groups(tables)
+    assert [(one["trigger"], one["trigger_member"], one["stw_ms"]) for one in group["restarts"]] == [
+        ("restart", "a2", 500.0)
+    ]
     assert tables["violations"] == []
 
 
