@@ -248,7 +248,7 @@ TESTS_OF_MANY = [
     "cli/test_main",
     "messages/test_definitions",
 ]
-TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
+TESTS_OF_MANY += ["analysis/test_exact", "records/test_init", "records/test_hostile", "capture/test_hostile"]
 
 
 @cache

@@ -27,6 +27,7 @@ from kwire.analysis.outcome import (
     REVOCATION,
     SUBSCRIPTION,
     UNKNOWN,
+    UNSYNCED,
     Membership,
     Outcome,
     Stop,
@@ -39,6 +40,7 @@ COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members kee
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
+RENEWING = {"heartbeat", "commit"}  # beside answers to JoinGroup and SyncGroup
 GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 
 
@@ -93,6 +95,9 @@ class _Group:
         self.phases = _phases(events, self.joins)
         self.people: dict[str, Membership] = {}
         self.signs: dict[str, list[int]] = defaultdict(list)
+        self.renewed: dict[str, list[int]] = defaultdict(list)  # when its session began anew
+        self.synced_late: dict[str, list[int]] = defaultdict(list)  # the same, but for brokers since 4.0
+        self.synced = {(e.generation, e.member_id) for e in events if e.event == "sync_sent"}
         self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self.refused: dict[str, list[GroupEvent]] = defaultdict(list)  # answers that ask to rejoin, by member
         self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
@@ -133,6 +138,10 @@ class _Group:
 
     def _note_signs(self) -> None:
         waiting: dict[tuple[str | None, int], GroupEvent] = {}
+        planned: dict[int | None, int] = {}  # when the leader made its plan known, by generation
+        for event in self.events:
+            if event.event == "planned":
+                planned.setdefault(event.generation, event.ts)
         for event in self.events:
             member = event.member_id
             if member and (event.event in SIGNS or event.error_code == REBALANCE):
@@ -143,6 +152,14 @@ class _Group:
                 begin = waiting.pop((event.conn_id, event.number), None)
                 if begin is not None and member:
                     self.parked[member].append((begin.ts, event.ts))
+                    if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
+                        self.synced_late[member].append(event.ts)
+                    elif event.event in ("join_done", "sync_done"):
+                        self.renewed[member].append(event.ts)
+            elif member and (
+                event.event in RENEWING or (event.event == "heartbeat_error" and event.error_code == REBALANCE)
+            ):
+                self.renewed[member].append(event.ts)
             if member and event.error_code == REBALANCE:
                 self.refused[member].append(event)
             if member and event.error_code in GONE:
@@ -162,9 +179,7 @@ class _Group:
 
     def last_sign(self, member: str, before: int) -> int | None:
         """When a member was last heard of, at or before a moment."""
-        signs = self.signs[member]
-        place = bisect_right(signs, before)
-        return signs[place - 1] if place else None
+        return _last(self.signs[member], before)
 
     # --- triggers ---
 
@@ -177,6 +192,8 @@ class _Group:
         found = [*self._departures(known, low, high, set(phase.members) if phase else None)]
         found += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
         found += self._of_coordinator(low, high)
+        if before is not None and phase is not None:
+            found += self._unsynced(before, low, phase)
         refusals = [event for event in self._between(low, high) if event.member_id and event.error_code == REBALANCE]
         first = min((event.ts for event in refusals), default=None)
         if phase is None and first is None:
@@ -215,18 +232,45 @@ class _Group:
             )
         for member in sorted(known - left - (after or set())):
             person = self.people[member]
-            sign, timeout = self.last_sign(member, high), person.session_timeout_ms
-            if sign is None or timeout is None or person.left_ts is not None:
-                continue
-            over = sign + timeout * MS
-            if over <= high:
+            over = self._session_over(person, high)
+            if over is not None and over <= high and person.left_ts is None:
                 yield Trigger(
                     ts=max(over, low),
                     kind=EXPIRED,
                     member_id=member,
                     client_id=person.client_id,
-                    evidence=f"nothing heard for its session timeout of {timeout} ms",
+                    evidence=f"nothing heard for its session timeout of {person.session_timeout_ms} ms",
                 )
+
+    def _session_over(self, person: Membership, high: int) -> int | None:
+        """When the session of a member ran out of whom nothing more is heard up to ``high``.
+
+        It begins anew with answers to JoinGroup, Heartbeat and accepted commits, and to a SyncGroup that waited for the
+        leader's. One that came later begins it anew for brokers before 4.0 alone: they are told by members that were
+        answered as if nothing had happened when it would have been over otherwise.
+        """
+        member = person.member_id
+        if person.session_timeout_ms is None or (last := _last(self.renewed[member], high)) is None:
+            return None
+        over, late = last + person.session_timeout_ms * MS, _last(self.synced_late[member], high)
+        if late is None or late <= last:
+            return over
+        longer = late + person.session_timeout_ms * MS
+        goes_on = any(event.event == "heartbeat" and event.error_code == 0 for event in self._between(over, longer))
+        return longer if goes_on else over
+
+    def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
+        """Members that were told a generation and did not ask for their share of it in time."""
+        timeouts = [timeout for m in before.members if (timeout := self.people[m].rebalance_timeout_ms) is not None]
+        over = low + max(timeouts, default=0) * MS
+        if not timeouts or over > after.done_ts:
+            return
+        for member in sorted(before.members):
+            person = self.people[member]
+            if member in after.members or person.gone(over) or (before.generation, member) in self.synced:
+                continue
+            said = f"no SyncGroup of it within the rebalance timeout of {max(timeouts)} ms"
+            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=said)
 
     def _who_left(self, event: GroupEvent, known: set[str]) -> str | None:
         if event.member_id:
@@ -332,6 +376,7 @@ class _Group:
     def _part(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
         """Who is not in the generation any more ends."""
         expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
+        unsynced = {trigger.member_id: trigger for trigger in triggers if trigger.kind == UNSYNCED}
         for member in before.members if before else []:
             person = self.people[member]
             if member in phase.members or person.left_ts is not None:
@@ -339,6 +384,8 @@ class _Group:
             if trigger := expired.get(member):
                 person.end(trigger.ts, "silent")
                 self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+            elif trigger := unsynced.get(member):
+                person.end(trigger.ts, "dropped")
             elif self._replaced(person, phase):
                 person.end(phase.done_ts, "replaced")
             elif self._told_gone(member, phase.done_ts):
@@ -591,3 +638,9 @@ def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
 
 def _moved(shares: dict[str, list[str]], owners: dict[str, str]) -> int:
     return sum(owners.get(partition, member) != member for member, share in shares.items() for partition in share)
+
+
+def _last(moments: Sequence[int], before: int) -> int | None:
+    """The last of them at or before a moment."""
+    place = bisect_right(moments, before)
+    return moments[place - 1] if place else None

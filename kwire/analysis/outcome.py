@@ -12,9 +12,9 @@ from kwire.analysis.tables import Row
 
 # Triggers, in the order in which one is taken where two happened at the same time.
 LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"
-METADATA, EXPIRED, MOVED, UNKNOWN = "metadata", "expired", "coordinator moved", "unknown"
-ORDER = (LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION, METADATA, EXPIRED, MOVED, UNKNOWN)
-INFERRED = {EXPIRED, UNKNOWN}
+METADATA, EXPIRED, UNSYNCED, MOVED, UNKNOWN = "metadata", "expired", "sync timeout", "coordinator moved", "unknown"
+ORDER = (LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION, METADATA, EXPIRED, UNSYNCED, MOVED, UNKNOWN)
+INFERRED = {EXPIRED, UNSYNCED, UNKNOWN}
 
 EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of stop-the-world
 

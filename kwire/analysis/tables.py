@@ -215,7 +215,7 @@ REBALANCES = _table(
     ),
     moment(
         "started_ts",
-        "the trigger: request of a join or leave; last sign of life + session timeout of a member that expired",
+        "the trigger: request of a join or leave; the end of the session of a member that expired",
     ),
     moment(
         "joined_ts",
@@ -228,8 +228,8 @@ REBALANCES = _table(
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(
         "trigger",
-        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `coordinator moved` or "
-        "`unknown`, as above",
+        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `sync timeout`, "
+        "`coordinator moved` or `unknown`, as above",
     ),
     text("trigger_member", "member id of who caused it"),
     text("trigger_client", "its client id"),

@@ -59,6 +59,37 @@ def test_expired_begins_when_the_session_ends() -> None:
     assert [row["member_id"] for row in tables["group_events"] if row["event"] == "member_silent"] == ["b"]
 
 
+@pytest.mark.parametrize(("heard", "began"), [(1205, 1201.0), (1250, 1251.0)])
+def test_a_late_sync_lengthens_a_session_only_if_all_is_well_afterwards(heard: float, began: float) -> None:
+    """B asks for its share 50 ms after the plan is there: brokers since 4.0 go on counting from its JoinGroup."""
+    wire = Wire()
+    wire.join("a", 100, 1, "a", "b", took=101)
+    wire.join("b", 200, 1)
+    wire.sync("a", 210, 1, [0], {"a": [0], "b": [1]})
+    wire.sync("b", 250, 1, [1])
+    for at in (700, heard - 1):
+        wire.beat("a", at, 1)
+    wire.calls[-1].response.error_code = 0 if began > 1201 else 27
+    if began > 1201:
+        wire.beat("a", 1255, 1, error=27)
+    wire.join("a", 1300, 2, "a")
+    wire.sync("a", 1310, 2, [0, 1], {"a": [0, 1]})
+    row = wire.tables()["rebalances"][-1]
+    assert line(row, "trigger trigger_member started_ts") == ("expired", "b", began)
+
+
+def test_refused_commits_do_not_lengthen_a_session() -> None:
+    wire = two_members()
+    del wire.calls[8:]
+    wire.beat("b", 300, 2)
+    wire.commit("b", 900, 2, 1, 5, error=22)
+    wire.beat("a", 1000, 2)
+    wire.beat("a", 1600, 2, error=27)
+    wire.join("a", 1610, 3, "a")
+    wire.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
+    assert line(wire.tables()["rebalances"][-1], "trigger trigger_member started_ts") == ("expired", "b", 1301.0)
+
+
 def test_everybody_leaves() -> None:
     wire = two_members()
     wire.leave("a", 900)
