@@ -78,6 +78,9 @@ ORDER: Mapping[str, list[str]] = {
         "capture/__init__",
         "analysis/tables",
         "analysis/events",
+        "analysis/clusters",
+        "analysis/joins",
+        "analysis/lives",
         "analysis/outcome",
         "analysis/classic",
         "analysis/consumer",
@@ -257,7 +260,8 @@ TESTS_OF_MANY = [
     "cli/test_main",
     "messages/test_definitions",
 ]
-TESTS_OF_MANY += ["assignors/test_init", "records/test_init", "records/test_hostile", "capture/test_hostile"]
+TESTS_OF_MANY += ["assignors/test_init", "analysis/test_exact"]
+TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
 
 
 @cache

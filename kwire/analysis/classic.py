@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kwire.analysis.events import CLASSIC, GroupEvent
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.joins import Join, joins_of
 from kwire.analysis.outcome import (
     COOPERATIVE,
     EAGER,
@@ -26,6 +27,7 @@ from kwire.analysis.outcome import (
     REVOCATION,
     SUBSCRIPTION,
     UNKNOWN,
+    UNSYNCED,
     Membership,
     Outcome,
     Stop,
@@ -38,21 +40,8 @@ COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members kee
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
+RENEWING = {"heartbeat", "commit"}  # beside answers to JoinGroup and SyncGroup
 GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
-
-
-@dataclass(slots=True)
-class Join:
-    """A JoinGroup and what it was answered. ``asked``: when its sender first asked, before it was given an id."""
-
-    sent: GroupEvent
-    asked: int
-    done: GroupEvent | None = None
-
-    @property
-    def member_id(self) -> str:
-        """The member's id, once it has one."""
-        return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 
 @dataclass(slots=True)
@@ -90,20 +79,25 @@ class Phase:
         return any(join.member_id not in self.told for join in self.joins)
 
 
-def fold(capture_id: str, group_id: str, events: Sequence[GroupEvent]) -> Outcome:
-    """What happened in a classic group; ``events``: all of the group's, sorted."""
-    return _Group(Outcome(capture_id, group_id, CLASSIC), events).outcome()
+def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
+    """What happened in one life of a classic group. ``events``: all of it, sorted; ``until``: when the next began."""
+    _Group(out, events, until).fold()
 
 
 class _Group:
-    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:
         self.out = out
         self.events = events
+        self.until = until
+        self.end = events[-1].ts if until is None else until
         self.moments = [event.ts for event in events]
-        self.joins = _joins(events)
-        self.phases = _phases(events, self.joins, out)
+        self.joins = joins_of(events)
+        self.phases = _phases(events, self.joins)
         self.people: dict[str, Membership] = {}
         self.signs: dict[str, list[int]] = defaultdict(list)
+        self.renewed: dict[str, list[int]] = defaultdict(list)  # when its session began anew
+        self.synced_late: dict[str, list[int]] = defaultdict(list)  # the same, but for brokers since 4.0
+        self.synced = {(e.generation, e.member_id) for e in events if e.event == "sync_sent"}
         self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self.refused: dict[str, list[GroupEvent]] = defaultdict(list)  # answers that ask to rejoin, by member
         self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
@@ -112,7 +106,7 @@ class _Group:
         self.free_since: dict[str, int] = {}
         self.resumed: dict[str, int] = {}  # when a member was last told a share
 
-    def outcome(self) -> Outcome:
+    def fold(self) -> None:
         self._note_signs()
         before: Phase | None = None
         owners: dict[str, str] = {}
@@ -125,22 +119,29 @@ class _Group:
             owners = owners | self._owners(phase)
             self._restarts(phase, following, owners, found)
             before = phase
-            if empty := self._emptied(phase, following):
-                self._leave_empty(phase, empty)
+            if emptied := self._emptied(phase, following):
+                trigger, empty = emptied
+                self._leave_empty(phase, trigger, empty)
                 before, owners = empty, {}
         self._unfinished(before)
+        if self.until is not None:
+            for person in self.people.values():
+                person.end(self.until, "dropped")
         for phase, found in stops:
             for member in phase.members:
                 stop = found.get(member, Stop())
                 self.out.member(phase.generation, self.people[member], stop, leader=member == phase.leader)
         self._gaps()
         self._commits()
-        return self.out
 
     # --- what is read off the events beforehand ---
 
     def _note_signs(self) -> None:
         waiting: dict[tuple[str | None, int], GroupEvent] = {}
+        planned: dict[int | None, int] = {}  # when the leader made its plan known, by generation
+        for event in self.events:
+            if event.event == "planned":
+                planned.setdefault(event.generation, event.ts)
         for event in self.events:
             member = event.member_id
             if member and (event.event in SIGNS or event.error_code == REBALANCE):
@@ -151,6 +152,14 @@ class _Group:
                 begin = waiting.pop((event.conn_id, event.number), None)
                 if begin is not None and member:
                     self.parked[member].append((begin.ts, event.ts))
+                    if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
+                        self.synced_late[member].append(event.ts)
+                    elif event.event in ("join_done", "sync_done"):
+                        self.renewed[member].append(event.ts)
+            elif member and (
+                event.event in RENEWING or (event.event == "heartbeat_error" and event.error_code == REBALANCE)
+            ):
+                self.renewed[member].append(event.ts)
             if member and event.error_code == REBALANCE:
                 self.refused[member].append(event)
             if member and event.error_code in GONE:
@@ -170,21 +179,21 @@ class _Group:
 
     def last_sign(self, member: str, before: int) -> int | None:
         """When a member was last heard of, at or before a moment."""
-        signs = self.signs[member]
-        place = bisect_right(signs, before)
-        return signs[place - 1] if place else None
+        return _last(self.signs[member], before)
 
     # --- triggers ---
 
     def _triggers(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
         """What happened between two generations that may have set off the second, the first in time first."""
         low = before.done_ts if before else -1
-        high = phase.done_ts if phase else self.events[-1].ts
+        high = phase.done_ts if phase else self.end
         known = set(before.members) if before else set()
         waited = phase.joins if phase else [join for join in self.joins if low < join.sent.ts and join.done is None]
         found = [*self._departures(known, low, high, set(phase.members) if phase else None)]
         found += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
         found += self._of_coordinator(low, high)
+        if before is not None and phase is not None:
+            found += self._unsynced(before, low, phase)
         refusals = [event for event in self._between(low, high) if event.member_id and event.error_code == REBALANCE]
         first = min((event.ts for event in refusals), default=None)
         if phase is None and first is None:
@@ -223,18 +232,45 @@ class _Group:
             )
         for member in sorted(known - left - (after or set())):
             person = self.people[member]
-            sign, timeout = self.last_sign(member, high), person.session_timeout_ms
-            if sign is None or timeout is None or person.left_ts is not None:
-                continue
-            over = sign + timeout * MS
-            if over <= high:
+            over = self._session_over(person, high)
+            if over is not None and over <= high and person.left_ts is None:
                 yield Trigger(
                     ts=max(over, low),
                     kind=EXPIRED,
                     member_id=member,
                     client_id=person.client_id,
-                    evidence=f"nothing heard for its session timeout of {timeout} ms",
+                    evidence=f"nothing heard for its session timeout of {person.session_timeout_ms} ms",
                 )
+
+    def _session_over(self, person: Membership, high: int) -> int | None:
+        """When the session of a member ran out of whom nothing more is heard up to ``high``.
+
+        It begins anew with answers to JoinGroup, Heartbeat and accepted commits, and to a SyncGroup that waited for the
+        leader's. One that came later begins it anew for brokers before 4.0 alone: they are told by members that were
+        answered as if nothing had happened when it would have been over otherwise.
+        """
+        member = person.member_id
+        if person.session_timeout_ms is None or (last := _last(self.renewed[member], high)) is None:
+            return None
+        over, late = last + person.session_timeout_ms * MS, _last(self.synced_late[member], high)
+        if late is None or late <= last:
+            return over
+        longer = late + person.session_timeout_ms * MS
+        goes_on = any(event.event == "heartbeat" and event.error_code == 0 for event in self._between(over, longer))
+        return longer if goes_on else over
+
+    def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
+        """Members that were told a generation and did not ask for their share of it in time."""
+        timeouts = [timeout for m in before.members if (timeout := self.people[m].rebalance_timeout_ms) is not None]
+        over = low + max(timeouts, default=0) * MS
+        if not timeouts or over > after.done_ts:
+            return
+        for member in sorted(before.members):
+            person = self.people[member]
+            if member in after.members or person.gone(over) or (before.generation, member) in self.synced:
+                continue
+            said = f"no SyncGroup of it within the rebalance timeout of {max(timeouts)} ms"
+            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=said)
 
     def _who_left(self, event: GroupEvent, known: set[str]) -> str | None:
         if event.member_id:
@@ -340,6 +376,7 @@ class _Group:
     def _part(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
         """Who is not in the generation any more ends."""
         expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
+        unsynced = {trigger.member_id: trigger for trigger in triggers if trigger.kind == UNSYNCED}
         for member in before.members if before else []:
             person = self.people[member]
             if member in phase.members or person.left_ts is not None:
@@ -347,6 +384,8 @@ class _Group:
             if trigger := expired.get(member):
                 person.end(trigger.ts, "silent")
                 self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+            elif trigger := unsynced.get(member):
+                person.end(trigger.ts, "dropped")
             elif self._replaced(person, phase):
                 person.end(phase.done_ts, "replaced")
             elif self._told_gone(member, phase.done_ts):
@@ -429,7 +468,7 @@ class _Group:
 
     def _restarts(self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]) -> None:
         """Static members that come back under a new id without a rebalance: they take over what the old id had."""
-        high = following.done_ts if following else self.events[-1].ts
+        high = following.done_ts if following else self.end
         for join in self.joins:
             done = join.done
             if done is None or done.event != "join_done" or done.generation != phase.generation:
@@ -452,17 +491,18 @@ class _Group:
                     if owner == member:
                         owners[partition] = join.member_id
             said = f"it was {old[0]}" if old else "the id before it was not seen"
+            said = f"instance {join.sent.instance_id} came back, {said}; no rebalance"
             self.out.infer(done.ts, "static_restart", person, said, generation=phase.generation)
 
     # --- ends ---
 
-    def _emptied(self, phase: Phase, following: Phase | None) -> Phase | None:
-        """The generation without members that follows this one, if everybody left before anybody came."""
+    def _emptied(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
+        """The generation without members that follows this one, if everybody left before anybody came, and why."""
         if following is not None and following.generation < phase.generation + 2:
             return None
-        high = following.done_ts if following else self.events[-1].ts
+        high = following.done_ts if following else self.end
         departures = list(self._departures(set(phase.members), phase.done_ts, high, None))
-        if following is None:
+        if following is None and self.until is None:
             departures = [trigger for trigger in departures if trigger.kind == LEFT]
         gone = {trigger.member_id for trigger in departures}
         gone |= {member for member in phase.members if self.people[member].left_how == "replaced"}
@@ -477,12 +517,11 @@ class _Group:
                 person = self.people[trigger.member_id]
                 person.end(trigger.ts, "silent")
                 self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
-        return Phase(phase.generation + 1, last)
+        return min(departures, key=lambda trigger: trigger.rank), Phase(phase.generation + 1, last)
 
-    def _leave_empty(self, phase: Phase, empty: Phase) -> None:
-        triggers = self._triggers(phase, empty)
+    def _leave_empty(self, phase: Phase, trigger: Trigger, empty: Phase) -> None:
         self.out.rebalance(
-            triggers[0],
+            trigger,
             [],
             from_generation=phase.generation,
             to_generation=empty.generation,
@@ -546,16 +585,7 @@ class _Group:
             elif not self._may_commit(event):
                 kind, detail = "commit_not_owner", "the partition was not its own"
             if kind:
-                self.out.violation(
-                    event.ts,
-                    kind,
-                    f"offset {event.offset}: {detail}; answered {event.error_name or 'nothing'}",
-                    generation=event.generation,
-                    member_id=event.member_id,
-                    client_id=event.client_id,
-                    topic=event.topic,
-                    partition=event.partition,
-                )
+                self.out.bad_commit(event, kind, detail)
 
     def _may_commit(self, event: GroupEvent) -> bool:
         """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
@@ -566,22 +596,7 @@ class _Group:
         )
 
 
-def _joins(events: Iterable[GroupEvent]) -> list[Join]:
-    """Every JoinGroup, paired with its answer, in the order in which they were sent."""
-    sent: dict[tuple[str | None, int], Join] = {}
-    given: dict[str, int] = {}
-    for event in events:
-        key = event.conn_id, event.number
-        if event.event == "join_sent":
-            sent[key] = Join(event, given.pop(event.member_id or "", event.ts))
-        elif event.event in ("join_done", "join_error", "member_id_given") and key in sent:
-            sent[key].done = event
-            if event.event == "member_id_given" and event.member_id:
-                given[event.member_id] = sent[key].sent.ts
-    return list(sent.values())
-
-
-def _phases(events: Iterable[GroupEvent], joins: Iterable[Join], out: Outcome) -> list[Phase]:
+def _phases(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
     """The generations that were told, in order."""
     phases: list[Phase] = []
     answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
@@ -590,17 +605,7 @@ def _phases(events: Iterable[GroupEvent], joins: Iterable[Join], out: Outcome) -
         assert done is not None
         generation = done.generation or 0
         current = phases[-1] if phases else None
-        went_back = current is not None and generation < current.generation and join.sent.ts > current.done_ts
-        if current is None or generation > current.generation or went_back:
-            if went_back and current is not None and generation != 1:
-                out.violation(
-                    done.ts,
-                    "generation_went_back",
-                    f"from {current.generation} to {generation}",
-                    generation=generation,
-                    member_id=done.member_id,
-                    client_id=done.client_id,
-                )
+        if current is None or generation > current.generation:
             current = Phase(generation, done.ts)
             phases.append(current)
         if generation != current.generation or join.sent.ts > current.done_ts:
@@ -633,3 +638,9 @@ def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
 
 def _moved(shares: dict[str, list[str]], owners: dict[str, str]) -> int:
     return sum(owners.get(partition, member) != member for member, share in shares.items() for partition in share)
+
+
+def _last(moments: Sequence[int], before: int) -> int | None:
+    """The last of them at or before a moment."""
+    place = bisect_right(moments, before)
+    return moments[place - 1] if place else None

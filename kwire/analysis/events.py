@@ -46,7 +46,7 @@ EVENTS: Mapping[str, str] = {
     "coordinator_error": "FindCoordinator is refused",
     "coordinator_moved": "inferred: the coordinator is not where it was",
     "member_silent": "inferred: a member is not heard of for its session timeout, and the group goes on without it",
-    "static_restart": "inferred: a static member came back under another member id",
+    "static_restart": "inferred: a static member came back; `reason` says which id it had, and if a rebalance followed",
     "revocation_acknowledged": "inferred: a member does not own any more what it was told to give up",
 }
 
@@ -60,7 +60,7 @@ FENCING = {
 
 @dataclass(slots=True, kw_only=True)
 class GroupEvent:
-    """A row of ``group_events`` without its capture; the columns say what each field is."""
+    """A row of ``group_events``; the columns say what each field is. Its capture, cluster and life are not its own."""
 
     ts: int
     group_id: str
@@ -92,9 +92,10 @@ class GroupEvent:
     number: int = 0
     part: int = 0
 
-    def row(self, capture_id: str) -> Row:
+    def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
         """The row."""
-        return {"capture_id": capture_id, **{name: getattr(self, name) for name in _FIELDS}}
+        about = {"capture_id": capture_id, "ts": self.ts, "group_id": self.group_id, "cluster": cluster, "life": life}
+        return {**about, **{name: getattr(self, name) for name in _REST}}
 
     @property
     def key(self) -> tuple[int, str, int, int]:
@@ -103,6 +104,7 @@ class GroupEvent:
 
 
 _FIELDS = tuple(GroupEvent.__slots__)
+_REST = tuple(name for name in _FIELDS if name not in ("ts", "group_id"))
 
 
 def event_of(row: Mapping[str, Any]) -> GroupEvent:
@@ -174,9 +176,11 @@ def _named(partition: str, names: Mapping[str, str]) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Watermark:
-    """The end of a partition as an answer told it."""
+    """The end of a partition as an answer told it, and who did."""
 
     ts: int
+    conn_id: str
+    broker: str
     topic: str
     partition: int
     offset: int
@@ -186,12 +190,13 @@ def watermarks(call: Call) -> Iterator[Watermark]:
     """High watermarks in answers to Fetch, and to ListOffsets for the latest offset."""
     if call.response is None or call.response_us is None:
         return
+    who = call.response_us, call.connection, call.broker
     if call.api_key == _FETCH:
         for topic in call.response.responses:
             for partition in topic.partitions:
                 if not partition.error_code and partition.high_watermark >= 0:
                     name = topic_key(topic.topic, topic.topic_id)
-                    yield Watermark(call.response_us, name, partition.partition_index, partition.high_watermark)
+                    yield Watermark(*who, name, partition.partition_index, partition.high_watermark)
     elif call.api_key == _LIST_OFFSETS and call.request is not None and call.request.isolation_level == 0:
         latest = {
             (topic.name, partition.partition_index)
@@ -203,7 +208,7 @@ def watermarks(call: Call) -> Iterator[Watermark]:
             for partition in topic.partitions:
                 known = not partition.error_code and partition.offset >= 0
                 if known and (topic.name, partition.partition_index) in latest:
-                    yield Watermark(call.response_us, topic.name, partition.partition_index, partition.offset)
+                    yield Watermark(*who, topic.name, partition.partition_index, partition.offset)
 
 
 class _Said:

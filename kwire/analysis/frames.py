@@ -17,7 +17,7 @@ from kwire.jsonform import to_json
 RECORDS = "records"  # the key whose bytes are replaced by their size
 
 
-def connection_row(connection: Connection, capture_id: str) -> Row:
+def connection_row(connection: Connection, capture_id: str, cluster: str | None = None) -> Row:
     """A row of ``connections``."""
     values = {
         name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")
@@ -26,6 +26,7 @@ def connection_row(connection: Connection, capture_id: str) -> Row:
     return tables.CONNECTIONS.row(
         capture_id=capture_id,
         conn_id=connection.id,
+        cluster=cluster,
         first_ts=connection.first_us,
         last_ts=connection.last_us,
         **values,

@@ -10,6 +10,8 @@ from kwire.analysis import tables
 from kwire.analysis.tables import TABLES, Row
 from kwire.analysis.view import Tables
 
+# Columns that tables of older versions do not have: null in them.
+NEWER = {"cluster", "life"}
 _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
@@ -42,7 +44,11 @@ def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list
             if not dataset.files:
                 found[name] = []
                 continue
-            there = dataset.to_table(columns=[column.name for column in table.columns])
+            older = NEWER - {*dataset.schema.names}
+            there = dataset.to_table(columns=[column.name for column in table.columns if column.name not in older])
+            for place, column in enumerate(table.columns):
+                if column.name in older:
+                    there = there.add_column(place, column.name, pa.nulls(len(there)))
             rows = tables.rows_of(there.cast(tables.arrow_schema(table)))
         except (pa.ArrowException, KeyError) as error:
             raise ValueError(f"{path}: not the table {name}: {error}") from error

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kwire.analysis import events, history, tables, usage
+from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.analysis.events import GroupEvent, Watermark
 from kwire.analysis.frames import connection_row, frame_row
 from kwire.analysis.tables import Row
@@ -29,6 +31,7 @@ def analyse(
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
     names: dict[str, str] = {}
     marks: list[Watermark] = []
+    sayings: dict[tuple[Any, ...], Saying] = {}
     for call in calls:
         refused = usage.refusals(call)
         if frames:
@@ -36,20 +39,25 @@ def analyse(
         made.append((_light(call), refused))
         names |= events.topic_names(call)
         marks += events.watermarks(call)
+        if saying := saying_of(call):
+            sayings.setdefault(saying.content, saying)
         for event in events.events_of(call):
             by_group[event.group_id].append(event)
     known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
+    clusters = Clusters(sayings.values())
     counts = usage.Usage(known)
     for call, refused in made:
         counts.add(call, refused)
-    found |= counts.rows(capture_id, names)
-    ends = history.Ends(marks, names)
+    found |= counts.rows(capture_id, names, clusters)
+    ends = history.Ends(marks, names, clusters)
     for group, happened in sorted(by_group.items()):
         named = [events.name_topics(event, names) for event in happened]
-        for name, rows in history.fold(capture_id, group, named, ends).items():
+        for name, rows in history.fold(capture_id, group, named, ends, clusters).items():
             found[name] += rows
     found["frames"] = tables.FRAMES.sorted(found["frames"])
-    found["connections"] = tables.CONNECTIONS.sorted(connection_row(one, capture_id) for one in known.values())
+    found["connections"] = tables.CONNECTIONS.sorted(
+        connection_row(one, capture_id, clusters.of(one.id, one.broker, one.first_us)) for one in known.values()
+    )
     return found
 
 

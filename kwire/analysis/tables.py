@@ -91,6 +91,14 @@ def moment(name: str, how: str) -> Column:
 CAPTURE_ID = text("capture_id", "name of the capture, given by the caller")
 _CONNECTION = text("conn_id", "id of the connection, the same in every run over the capture")
 _GROUP = text("group_id", "group id of the request")
+_CLUSTER = text(
+    "cluster", "id of the cluster, of Metadata or DescribeCluster answers; where none was seen, `host:port` of a broker"
+)
+_LIFE = integer(
+    "life",
+    "counts up when the group begins anew under its name: deleted, expired, or a coordinator without memory",
+    "count",
+)
 _PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")
 _MEMBER = text("member_id", "id that the coordinator knows the member by")
 _INSTANCE = text("instance_id", "`group.instance.id` of a static member, else null")
@@ -104,6 +112,7 @@ CONNECTIONS = _table(
     _CONNECTION,
     text("client", "host:port of the side that sends requests"),
     text("broker", "host:port of the other side"),
+    _CLUSTER,
     moment("first_ts", "first packet"),
     moment("last_ts", "last packet"),
     text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
@@ -157,9 +166,11 @@ FRAMES = _table(
 GROUP_EVENTS = _table(
     "group_events",
     "one thing that happened in a group; docs/pipeline.md lists them",
-    "group_id ts conn_id number part",
+    "group_id cluster ts conn_id number part",
     moment("ts", "of the request, if the event is one that a member does; of the response, if one that it is told"),
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     text("event", "what happened"),
     flag("inferred", "true if no frame says so, but the silence of a member or a change between two answers"),
@@ -192,8 +203,10 @@ GROUP_EVENTS = _table(
 REBALANCES = _table(
     "rebalances",
     "one change of generation",
-    "group_id started_ts to_generation",
+    "group_id cluster started_ts to_generation",
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     integer("from_generation", "generation before; null if it is not known"),
     integer(
@@ -202,7 +215,7 @@ REBALANCES = _table(
     ),
     moment(
         "started_ts",
-        "the trigger: request of a join or leave; last sign of life + session timeout of a member that expired",
+        "the trigger: request of a join or leave; the end of the session of a member that expired",
     ),
     moment(
         "joined_ts",
@@ -215,8 +228,8 @@ REBALANCES = _table(
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(
         "trigger",
-        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `coordinator moved` or "
-        "`unknown`, as above",
+        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `sync timeout`, "
+        "`coordinator moved` or `unknown`, as above",
     ),
     text("trigger_member", "member id of who caused it"),
     text("trigger_client", "its client id"),
@@ -241,8 +254,10 @@ REBALANCES = _table(
 MEMBERS = _table(
     "members",
     "one member in one generation",
-    "group_id generation member_id",
+    "group_id cluster life generation member_id",
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     _GENERATION,
     _MEMBER,
@@ -253,7 +268,9 @@ MEMBERS = _table(
     moment("left_ts", "end of its membership; null if it was still there when the capture ended"),
     text(
         "left_how",
-        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation), `fenced`, `replaced` (static)",
+        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation or life), `fenced`, "
+        "`suspended` (a static member of a KIP-848 group said that it will be back, epoch -2; null again once it is, "
+        "under the same id), `replaced` (a static member that is back under another id, without having said so)",
     ),
     integer("session_timeout_ms", "of its JoinGroup; null in KIP-848 groups, where the broker has it", "ms"),
     integer("rebalance_timeout_ms", "of its JoinGroup or heartbeat", "ms"),
@@ -270,8 +287,10 @@ MEMBERS = _table(
 ASSIGNMENTS = _table(
     "assignments",
     "one partition of one member in one generation",
-    "group_id generation member_id topic partition",
+    "group_id cluster life generation member_id topic partition",
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     _GENERATION,
     _MEMBER,
@@ -285,9 +304,11 @@ ASSIGNMENTS = _table(
 OFFSET_COMMITS = _table(
     "offset_commits",
     "one partition of an OffsetCommit or TxnOffsetCommit",
-    "group_id ts topic partition member_id",
+    "group_id cluster ts topic partition member_id",
     moment("ts", "of the request"),
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _GENERATION,
     _MEMBER,
     _CLIENT,
@@ -305,11 +326,12 @@ OFFSET_COMMITS = _table(
 ERRORS = _table(
     "errors",
     "one error code about one thing, of one client",
-    "api_name error_code client_id group_id topic partition",
+    "api_name error_code client_id cluster group_id topic partition",
     text("api_name", "Kafka's name of the API"),
     integer("error_code", "any field of a response that holds an error code other than 0"),
     text("error_name", "Kafka's name of it"),
     _CLIENT,
+    _CLUSTER,
     text("group_id", "group of the request, if it names one"),
     text("topic", "topic that it is about, if any"),
     integer("partition", "partition that it is about, if any"),
@@ -374,9 +396,11 @@ LATENCY = _table(
 VIOLATIONS = _table(
     "violations",
     "one thing that the rules of the protocol do not allow, or that deserves a look",
-    "group_id ts kind member_id topic partition",
+    "group_id cluster ts kind member_id topic partition",
     moment("ts", "when it was seen"),
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     text(
         "kind",
