@@ -9,8 +9,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kwire.capture.call import UNREADABLE, Call, Connection
-from kwire.capture.files import Problem
 from kwire.capture.forms import PLAIN, Context, error_of, form_of
+from kwire.capture.records import Problem
 from kwire.messages import APIS
 
 COLUMNS = (

@@ -58,7 +58,8 @@ def command(
     kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
-    What is damaged gives all before the damage, a row of its own with "error", a line on stderr, and exit code 1.
+    What is damaged is passed over, up to the next record, and told: by a row of its own with "error", a line on stderr,
+    and exit code 1.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs -o OUT")

@@ -42,7 +42,7 @@ def command(
     """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
     and cost, assignments, commits, errors.
 
-    Damage is told on stderr, with its place, and exit code 1; all before it is there.
+    Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
