@@ -29,6 +29,16 @@ COLUMNS = (
     "error_code",
     "body",
 )
+NUMBERS = {
+    "api_key",
+    "api_version",
+    "correlation_id",
+    "size",
+    "latency_ms",
+    "error_code",
+    "position",
+}  # the rest is text
+DIRECTIONS = ("request", "response")
 MORE = ("connection", "position", "reason", "error", "raw")  # behind them; the last three only where there is something
 WAITING = 20_000  # frames that are kept to put them in order
 WAITING_BYTES = 64 * 1024 * 1024
