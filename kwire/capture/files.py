@@ -75,11 +75,11 @@ class CaptureFile:
     @property
     def is_log(self) -> bool:
         """True for a frame log: its first byte that is no space opens an object."""
-        with open(self.path, "rb") as raw:
-            try:
+        try:
+            with open(self.path, "rb") as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
-            except Damage:
-                return False
+        except (Damage, OSError):
+            return False  # read as a capture, it tells why
 
     def frames(self) -> Iterator[LoggedFrame]:
         """The frames of a frame log; a line that is none is passed over."""
@@ -94,6 +94,8 @@ class CaptureFile:
                     at += len(line)
             except Damage as damage:
                 self._tell(damage.position, damage.reason)
+            except OSError as error:
+                self._tell(at, f"cannot be read: {error.strerror}")
 
     def _frame(self, line: bytes, at: int) -> LoggedFrame | None:
         """The frame of a line. Raises: Damage, if there are too many that are none."""

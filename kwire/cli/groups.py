@@ -11,7 +11,7 @@ import click
 
 from kwire.analysis import parquet, report, run, view
 from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line, tell, told, writable
+from kwire.cli.lines import one_line, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -75,11 +75,10 @@ def command(
                 click.echo(one_line(line, 10_000))
         if not shown:
             click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
-    with told():
-        if tables is not None:
-            parquet.write(tables, capture_id, found)
-        if html is not None:
-            report.save(html, found, capture_id)
+    if tables is not None:
+        parquet.write(tables, capture_id, found)
+    if html is not None:
+        report.save(html, found, capture_id)
     tell(reading.problems, reading.skipped)
 
 
