@@ -12,7 +12,7 @@ import click
 
 from kwire.analysis import parquet, report, run, view
 from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line, tell, told, writable
+from kwire.cli.lines import one_line, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -43,7 +43,7 @@ def command(
     """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
     and cost, assignments, commits, errors.
 
-    Damage is told on stderr, with its place, and exit code 1; all before it is there.
+    Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
@@ -77,11 +77,10 @@ def command(
                 click.echo(one_line(line, 10_000))
         if not shown:
             click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
-    with told():
-        if tables is not None:
-            parquet.write(tables, capture_id, found)
-        if html is not None:
-            report.save(html, found, capture_id)
+    if tables is not None:
+        parquet.write(tables, capture_id, found)
+    if html is not None:
+        report.save(html, found, capture_id)
     tell(reading.problems, reading.skipped)
 
 
