@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.limits import MAX_TEXT
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import Versions
+from mockbroker.answers import Answer, Answers
 from mockbroker.calls import Call, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
@@ -26,8 +28,7 @@ from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDue:
+class GroupDue(NamedTuple):
     """A group has something to do."""
 
     group_id: str
@@ -91,7 +92,9 @@ class Broker:
         self.groups: dict[str, Group] = {}
         self.waits: Deadlines[Due] = Deadlines()
         self.fetches = ParkedFetches()
+        self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
+        self.api_versions: Answer | None = None  # what says it, once somebody asked
         self.producer_ids = count()
         self._new_uuid = new_uuid
         replicas = min(3, len(nodes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 
 def string_hash(text: str) -> int:
@@ -14,6 +15,7 @@ def string_hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
+@lru_cache(maxsize=1_000)  # names of groups may be 32 KiB long
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of ``__consumer_offsets`` that a group lives in; the smallest integer has no absolute and is 0.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kwire import ErrorCode
-from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.calls import Effects, Note, Reply
@@ -69,7 +68,7 @@ def heartbeat(group: Group, event: Heartbeat, now: float) -> Effects:
     if not error:
         phases.renew(group, group.members[event.member_id], now)
         error = rules.HEARTBEAT[group.state]
-    return [Reply(event.ticket, HeartbeatResponse(error_code=error))]
+    return [phases.heartbeat_answer(event.ticket, error)]
 
 
 def leave(group: Group, event: Leave, now: float) -> Effects:
@@ -302,7 +301,7 @@ def absent(event: Event) -> Effects:
         case Sync():
             return [phases.sync_error(event.ticket, UNKNOWN_MEMBER_ID)]
         case Heartbeat():
-            return [Reply(event.ticket, HeartbeatResponse(error_code=UNKNOWN_MEMBER_ID))]
+            return [phases.heartbeat_answer(event.ticket, UNKNOWN_MEMBER_ID)]
         case Leave():
             answers = [leave_answer(leaving, UNKNOWN_MEMBER_ID) for leaving in event.members]
             return [Reply(event.ticket, LeaveGroupResponse(members=answers))]

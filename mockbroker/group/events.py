@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mockbroker.calls import Ticket
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Join:
     """``fresh_id``: the id to give if ``member_id`` is empty; ``id_required``: give it and let the client come again
     (KIP-394); ``can_skip``: the client understands a leader that need not assign (KIP-814).
@@ -29,7 +29,7 @@ class Join:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sync:
     """``assignments``: by member id, from the leader only. A protocol type or name of None is not checked."""
 
@@ -42,7 +42,7 @@ class Sync:
     assignments: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Heartbeat:
     ticket: Ticket
     member_id: str
@@ -59,7 +59,7 @@ class Leaving:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Leave:
     ticket: Ticket
     members: Sequence[Leaving]
@@ -68,7 +68,7 @@ class Leave:
 Event = Join | Sync | Heartbeat | Leave
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Commit:
     """Who wants to commit; the offsets are stored elsewhere once the group agrees."""
 

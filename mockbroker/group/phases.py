@@ -5,7 +5,10 @@ Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 
 from __future__ import annotations
 
+from functools import cache
+
 from kwire import ErrorCode
+from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.calls import Effects, Note, Reply, Ticket
@@ -21,6 +24,15 @@ def join_error(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
 
 def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:
     return Reply(ticket, SyncGroupResponse(error_code=error))
+
+
+def heartbeat_answer(ticket: Ticket, error: ErrorCode) -> Reply:
+    return Reply(ticket, *_heartbeat_answer(error))
+
+
+@cache
+def _heartbeat_answer(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, bytes]]:
+    return HeartbeatResponse(error_code=error), {}
 
 
 # --- joining ----------------------------------------------------------------------------------------------------
