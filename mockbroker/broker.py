@@ -146,6 +146,7 @@ class Broker:
         group = Group(
             group_id=group_id,
             initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000,
+            settle=self.settings.mockbroker_join_settle_ms / 1000,
             max_size=self.settings.group_max_size,
             java_coordinator=self.release.java_coordinator,
         )

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import mul
+
+POWERS = [31**n & 0xFFFF_FFFF for n in range(64)]  # what each unit of a part counts, the last one first
 
 
 def string_hash(text: str) -> int:
     """``String.hashCode``: over UTF-16 units, signed 32 bits."""
-    units = text.encode("utf-16-be", "surrogatepass")
+    if text.isascii():
+        units: Sequence[int] = text.encode()
+    else:
+        data = text.encode("utf-16-be", "surrogatepass")
+        units = struct.unpack(f">{len(data) // 2}H", data)
     value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
+    for at in range(0, len(units), len(POWERS)):
+        part = units[at : at + len(POWERS)]
+        value = value * 31 ** len(part) + sum(map(mul, reversed(part), POWERS))
+        value &= 0xFFFF_FFFF
     return value - (1 << 32) if value >= 1 << 31 else value
 
 

@@ -20,6 +20,7 @@ from mockbroker.group.state import DELAY, SYNC, Group, Member, State, pending_of
 
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
+MOST_SETTLING = 0.1  # seconds that a first join phase may go on because somebody joins every moment
 
 
 # --- what clients ask -------------------------------------------------------------------------------------------
@@ -27,6 +28,7 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
 def join(group: Group, event: Join, now: float) -> Effects:
     """Become a member, or come back for the next generation."""
+    group.last_join = now
     if not rules.has_room(group, event):
         return _turn_away(group, event, now)
     if not rules.protocols_fit(group, event):
@@ -138,6 +140,10 @@ def _delay_over(group: Group, now: float) -> Effects:
         group.delay_left = max(group.delay_left - group.delay, 0.0)
         group.delay = longer
         group.waits.set(DELAY, now + longer)
+        return []
+    settled = min(group.last_join + group.settle, group.since + MOST_SETTLING)
+    if now < settled:
+        group.waits.set(DELAY, settled)
         return []
     return phases.complete_join(group, now)
 

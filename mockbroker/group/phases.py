@@ -88,7 +88,8 @@ def complete_join(group: Group, now: float) -> Effects:
     effects: Effects = []
     group.waits.forget(JOIN)
     group.waits.forget(DELAY)
-    for member in [m for m in group.in_map_order() if m.join is None and m.instance_id is None]:
+    late = [] if group.parked_joins == len(group.members) else group.in_map_order()
+    for member in [m for m in late if m.join is None and m.instance_id is None]:
         effects += remove(group, member, "expire", "no JoinGroup within the rebalance timeout")
     if group.members and not group.parked_joins:  # static members, all of them away: wait once more
         group.waits.set(JOIN, now + group.rebalance_timeout())

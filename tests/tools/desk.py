@@ -22,7 +22,7 @@ from mockbroker.journal import Journal
 from mockbroker.router import Router
 from mockbroker.settings import Settings
 
-QUICK = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 
 
 class Sent:

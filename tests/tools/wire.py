@@ -21,7 +21,7 @@ from mockbroker.server import Server, listen
 from mockbroker.settings import Settings
 from mockbroker.watch import best
 
-QUICK = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 PATIENCE = 20.0  # seconds, real or virtual, after which a test that waits for an answer fails
 
 
