@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import mul
 from typing import TypeVar
 from uuid import UUID
 
 _MASK = 0xFFFF_FFFF
+_POWERS = [31**n & _MASK for n in range(64)]  # what each unit of a part counts, the last one first
 
 _Key = TypeVar("_Key")
 
@@ -15,10 +18,16 @@ _Key = TypeVar("_Key")
 @lru_cache(maxsize=16_384)  # a coordinator asks for the same member ids again and again
 def string_hash(text: str) -> int:
     """``String.hashCode``: over UTF-16 units, signed 32 bits."""
-    units = utf16(text)
+    if text.isascii():
+        units: Sequence[int] = text.encode()
+    else:
+        data = utf16(text)
+        units = struct.unpack(f">{len(data) // 2}H", data)
     value = 0
-    for at in range(0, len(units), 2):
-        value = (31 * value + (units[at] << 8 | units[at + 1])) & _MASK
+    for at in range(0, len(units), len(_POWERS)):
+        part = units[at : at + len(_POWERS)]
+        value = value * 31 ** len(part) + sum(map(mul, reversed(part), _POWERS))
+        value &= _MASK
     return _signed(value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -16,6 +16,7 @@ from kwire.jsonform import uuid_text
 from kwire.limits import MAX_TEXT
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import Versions
+from mockbroker.answers import Answer, Answers
 from mockbroker.calls import Call, Effect, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
@@ -34,8 +35,7 @@ AnyGroup: TypeAlias = Group | ConsumerGroup
 G = TypeVar("G", bound=Group | ConsumerGroup)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDue:
+class GroupDue(NamedTuple):
     """A group has something to do."""
 
     group_id: str
@@ -99,7 +99,9 @@ class Broker:
         self.groups: dict[str, AnyGroup] = {}
         self.waits: Deadlines[Due] = Deadlines()
         self.fetches = ParkedFetches()
+        self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
+        self.api_versions: Answer | None = None  # what says it, once somebody asked
         self.producer_ids = count()
         self._new_uuid = new_uuid
         replicas = min(3, len(nodes))

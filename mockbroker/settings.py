@@ -18,6 +18,9 @@ class SettingsError(ValueError):
 class Settings:
     """The defaults are Kafka's. A field's Kafka name has dots for underscores; ``_ms`` is milliseconds.
 
+    ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
+    delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
+    without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
     ``given``: the Kafka names that were set.
     """
 
@@ -37,6 +40,7 @@ class Settings:
     group_max_size: int = 2**31 - 1
     group_min_session_timeout_ms: int = 6_000
     message_max_bytes: int = 1_048_588
+    mockbroker_join_settle_ms: int = 3
     num_partitions: int = 1
     offset_metadata_max_bytes: int = 4_096
     offsets_topic_num_partitions: int = 50

@@ -193,7 +193,7 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
 def _stale(group: ConsumerGroup, world: World, now: float) -> bool:
     """True if topics may not be what they were when the group looked last, or expressions are due."""
     return (
-        group.version != world.cluster.version
+        group.version != world.cluster.epoch
         or now >= group.refresh_at
         or (bool(group.regexes) and _regexes_due(group, group.resolved, world, now))
     )
@@ -240,7 +240,7 @@ def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMemb
 def _refresh(group: ConsumerGroup, world: World, now: float, reason: str) -> Effects:
     """Begin a new epoch if there is a reason, or the subscribed topics are not what they were; then a new target."""
     effects: Effects = []
-    if reason or group.version != world.cluster.version or now >= group.refresh_at:
+    if reason or group.version != world.cluster.epoch or now >= group.refresh_at:
         if group.look(world.cluster, now, REFRESH_METADATA):
             reason = reason or "subscribed topics changed"
         if reason:
@@ -325,7 +325,7 @@ def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], world: World
         return False
     return (
         set(group.regexes) != set(had)
-        or last.version != world.cluster.version
+        or last.version != world.cluster.epoch
         or now > last.at + world.settings.group_consumer_regex_refresh_interval_ms / 1000
     )
 
@@ -339,7 +339,7 @@ def _resolve(group: ConsumerGroup, world: World, now: float) -> Effects:
         found = regex.matching(expression, topics)
         had = group.resolved.get(expression)
         changed |= found != (had.topics if had else frozenset())
-        resolved[expression] = Resolved(found, world.cluster.version, now)
+        resolved[expression] = Resolved(found, world.cluster.epoch, now)
     group.resolved = resolved
     changed |= group.look(world.cluster, now, REFRESH_METADATA)
     return [_bump(group, "expressions match other topics")] if changed else []

@@ -203,7 +203,7 @@ class ConsumerGroup:
             if topic := cluster.topics.get(name):
                 found[name] = (topic.topic_id, len(topic.partitions))
         changed = found != self.metadata
-        self.metadata, self.version, self.refresh_at = found, cluster.version, now + refresh
+        self.metadata, self.version, self.refresh_at = found, cluster.epoch, now + refresh
         return changed
 
     def target_of(self, member_id: str) -> Share:

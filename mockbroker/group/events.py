@@ -9,7 +9,7 @@ from uuid import UUID
 from mockbroker.calls import Ticket
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Join:
     """``fresh_id``: the id to give if ``member_id`` is empty; ``id_required``: give it and let the client come again
     (KIP-394); ``can_skip``: the client understands a leader that need not assign (KIP-814).
@@ -30,7 +30,7 @@ class Join:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sync:
     """``assignments``: by member id, from the leader only. A protocol type or name of None is not checked."""
 
@@ -43,7 +43,7 @@ class Sync:
     assignments: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Heartbeat:
     ticket: Ticket
     member_id: str
@@ -51,7 +51,7 @@ class Heartbeat:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Leaving:
     """One member of a LeaveGroup."""
 
@@ -60,7 +60,7 @@ class Leaving:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Leave:
     ticket: Ticket
     members: Sequence[Leaving]
@@ -69,7 +69,7 @@ class Leave:
 Event = Join | Sync | Heartbeat | Leave
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ConsumerHeartbeat:
     """A heartbeat of the consumer protocol (KIP-848); None is for what has not changed.
 
@@ -97,7 +97,7 @@ class ConsumerHeartbeat:
         return self.epoch == 0 or (subscribed and self.rebalance_timeout is not None and self.owned is not None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Commit:
     """Who wants to commit; the offsets are stored elsewhere once the group agrees. ``generation``: or member epoch.
 

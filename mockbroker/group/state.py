@@ -78,11 +78,12 @@ class Group:
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
-    stretched, and whether it has to be.
+    stretched, and whether it has to be. ``settle``: how long after ``last_join`` it ends at the earliest.
     """
 
     group_id: str
     initial_delay: float
+    settle: float = 0.0
     max_size: int = 2**31 - 1
     java_coordinator: bool = True
     state: State = State.EMPTY
@@ -102,6 +103,7 @@ class Group:
     delay: float = 0.0
     delay_left: float = 0.0
     joined_in_delay: bool = False
+    last_join: float = 0.0
     waits: Deadlines[Wait] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
@@ -111,6 +113,7 @@ class Group:
         return cls(
             group_id=group_id,
             initial_delay=settings.group_initial_rebalance_delay_ms / 1000,
+            settle=settings.mockbroker_join_settle_ms / 1000,
             max_size=settings.group_max_size,
             java_coordinator=java_coordinator,
         )

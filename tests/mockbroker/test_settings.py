@@ -25,6 +25,7 @@ def test_defaults_are_kafkas():
         "group.max.size": 2_147_483_647,
         "group.min.session.timeout.ms": 6_000,
         "message.max.bytes": 1_048_588,
+        "mockbroker.join.settle.ms": 3,
         "num.partitions": 1,
         "offset.metadata.max.bytes": 4_096,
         "offsets.retention.check.interval.ms": 600_000,

@@ -83,7 +83,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def grow(self):
         cluster = self.desk.broker.cluster
         if len(cluster.topics["t"].partitions) < 6:
-            cluster.grow_topic(cluster.topics["t"], [[0]])
+            cluster.grow(cluster.topics["t"], [[0]])
 
     def _ask(self, name, heard, **fields):
         """After an answer that was lost a client says everything again, and is told everything."""
