@@ -18,8 +18,9 @@ class Event:
 
     ``event``: ``id_given`` (KIP-394), ``join``, ``rejoin``, ``rebalance`` (it begins), ``generation`` (the join phase
     ended; in a group of the consumer protocol: the coordinator has made a new target), ``sync``, ``assign`` (a member
-    got its share), ``leave``, ``away`` (a static member that will be back), ``expire``, ``empty``, ``commit``,
-    ``upgrade`` and ``downgrade`` (the group goes on by the other protocol), ``offset_expire``, ``delete``.
+    got its share; in a group of the consumer protocol: it came to an epoch, or its share changed on the way there),
+    ``leave``, ``away`` (a static member that will be back), ``expire``, ``empty``, ``commit``, ``upgrade`` and
+    ``downgrade`` (the group goes on by the other protocol), ``offset_expire``, ``delete``.
     ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
     """
 

@@ -291,7 +291,7 @@ def reconcile(
             group.waits.set(rebalance_of(member_id), now + stepped.rebalance_timeout)
         else:
             group.waits.forget(rebalance_of(member_id))
-    if stepped.assigned == member.assigned:
+    if (stepped.assigned, stepped.epoch) == (member.assigned, member.epoch):
         return stepped, []
     return stepped, [replace(note(group, "assign", stepped), assignment=named(stepped.assigned, world.cluster))]
 

@@ -385,10 +385,23 @@ def test_the_journal_tells_it(desk):
         ("join", "b", 0),
         ("rebalance", "", 2),
         ("generation", "", 2),
+        ("assign", "b", 2),  # nothing is free yet
         ("assign", "a", 1),
+        ("assign", "a", 2),  # it has given up
         ("assign", "b", 2),
         ("leave", "b", 2),
         ("rebalance", "", 3),
     ]
     last = [event for event in desk.journal.events if event.event == "assign"][-1]
     assert last.assignment == {"t": moved}
+
+
+def test_the_journal_tells_who_comes_to_an_epoch_with_what_it_has(desk):
+    """Else nobody who waits for a Stable group would be woken."""
+    desk.join("a")
+    desk.join("b", topics=["u"])
+    assert desk.group.state_name == "Reconciling"
+    desk.poll("a")
+    assert desk.group.state_name == "Stable"
+    last = desk.journal.events[-1]
+    assert (last.event, last.member_id, last.generation, last.assignment) == ("assign", "a", 2, {"t": [0, 1, 2]})
