@@ -9,7 +9,6 @@ from kwire.java import map_order, string_hash
 __all__ = ["map_order", "murmur2", "partition_for", "partition_of_key", "string_hash"]
 
 
-
 @lru_cache(maxsize=1_000)  # names of groups may be 32 KiB long
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of ``__consumer_offsets`` that a group lives in; the smallest integer has no absolute and is 0.
