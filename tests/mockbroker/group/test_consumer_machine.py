@@ -203,7 +203,7 @@ MUTANTS = [
     revoke_at_once,
 ]
 HUNT = settings(
-    QUICK, max_examples=1_000, derandomize=True, database=None, phases=[Phase.generate], report_multiple_bugs=False
+    QUICK, max_examples=5_000, derandomize=True, database=None, phases=[Phase.generate], report_multiple_bugs=False
 )
 
 
