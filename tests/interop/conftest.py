@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from interop import matrix
-from interop.stage import CONFIG, FAMILIES, Stage, stage_of
+from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, FAMILIES, SESSION_MS, STATIC_SESSION_MS, Stage, stage_of
 
 from mockbroker import run_cluster
 
@@ -25,6 +26,31 @@ def wide_stage() -> Iterator[Stage]:
     topics = {Stage.topic: Stage.partitions}
     with run_cluster(brokers=3, topics=topics, config=CONFIG) as cluster, stage_of(cluster) as stage:
         yield stage
+
+
+@pytest.fixture
+def consumer_stage() -> Iterator[Stage]:
+    """One broker whose groups of the consumer protocol are quick; a static member has the time to come back."""
+    with _consumer_stage(STATIC_SESSION_MS) as stage:
+        yield stage
+
+
+@pytest.fixture
+def impatient_stage() -> Iterator[Stage]:
+    """The same, but who is not heard of is soon gone."""
+    with _consumer_stage(SESSION_MS) as stage:
+        yield stage
+
+
+@contextmanager
+def _consumer_stage(session_ms: int) -> Iterator[Stage]:
+    times = {
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.heartbeat.interval.ms": CONSUMER_HEARTBEAT_MS,
+    }
+    with run_cluster(topics={Stage.topic: Stage.partitions}, config=CONFIG | times) as cluster:
+        with stage_of(cluster) as stage:
+            yield stage
 
 
 @pytest.fixture(params=FAMILIES)

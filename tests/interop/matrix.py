@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from interop.stage import ASSIGNORS, FAMILIES, MODULES
+from interop.stage import ASSIGNORS, CONSUMER, FAMILIES, MODULES, SERVER_ASSIGNORS
 
 HERE = Path(__file__).parent
 
@@ -30,6 +30,10 @@ PAIRS = [
     ("franz-go", "java", "cooperative-sticky"),
     ("kafka-python", "franz-go", "cooperative-sticky"),
     ("kcat", "kafka-python", "cooperative-sticky"),
+]
+
+CONSUMER_PAIRS = [  # the same in groups of the consumer protocol
+    (leads, follows, SERVER_ASSIGNORS[0]) for leads, follows in zip(CONSUMER, CONSUMER[1:] + CONSUMER[:1], strict=True)
 ]
 
 SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
