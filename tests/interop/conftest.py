@@ -48,9 +48,9 @@ def _consumer_stage(session_ms: int) -> Iterator[Stage]:
         "group.consumer.session.timeout.ms": session_ms,
         "group.consumer.heartbeat.interval.ms": CONSUMER_HEARTBEAT_MS,
     }
-    with run_cluster(topics={Stage.topic: Stage.partitions}, config=CONFIG | times) as cluster:
-        with stage_of(cluster) as stage:
-            yield stage
+    topics = {Stage.topic: Stage.partitions}
+    with run_cluster(topics=topics, config=CONFIG | times) as cluster, stage_of(cluster) as stage:
+        yield stage
 
 
 @pytest.fixture(params=FAMILIES)
@@ -62,7 +62,7 @@ def family(request: pytest.FixtureRequest) -> str:
 # --- the matrix: tests that are marked as a scenario, by the client that they try ---
 
 _results: dict[tuple[str, str], str] = {}
-_pairs: dict[tuple[str, str, str], str] = {}
+_meetings: dict[tuple[str, ...], str] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,15 +80,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if mark and (report.when == "call" or not report.passed):
         params = item.callspec.params  # type: ignore[attr-defined]
         said = "not run" if report.skipped else "ok" if report.passed else "FAILED"
-        if "leads" in params:
-            _pairs[params["leads"], params["follows"], params["assignor"]] = said
-        else:
+        if "family" in params:
             scenario = mark.args[0].format(**params)
             about = (matrix.SAME.get(scenario, scenario), params["family"])
             _results[about] = max(said, _results.get(about, said), key=["ok", "not run", "FAILED"].index)
+        else:
+            _meetings[mark.args[0], *params.values()] = said
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if path := session.config.getoption("clients", None):
-        path.write_text(matrix.page(_results, _pairs), "utf-8")
+        path.write_text(matrix.page(_results, _meetings), "utf-8")

@@ -124,13 +124,17 @@ class Member:
         """A line on its stderr."""
         self.log.append(line)
         self.fenced |= "fenced" in line.lower()
-        self.refused |= "unreleased" in line.lower()
+        self.refused |= "instance ID is still used" in line  # librdkafka's words for UNRELEASED_INSTANCE_ID
 
     def commit(self) -> None:
         """Commit the positions of everything it printed; returns when the client says that it is done."""
+        self.start_commit()()
+
+    def start_commit(self) -> Callable[[], object]:
+        """The same, but what is returned waits."""
         before = self.committed
         self._say("commit")
-        self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
+        return lambda: self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
 
     def leave(self) -> None:
         """Close the client and wait for its process to end."""

@@ -28,7 +28,7 @@ consumer = Consumer(
     }
 )
 consumer.subscribe(
-    ["^" + OPTIONS["regex"] if OPTIONS["regex"] else OPTIONS["topic"]],
+    [OPTIONS["regex"] or OPTIONS["topic"]],
     on_assign=lambda _, partitions: tell_partitions("assigned", partitions),
     on_revoke=lambda _, partitions: tell_partitions("revoked", partitions),
 )
