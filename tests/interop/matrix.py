@@ -44,6 +44,7 @@ MIGRATIONS = [  # who speaks the classic protocol, and who the consumer protocol
     ("java", "confluent-kafka"),
 ]
 
+KIP_848 = " (KIP-848)"  # ends the names of scenarios that are there for both protocols
 CONSUMER_SCENARIOS = (
     "joins alone (KIP-848)",
     "three join one by one (KIP-848)",
@@ -52,10 +53,10 @@ CONSUMER_SCENARIOS = (
     "commits and resumes (KIP-848)",
     "leaves, and is replaced at once (KIP-848)",
     "is killed, and evicted (KIP-848)",
-    "static member restarts without a new epoch (KIP-848)",
-    "static member's double is refused (KIP-848)",
-    "subscribes by a regular expression (KIP-848)",
-    "topic grows while subscribed (KIP-848)",
+    "static member restarts without a new epoch",
+    "double of a static member is refused",
+    "subscribes by a regular expression",
+    "topic grows while subscribed",
 )
 
 
@@ -146,7 +147,7 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     "does not speak the consumer protocol": dict.fromkeys(("kafka-python", "aiokafka", "kafkajs"), CONSUMER_SCENARIOS),
     "its librdkafka is older than the consumer protocol": {"kcat": CONSUMER_SCENARIOS},
     "its goodbye does not name the instance, which Kafka 4.2 refuses as well, so the name is taken until the session ends": {
-        "franz-go": ["static member restarts without a new epoch (KIP-848)"],
+        "franz-go": ["static member restarts without a new epoch"],
     },
     "needs a package of its own for this codec": {
         "kafka-python": _CODECS,
@@ -202,6 +203,11 @@ def cell(results: Results, scenario: str, family: str) -> str:
     return f"- ({reason})" if reason else result or "not run"
 
 
+def row_name(scenario: str) -> str:
+    """As the page has it, where a title says which protocol."""
+    return scenario.removesuffix(KIP_848)
+
+
 def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
     """docs/clients.md. ``meetings``: by scenario and the words of a row."""
     lines = [
@@ -213,7 +219,7 @@ def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
         *_table(["client", "version"], [[family, found] for family, found in versions().items()]),
     ]
     for title, scenarios in SCENARIOS.items():
-        rows = [[name, *(cell(results, name, family) for family in FAMILIES)] for name in scenarios]
+        rows = [[row_name(name), *(cell(results, name, family) for family in FAMILIES)] for name in scenarios]
         lines += ["", f"## {title}", "", *_table(["scenario", *FAMILIES], rows)]
     lines += ["", *(f"- ({number}) {reason}" for number, reason in enumerate(LACKS, 1))]
     lines += [

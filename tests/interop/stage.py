@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -203,10 +204,11 @@ class KcatMember(Member):
 
 
 class Stage:
-    """``group`` and ``topic`` are those of every member that is not told otherwise."""
+    """``group``, ``topic`` and ``heartbeat_ms`` are those of every member that comes from then on."""
 
     group = "players"
     topic = "orders"
+    heartbeat_ms = HEARTBEAT_MS  # of the classic protocol
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -245,7 +247,7 @@ class Stage:
             settings = {
                 "client.id": name,
                 "session.timeout.ms": session_ms,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "heartbeat.interval.ms": self.heartbeat_ms,
                 "partition.assignment.strategy": assignor,
                 "auto.offset.reset": reset,
                 "topic.metadata.refresh.interval.ms": 1000,
@@ -261,7 +263,7 @@ class Stage:
                 "group": self.group,
                 "topic": self.topic,
                 "session_ms": session_ms,
-                "heartbeat_ms": HEARTBEAT_MS,
+                "heartbeat_ms": self.heartbeat_ms,
                 "assignor": assignor,
                 "reset": reset,
                 "instance": instance,
@@ -356,8 +358,11 @@ class Stage:
                 told[event.member_id] = event.client, set(_flat(event))
                 self._check_disjoint([share for _, share in told.values()], event.to_json())
         said: dict[str, set[tuple[object, int]]] = {}
+        expired = {event.client: event.time_ms for event in self.events("expire")}
         for request in self.cluster.requests("ConsumerGroupHeartbeat"):
             body = request.body
+            for client in [client for client in said if expired.get(client, inf) <= request.time_ms]:
+                del said[client]
             if body.member_epoch < 0:
                 said.pop(request.client_id, None)
             elif body.topic_partitions is not None:

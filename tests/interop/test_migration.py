@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from interop.matrix import MIGRATIONS
-from interop.stage import MARKS, Member, Stage
+from interop.stage import CONSUMER_HEARTBEAT_MS, MARKS, Member, Stage
 
 pytestmark = MARKS
 
@@ -19,12 +19,19 @@ class Story:
         self.stage = stage
         self.there: list[Member] = []
         self.values: list[str] = []  # all that was written
+        stage.heartbeat_ms = CONSUMER_HEARTBEAT_MS
 
     def comes(self, family: str, protocol: str) -> Member:
-        member = self.stage.member(family, f"{family}-{protocol}-{len(self.stage.members)}", protocol=protocol)
-        self.there.append(member)
-        self._turn(f"{member.name} comes")
+        (member,) = self.come(family, protocol, 1)
         return member
+
+    def come(self, family: str, protocol: str, number: int) -> list[Member]:
+        first = len(self.stage.members)
+        names = [f"{family}-{protocol}-{index}" for index in range(first, first + number)]
+        members = [self.stage.member(family, name, protocol=protocol) for name in names]
+        self.there += members
+        self._turn(f"{', '.join(names)} come")
+        return members
 
     def goes(self, member: Member) -> None:
         self.there.remove(member)
@@ -67,7 +74,7 @@ def test_there_and_back(consumer_stage: Stage, classic: str, consumer: str) -> N
     """Classic members, then also such of the consumer protocol, then only these; and all the way back."""
     stage = consumer_stage
     story = Story(stage)
-    old = [story.comes(classic, "classic") for _ in range(2)]
+    old = story.come(classic, "classic", 2)
     assert kinds(stage) == ("classic", [])
     new = [story.comes(consumer, "consumer")]
     assert kinds(stage) == ("consumer", ["upgrade"])

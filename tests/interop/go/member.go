@@ -51,6 +51,7 @@ func runMember(asked options) {
 		kgo.HeartbeatInterval(time.Duration(asked.HeartbeatMs) * time.Millisecond),
 		kgo.Balancers(balancers[asked.Assignor]),
 		kgo.MetadataMaxAge(time.Second),
+		kgo.FetchMaxWait(poll), // partitions that come later are read after the fetch that is under way
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(partitionsTold("assigned")),

@@ -8,7 +8,7 @@ CLASSIC = {
     "heartbeat.interval.ms": OPTIONS["heartbeat_ms"],
     "partition.assignment.strategy": OPTIONS["assignor"],
 }
-AGAIN = {  # on a commit: the group has moved on, and the member with its next poll
+MOVED_ON = {
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.STALE_MEMBER_EPOCH,
@@ -25,6 +25,7 @@ consumer = Consumer(
         "enable.auto.commit": False,
         **({"group.instance.id": OPTIONS["instance"]} if OPTIONS["instance"] else {}),
         "topic.metadata.refresh.interval.ms": 1000,
+        "fetch.wait.max.ms": 100,  # partitions that come later are read after the fetch that is under way
     }
 )
 consumer.subscribe(
@@ -32,21 +33,29 @@ consumer.subscribe(
     on_assign=lambda _, partitions: tell_partitions("assigned", partitions),
     on_revoke=lambda _, partitions: tell_partitions("revoked", partitions),
 )
+
+
+def committed():
+    """False if the group has moved on, as this member will with its next poll."""
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException as refused:
+        if refused.args[0].code() not in MOVED_ON:
+            raise
+        return False
+    return True
+
+
 asked = ""
 while asked != "leave":
+    if asked == "commit" and committed():
+        tell("committed")
+        asked = ""
     message = consumer.poll(POLL)
     if message is not None:
         if message.error():
             raise KafkaException(message.error())
         tell_record(message.topic(), message.partition(), message.offset(), message.value())
-    if asked == "commit":
-        try:
-            consumer.commit(asynchronous=False)
-        except KafkaException as refused:
-            if refused.args[0].code() not in AGAIN:
-                raise
-            continue
-        tell("committed")
-    asked = command()
+    asked = asked or command()
 consumer.close()
 tell_left()
