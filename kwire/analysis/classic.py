@@ -559,8 +559,9 @@ class _Group:
             parked = self.parked[member]
             signs = [ts for ts in self.signs[member] if person.left_ts is None or ts <= person.left_ts]
             for earlier, later in pairwise(signs):
-                waited = any(begin <= earlier and later <= end for begin, end in parked)
-                if later - earlier > timeout * MS and not waited:
+                if later - earlier <= timeout * MS:
+                    continue
+                if not any(begin <= earlier and later <= end for begin, end in parked):
                     self.out.violation(
                         later,
                         "heartbeat_gap",

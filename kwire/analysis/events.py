@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from kwire.analysis.tables import Row
@@ -94,8 +95,8 @@ class GroupEvent:
 
     def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
         """The row."""
-        about = {"capture_id": capture_id, "ts": self.ts, "group_id": self.group_id, "cluster": cluster, "life": life}
-        return {**about, **{name: getattr(self, name) for name in _REST}}
+        ts, group_id, *rest = _values(self)
+        return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
 
     @property
     def key(self) -> tuple[int, str, int, int]:
@@ -104,7 +105,8 @@ class GroupEvent:
 
 
 _FIELDS = tuple(GroupEvent.__slots__)
-_REST = tuple(name for name in _FIELDS if name not in ("ts", "group_id"))
+_COLUMNS = ("capture_id", *_FIELDS[:2], "cluster", "life", *_FIELDS[2:])
+_values = attrgetter(*_FIELDS)
 
 
 def event_of(row: Mapping[str, Any]) -> GroupEvent:

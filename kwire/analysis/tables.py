@@ -6,7 +6,8 @@ docs/pipeline.md, the schemas of Parquet and of Spark are all made from what sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 Row = dict[str, Any]  # a row of a table by its columns; timestamps are integers: microseconds since 1970, UTC
@@ -42,18 +43,26 @@ class Table:
     grain: str
     columns: tuple[Column, ...]
     order: tuple[str, ...]
+    _empty: Row = field(init=False, repr=False, compare=False)  # a row of which nothing is known
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_empty", dict.fromkeys(column.name for column in self.columns))
 
     def row(self, **values: Any) -> Row:
         """A row: what is not given is None. Raises: ValueError for a column that is not there."""
-        row: Row = dict.fromkeys(column.name for column in self.columns)
-        if unknown := values.keys() - row.keys():
+        row = {**self._empty, **values}
+        if len(row) > len(self._empty):
+            unknown = values.keys() - self._empty.keys()
             raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
-        row.update(values)
         return row
 
     def sorted(self, rows: Iterable[Row]) -> list[Row]:
         """The rows in the table's order; None comes first."""
-        return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
+        kept = list(rows)
+        try:
+            return sorted(kept, key=itemgetter(*self.order))  # the same, unless None meets something else
+        except TypeError:
+            return sorted(kept, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
 
 
 def _table(name: str, grain: str, order: str, *columns: Column) -> Table:
@@ -476,11 +485,11 @@ def rows_of(found: Any) -> list[Row]:
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {}
-    for field, values in zip(found.schema, found.columns, strict=True):
-        if pa.types.is_timestamp(field.type):
-            columns[field.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-        elif pa.types.is_map(field.type):
-            columns[field.name] = [None if value is None else dict(value) for value in values.to_pylist()]
+    for told, values in zip(found.schema, found.columns, strict=True):
+        if pa.types.is_timestamp(told.type):
+            columns[told.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+        elif pa.types.is_map(told.type):
+            columns[told.name] = [None if value is None else dict(value) for value in values.to_pylist()]
         else:
-            columns[field.name] = values.to_pylist()
+            columns[told.name] = values.to_pylist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

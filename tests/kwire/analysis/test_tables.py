@@ -4,7 +4,7 @@ import pytest
 from tools.captures import capture
 
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.tables import CAPTURE_ID, GROUP_EVENTS, SPARK, TABLES, arrow_table, rows_of, spark_schema
+from kwire.analysis.tables import CAPTURE_ID, ERRORS, GROUP_EVENTS, SPARK, TABLES, arrow_table, rows_of, spark_schema
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -20,6 +20,12 @@ def test_table(table) -> None:  # type: ignore[no-untyped-def]
 def test_an_event_has_the_columns_of_its_table() -> None:
     columns = [column.name for column in GROUP_EVENTS.columns if column.name not in ("capture_id", "cluster", "life")]
     assert columns == list(GroupEvent.__slots__)
+
+
+def test_rows_are_sorted_with_nothing_first() -> None:
+    rows = [ERRORS.row(api_name="a", error_code=code, client_id=who) for code in (2, 1) for who in ("c", None, "b")]
+    found = [(row["error_code"], row["client_id"]) for row in ERRORS.sorted(rows)]
+    assert found == [(1, None), (1, "b"), (1, "c"), (2, None), (2, "b"), (2, "c")]
 
 
 def test_a_column_that_is_not_there() -> None:
