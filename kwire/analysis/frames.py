@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kwire.analysis import tables
+from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
-from kwire.analysis.tables import Row
 from kwire.analysis.usage import Refusal, api_name
 from kwire.capture.call import Call, Connection
 from kwire.errors import WireError

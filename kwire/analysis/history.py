@@ -12,10 +12,11 @@ from itertools import pairwise
 
 from kwire.analysis import classic, consumer, tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.events import CLASSIC, GroupEvent, Watermark, error_name
+from kwire.analysis.columns import Row
+from kwire.analysis.events import CLASSIC, GroupEvent, error_name
 from kwire.analysis.lives import Life, lives
 from kwire.analysis.outcome import MS, Outcome
-from kwire.analysis.tables import Row
+from kwire.analysis.topics import Watermark
 
 # The tables that a group's history fills.
 FILLED = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")

@@ -8,7 +8,8 @@ import pytest
 from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
 from tools.said import two_members
 
-from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.columns import Row
+from kwire.analysis.tables import TABLES
 
 # Rebalances that a client makes by itself: kafka-python leads before it knows the topic, and cooperative members come
 # twice. ``UNASKED`` are left out where a time line is compared.
