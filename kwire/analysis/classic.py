@@ -101,10 +101,8 @@ class _Group:
         found += self._of_coordinator(low, high)
         if before is not None and phase is not None:
             found += self._unsynced(before, low, phase)
-        refusals = [
-            event for event in self.sessions.between(low, high) if event.member_id and event.error_code == REBALANCE
-        ]
-        first = min((event.ts for event in refusals), default=None)
+        between = self.sessions.between(low, high)
+        first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
             found = [trigger for trigger in found if trigger.kind not in (EXPIRED, MOVED)]
         if first is not None and not any(trigger.ts <= first + SLACK for trigger in found):

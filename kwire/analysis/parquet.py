@@ -11,7 +11,7 @@ from kwire.analysis.tables import TABLES
 from kwire.analysis.view import Tables
 
 # Columns that tables of older versions do not have: null in them.
-NEWER = {"cluster", "life"}
+NEWER = {"cluster", "life", "node_id", "response_file", "response_position"}
 _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 

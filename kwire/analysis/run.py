@@ -57,7 +57,7 @@ def analyse(
             found[name] += rows
     found["frames"] = tables.FRAMES.sorted(found["frames"])
     found["connections"] = tables.CONNECTIONS.sorted(
-        connection_row(one, capture_id, clusters.of(one.id, one.broker, one.first_us)) for one in known.values()
+        connection_row(one, capture_id, clusters) for one in known.values()
     )
     return found
 

@@ -39,6 +39,7 @@ CONNECTIONS = _table(
     text("client", "host:port of the side that sends requests"),
     text("broker", "host:port of the other side"),
     _CLUSTER,
+    integer("node_id", "id of the broker; null if no answer lists its address, as where names are told"),
     moment("first_ts", "first packet"),
     moment("last_ts", "last packet"),
     text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
@@ -85,6 +86,8 @@ FRAMES = _table(
     integer("throttle_ms", "`throttle_time_ms` of the response", "ms"),
     text("file", "file in which the request, or else the response, begins"),
     long("position", "offset of its packet in the file", "bytes"),
+    text("response_file", "file in which the response begins"),
+    long("response_position", "offset of its packet in the file", "bytes"),
     text("request", "body as JSON, by Kafka's field names; records are replaced by their size"),
     text("response", "body as JSON, by Kafka's field names; records are replaced by their size"),
 )

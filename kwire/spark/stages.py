@@ -150,7 +150,10 @@ def located(rows: DataFrame, table: Table, clusters: Clusters) -> DataFrame:
         for batch in batches:
             made = rows_of(pa.Table.from_batches([batch]))
             for row in made:
-                row["cluster"] = clusters.of(row["conn_id"], row["broker"], row["first_ts"])
+                where = row["conn_id"], row["broker"], row["first_ts"]
+                row["cluster"] = clusters.of(*where)
+                if table is CONNECTIONS:
+                    row["node_id"] = clusters.node_id(*where)
             yield from arrow_table(table, made).to_batches()
 
     return rows.mapInArrow(fill, spark_schema(table))
