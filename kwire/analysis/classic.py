@@ -6,13 +6,13 @@ two such moments belongs to the later of the two generations, so that is where i
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kwire.analysis.events import GroupEvent
+from kwire.analysis.generations import Phase, phases_of
 from kwire.analysis.joins import Join, joins_of
 from kwire.analysis.outcome import (
     COOPERATIVE,
@@ -33,50 +33,10 @@ from kwire.analysis.outcome import (
     Stop,
     Trigger,
 )
+from kwire.analysis.sessions import GONE, REBALANCE, Sessions
 from kwire.errorcodes import ErrorCode
 
 SLACK = 250 * MS  # by how much a session may seem to end after the others were told: clocks of brokers and captures
-COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep what they still own
-
-REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
-SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
-RENEWING = {"heartbeat", "commit"}  # beside answers to JoinGroup and SyncGroup
-GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
-
-
-@dataclass(slots=True)
-class Phase:
-    """A generation. ``joins``: those that waited for it; ``members``: everybody in it, also who replaced another."""
-
-    generation: int
-    done_ts: int
-    joins: list[Join] = field(default_factory=list)
-    members: list[str] = field(default_factory=list)
-    leader: str | None = None
-    protocol: str | None = None
-    told: dict[str, GroupEvent] = field(default_factory=dict)  # first answer to a SyncGroup, by member
-    planned: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def cooperative(self) -> bool:
-        """Whether members keep reading what they still own."""
-        return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
-
-    def shares(self) -> dict[str, list[str]]:
-        """Partitions by member: as told, or as planned where that was not seen; nothing if nobody was told anything."""
-        if not self.told:
-            return {}
-        told = {member: event.partitions for member, event in self.told.items() if event.partitions is not None}
-        return {member: told.get(member, self.planned.get(member, [])) for member in {**self.planned, **told}}
-
-    def ended_ts(self) -> int | None:
-        """When the last of those that waited was told its share."""
-        waited = {join.member_id for join in self.joins}
-        return max((event.ts for member, event in self.told.items() if member in waited), default=None)
-
-    def incomplete(self) -> bool:
-        """Whether one of those that waited was never told its share."""
-        return any(join.member_id not in self.told for join in self.joins)
 
 
 def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
@@ -90,24 +50,18 @@ class _Group:
         self.events = events
         self.until = until
         self.end = events[-1].ts if until is None else until
-        self.moments = [event.ts for event in events]
         self.joins = joins_of(events)
-        self.phases = _phases(events, self.joins)
+        self.phases = phases_of(events, self.joins)
+        self.sessions = Sessions(events)
         self.people: dict[str, Membership] = {}
-        self.signs: dict[str, list[int]] = defaultdict(list)
-        self.renewed: dict[str, list[int]] = defaultdict(list)  # when its session began anew
-        self.synced_late: dict[str, list[int]] = defaultdict(list)  # the same, but for brokers since 4.0
-        self.synced = {(e.generation, e.member_id) for e in events if e.event == "sync_sent"}
-        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        self.refused: dict[str, list[GroupEvent]] = defaultdict(list)  # answers that ask to rejoin, by member
-        self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
         self.asks: dict[str, list[Join]] = defaultdict(list)
-        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # told when, and what
+        for join in self.joins:
+            if join.member_id:
+                self.asks[join.member_id].append(join)
         self.free_since: dict[str, int] = {}
         self.resumed: dict[str, int] = {}  # when a member was last told a share
 
     def fold(self) -> None:
-        self._note_signs()
         before: Phase | None = None
         owners: dict[str, str] = {}
         stops: list[tuple[Phase, dict[str, Stop]]] = []
@@ -134,53 +88,6 @@ class _Group:
         self._gaps()
         self._commits()
 
-    # --- what is read off the events beforehand ---
-
-    def _note_signs(self) -> None:
-        waiting: dict[tuple[str | None, int], GroupEvent] = {}
-        planned: dict[int | None, int] = {}  # when the leader made its plan known, by generation
-        for event in self.events:
-            if event.event == "planned":
-                planned.setdefault(event.generation, event.ts)
-        for event in self.events:
-            member = event.member_id
-            if member and (event.event in SIGNS or event.error_code == REBALANCE):
-                self.signs[member].append(event.ts)
-            if event.event in ("join_sent", "sync_sent"):
-                waiting[event.conn_id, event.number] = event
-            elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
-                begin = waiting.pop((event.conn_id, event.number), None)
-                if begin is not None and member:
-                    self.parked[member].append((begin.ts, event.ts))
-                    if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
-                        self.synced_late[member].append(event.ts)
-                    elif event.event in ("join_done", "sync_done"):
-                        self.renewed[member].append(event.ts)
-            elif member and (
-                event.event in RENEWING or (event.event == "heartbeat_error" and event.error_code == REBALANCE)
-            ):
-                self.renewed[member].append(event.ts)
-            if member and event.error_code == REBALANCE:
-                self.refused[member].append(event)
-            if member and event.error_code in GONE:
-                self.gone[member].append(event.ts)
-            if event.event == "sync_done" and member and event.partitions is not None:
-                self.shares[member].append((event.ts, event.partitions))
-        for begin in waiting.values():  # never answered: it may have waited to the end
-            if begin.member_id:
-                self.parked[begin.member_id].append((begin.ts, begin.ts))
-        for join in self.joins:
-            if join.member_id:
-                self.asks[join.member_id].append(join)
-
-    def _between(self, low: int, high: int) -> Sequence[GroupEvent]:
-        """Events after ``low`` and up to ``high``."""
-        return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
-
-    def last_sign(self, member: str, before: int) -> int | None:
-        """When a member was last heard of, at or before a moment."""
-        return _last(self.signs[member], before)
-
     # --- triggers ---
 
     def _triggers(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
@@ -194,8 +101,8 @@ class _Group:
         found += self._of_coordinator(low, high)
         if before is not None and phase is not None:
             found += self._unsynced(before, low, phase)
-        refusals = [event for event in self._between(low, high) if event.member_id and event.error_code == REBALANCE]
-        first = min((event.ts for event in refusals), default=None)
+        between = self.sessions.between(low, high)
+        first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
             found = [trigger for trigger in found if trigger.kind not in (EXPIRED, MOVED)]
         if first is not None and not any(trigger.ts <= first + SLACK for trigger in found):
@@ -213,7 +120,7 @@ class _Group:
     def _departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
         """Members that left, and those whose session ran out. ``after``: the members of the next generation."""
         left = set()
-        for event in self._between(low, high):
+        for event in self.sessions.between(low, high):
             if event.event != "leave" or event.error_code:
                 continue
             member = self._who_left(event, known)
@@ -232,7 +139,7 @@ class _Group:
             )
         for member in sorted(known - left - (after or set())):
             person = self.people[member]
-            over = self._session_over(person, high)
+            over = self.sessions.over(person, high)
             if over is not None and over <= high and person.left_ts is None:
                 yield Trigger(
                     ts=max(over, low),
@@ -242,23 +149,6 @@ class _Group:
                     evidence=f"nothing heard for its session timeout of {person.session_timeout_ms} ms",
                 )
 
-    def _session_over(self, person: Membership, high: int) -> int | None:
-        """When the session of a member ran out of whom nothing more is heard up to ``high``.
-
-        It begins anew with answers to JoinGroup, Heartbeat and accepted commits, and to a SyncGroup that waited for the
-        leader's. One that came later begins it anew for brokers before 4.0 alone: they are told by members that were
-        answered as if nothing had happened when it would have been over otherwise.
-        """
-        member = person.member_id
-        if person.session_timeout_ms is None or (last := _last(self.renewed[member], high)) is None:
-            return None
-        over, late = last + person.session_timeout_ms * MS, _last(self.synced_late[member], high)
-        if late is None or late <= last:
-            return over
-        longer = late + person.session_timeout_ms * MS
-        goes_on = any(event.event == "heartbeat" and event.error_code == 0 for event in self._between(over, longer))
-        return longer if goes_on else over
-
     def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
         """Members that were told a generation and did not ask for their share of it in time."""
         timeouts = [timeout for m in before.members if (timeout := self.people[m].rebalance_timeout_ms) is not None]
@@ -267,7 +157,7 @@ class _Group:
             return
         for member in sorted(before.members):
             person = self.people[member]
-            if member in after.members or person.gone(over) or (before.generation, member) in self.synced:
+            if member in after.members or person.gone(over) or (before.generation, member) in self.sessions.synced:
                 continue
             said = f"no SyncGroup of it within the rebalance timeout of {max(timeouts)} ms"
             yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=said)
@@ -295,7 +185,7 @@ class _Group:
                 trigger.evidence = "JoinGroup of a member that was not there"
             return trigger
         assert before is not None
-        if any(low < event.ts <= sent.ts for event in self.refused[member]):
+        if any(low < ts <= sent.ts for ts in self.sessions.refused[member]):
             return None
         earlier = [ask for ask in self.asks[member] if ask.sent.ts < sent.ts and ask.done is not None]
         last = earlier[-1] if earlier else None
@@ -317,7 +207,7 @@ class _Group:
         return told is not None and bool(set(last.sent.partitions or []) - set(told.partitions or []))
 
     def _of_coordinator(self, low: int, high: int) -> Iterator[Trigger]:
-        for event in self._between(low, high):
+        for event in self.sessions.between(low, high):
             if event.error_code == ErrorCode.NOT_COORDINATOR:
                 yield Trigger(ts=event.ts, kind=MOVED, evidence=f"{event.event}: NOT_COORDINATOR from {event.broker}")
                 return
@@ -388,7 +278,7 @@ class _Group:
                 person.end(trigger.ts, "dropped")
             elif self._replaced(person, phase):
                 person.end(phase.done_ts, "replaced")
-            elif self._told_gone(member, phase.done_ts):
+            elif any(ts <= phase.done_ts for ts in self.sessions.gone[member]):
                 person.end(phase.done_ts, "fenced")
             else:
                 person.end(phase.done_ts, "dropped")
@@ -396,9 +286,6 @@ class _Group:
     def _replaced(self, person: Membership, phase: Phase) -> bool:
         named = [self.people[member].instance_id for member in phase.members]
         return person.instance_id is not None and person.instance_id in named
-
-    def _told_gone(self, member: str, before: int) -> bool:
-        return any(ts <= before for ts in self.gone[member])
 
     def _stop(self, phase: Phase, member: str) -> Stop:
         """From the first JoinGroup since its last share to this one."""
@@ -422,7 +309,7 @@ class _Group:
             told = phase.told.get(owner)
             since = told.ts if told else person.left_ts or phase.done_ts
             if person.left_how == "silent":
-                since = self.last_sign(owner, since) or since
+                since = self.sessions.last_sign(owner, since) or since
             self.free_since.setdefault(partition, since)
         for member, share in shares.items():
             for partition in share:
@@ -486,7 +373,7 @@ class _Group:
                 self.out.share(phase.generation, person, told.partitions or [], owners, "told")
             for member in old:
                 self.people[member].end(join.sent.ts, "replaced")
-                stop.stopped = self.last_sign(member, join.sent.ts) if told else None
+                stop.stopped = self.sessions.last_sign(member, join.sent.ts) if told else None
                 for partition, owner in list(owners.items()):
                     if owner == member:
                         owners[partition] = join.member_id
@@ -556,11 +443,12 @@ class _Group:
             timeout = person.session_timeout_ms
             if timeout is None:
                 continue
-            parked = self.parked[member]
-            signs = [ts for ts in self.signs[member] if person.left_ts is None or ts <= person.left_ts]
+            parked = self.sessions.parked[member]
+            signs = [ts for ts in self.sessions.signs[member] if person.left_ts is None or ts <= person.left_ts]
             for earlier, later in pairwise(signs):
-                waited = any(begin <= earlier and later <= end for begin, end in parked)
-                if later - earlier > timeout * MS and not waited:
+                if later - earlier <= timeout * MS:
+                    continue
+                if not any(begin <= earlier and later <= end for begin, end in parked):
                     self.out.violation(
                         later,
                         "heartbeat_gap",
@@ -582,65 +470,11 @@ class _Group:
                 kind, detail = "commit_fenced", f"it was no member any more ({person.left_how or 'not known'})"
             elif current is not None and event.generation < current.generation:
                 kind, detail = "commit_old_generation", f"the group was in generation {current.generation}"
-            elif not self._may_commit(event):
+            elif not self.sessions.may_commit(event):
                 kind, detail = "commit_not_owner", "the partition was not its own"
             if kind:
                 self.out.bad_commit(event, kind, detail)
 
-    def _may_commit(self, event: GroupEvent) -> bool:
-        """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
-        shares = self.shares[event.member_id or ""]
-        place = bisect_right(shares, event.ts, key=lambda told: told[0])
-        return not place or any(
-            f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place]
-        )
-
-
-def _phases(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
-    """The generations that were told, in order."""
-    phases: list[Phase] = []
-    answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
-    for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):
-        done = join.done
-        assert done is not None
-        generation = done.generation or 0
-        current = phases[-1] if phases else None
-        if current is None or generation > current.generation:
-            current = Phase(generation, done.ts)
-            phases.append(current)
-        if generation != current.generation or join.sent.ts > current.done_ts:
-            continue  # an answer that was under way, or one to a member that asked again in a stable group
-        current.joins.append(join)
-        current.leader, current.protocol = done.leader, done.protocol_name
-        if done.member_id and done.member_id not in current.members:
-            current.members.append(done.member_id)
-        for member in done.members or []:
-            if member not in current.members:
-                current.members.append(member)
-    _told(phases, events)
-    return phases
-
-
-def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
-    moments = [phase.done_ts for phase in phases]
-    for event in events:
-        if event.event not in ("sync_done", "planned") or not event.member_id:
-            continue
-        place = bisect_right(moments, event.ts)
-        for phase in reversed(phases[:place]):
-            if phase.generation == event.generation:
-                if event.event == "sync_done":
-                    phase.told.setdefault(event.member_id, event)
-                elif event.partitions is not None:
-                    phase.planned.setdefault(event.member_id, event.partitions)
-                break
-
 
 def _moved(shares: dict[str, list[str]], owners: dict[str, str]) -> int:
     return sum(owners.get(partition, member) != member for member, share in shares.items() for partition in share)
-
-
-def _last(moments: Sequence[int], before: int) -> int | None:
-    """The last of them at or before a moment."""
-    place = bisect_right(moments, before)
-    return moments[place - 1] if place else None

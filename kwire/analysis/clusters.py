@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kwire.capture.call import Call
@@ -18,7 +18,7 @@ _METADATA, _FIND_COORDINATOR, _DESCRIBE_CLUSTER = 3, 10, 60
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """An answer about a cluster. ``cluster``: its id, if it is told; ``nodes``: ``host:port`` of brokers of it."""
+    """An answer about a cluster. ``cluster``: its id, if it is told; ``nodes``: ``id host:port`` of brokers of it."""
 
     ts: int
     conn_id: str
@@ -40,10 +40,13 @@ def saying_of(call: Call) -> Saying | None:
     cluster = None
     if call.api_key in (_METADATA, _DESCRIBE_CLUSTER):
         cluster = response.cluster_id or None
-        nodes = {endpoint(node.host, node.port) for node in response.brokers}
+        nodes = {
+            f"{node.broker_id if call.api_key == _DESCRIBE_CLUSTER else node.node_id} {endpoint(node.host, node.port)}"
+            for node in response.brokers
+        }
     elif call.api_key == _FIND_COORDINATOR:
         found = [one for one in response.coordinators or [response] if not one.error_code and one.host]
-        nodes = {endpoint(node.host, node.port) for node in found}
+        nodes = {f"{node.node_id} {endpoint(node.host, node.port)}" for node in found}
     else:
         return None
     if cluster is None and not nodes:
@@ -66,21 +69,24 @@ class Clusters:
         self._own: dict[str, str] = {}
         self._said: Mapping[str, Told] = defaultdict(list)
         self._listed: Mapping[str, Told] = defaultdict(list)
+        self._ids: dict[tuple[str | None, str], int] = {}
         self._beside: dict[str, str] = {}  # another broker of the same cluster, which is not known
         every = sorted(set(sayings), key=lambda one: (one.ts, one.conn_id, one.broker, one.nodes, one.cluster or ""))
         for one in every:
             if one.cluster is not None:
                 self._own.setdefault(one.conn_id, one.cluster)
                 self._said[one.broker].append((one.ts, one.cluster))
-                for node in one.nodes:
-                    self._listed[node].append((one.ts, one.cluster))
+                for node, address in _split(one.nodes):
+                    self._listed[address].append((one.ts, one.cluster))
+                    self._ids[one.cluster, address] = node
         without = [(one, self._told(one.conn_id, one.broker, one.ts)) for one in every if one.cluster is None]
         for one, cluster in without:
-            for node in one.nodes:
+            for node, address in _split(one.nodes):
+                self._ids[cluster, address] = node
                 if cluster is not None:
-                    self._listed[node].append((one.ts, cluster))
+                    self._listed[address].append((one.ts, cluster))
                 else:
-                    self._join(one.broker, node)
+                    self._join(one.broker, address)
         self._said = {address: _changes(told) for address, told in self._said.items()}
         self._listed = {address: _changes(told) for address, told in self._listed.items()}
         self._named = self._names()
@@ -94,6 +100,11 @@ class Clusters:
     def of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
         """The id of the cluster; where no answer told it, the first address of its brokers."""
         return self.known(conn_id, broker, ts) or (None if broker is None else self._first(broker))
+
+    def node_id(self, conn_id: str | None, broker: str, ts: int) -> int | None:
+        """The id of a broker: as answers tell that list its address."""
+        known = self.known(conn_id, broker, ts)
+        return self._ids.get((known, broker), self._ids.get((None, broker)))
 
     def _told(self, conn_id: str | None, broker: str, ts: int) -> str | None:
         if conn_id in self._own:
@@ -120,6 +131,13 @@ class Clusters:
             for told in (self._said.get(broker, []), self._listed.get(broker, [])):
                 found[self._first(broker)] |= {cluster for _, cluster in told}
         return {first: clusters.pop() for first, clusters in found.items() if len(clusters) == 1}
+
+
+def _split(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Ids and addresses."""
+    for node in nodes:
+        number, _, address = node.partition(" ")
+        yield int(number), address
 
 
 def _changes(told: Sequence[tuple[int, str]]) -> Told:

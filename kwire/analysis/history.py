@@ -12,10 +12,11 @@ from itertools import pairwise
 
 from kwire.analysis import classic, consumer, tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.events import CLASSIC, GroupEvent, Watermark, error_name
+from kwire.analysis.columns import Row
+from kwire.analysis.events import CLASSIC, GroupEvent, error_name
 from kwire.analysis.lives import Life, lives
 from kwire.analysis.outcome import MS, Outcome
-from kwire.analysis.tables import Row
+from kwire.analysis.topics import Watermark
 
 # The tables that a group's history fills.
 FILLED = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")
@@ -52,8 +53,9 @@ def fold(
     ordered = sorted(events, key=lambda event: event.key)
     found: dict[str, list[Row]] = {name: [] for name in FILLED}
     for cluster, own in apart(ordered, clusters or Clusters()):
-        told = sorted([*own, *_moves(own)], key=lambda event: event.key)
-        for life in lives(told):
+        if moves := _moves(own):
+            own = sorted([*own, *moves], key=lambda event: event.key)
+        for life in lives(own):
             for name, rows in _rows(capture_id, group_id, cluster, life, ends):
                 found[name] += rows
     return {name: tables.TABLES[name].sorted(rows) for name, rows in found.items()}
@@ -67,12 +69,15 @@ def apart(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | 
     """
     found: dict[str | None, list[GroupEvent]] = defaultdict(list)
     named: set[str | None] = set()
+    connections: dict[tuple[str | None, str | None], list[GroupEvent]] = {}
     for event in events:
-        known = clusters.known(event.conn_id, event.broker, event.ts)
-        cluster = known or clusters.of(event.conn_id, event.broker, event.ts)
-        found[cluster].append(event)
-        if known is not None:
-            named.add(known)
+        where = event.conn_id, event.broker
+        own = connections.get(where)
+        if own is None or event.conn_id is None:
+            known = clusters.known(*where, event.ts)
+            named |= {known} - {None}
+            own = connections[where] = found[known or clusters.of(*where, event.ts)]
+        own.append(event)
     if len(found) > 1:
         for cluster in sorted(found.keys() - named, key=lambda one: one or "", reverse=True):
             if (other := _same(cluster, found, named)) is not None:

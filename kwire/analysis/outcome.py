@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kwire.analysis import tables
+from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, split_partition
-from kwire.analysis.tables import Row
 
 # Triggers, in the order in which one is taken where two happened at the same time.
 LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"

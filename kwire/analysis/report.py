@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kwire.analysis.tables import Row
+from kwire.analysis.columns import Row
 from kwire.analysis.view import Tables, apart, moment, names, restarts
 
 NEEDED = (

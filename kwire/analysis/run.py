@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kwire.analysis import events, history, tables, usage
+from kwire.analysis import extract, history, tables, topics, usage
 from kwire.analysis.clusters import Clusters, Saying, saying_of
-from kwire.analysis.events import GroupEvent, Watermark
+from kwire.analysis.columns import Row
+from kwire.analysis.events import GroupEvent, name_topics
 from kwire.analysis.frames import connection_row, frame_row
-from kwire.analysis.tables import Row
+from kwire.analysis.topics import Watermark
 from kwire.capture.call import Call, Connection
 
 
@@ -37,11 +38,11 @@ def analyse(
         if frames:
             found["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
         made.append((_light(call), refused))
-        names |= events.topic_names(call)
-        marks += events.watermarks(call)
+        names |= topics.topic_names(call)
+        marks += topics.watermarks(call)
         if saying := saying_of(call):
             sayings.setdefault(saying.content, saying)
-        for event in events.events_of(call):
+        for event in extract.events_of(call):
             by_group[event.group_id].append(event)
     known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
     clusters = Clusters(sayings.values())
@@ -51,12 +52,12 @@ def analyse(
     found |= counts.rows(capture_id, names, clusters)
     ends = history.Ends(marks, names, clusters)
     for group, happened in sorted(by_group.items()):
-        named = [events.name_topics(event, names) for event in happened]
+        named = [name_topics(event, names) for event in happened]
         for name, rows in history.fold(capture_id, group, named, ends, clusters).items():
             found[name] += rows
     found["frames"] = tables.FRAMES.sorted(found["frames"])
     found["connections"] = tables.CONNECTIONS.sorted(
-        connection_row(one, capture_id, clusters.of(one.id, one.broker, one.first_us)) for one in known.values()
+        connection_row(one, capture_id, clusters) for one in known.values()
     )
     return found
 

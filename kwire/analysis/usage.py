@@ -10,8 +10,9 @@ from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.events import error_name, topic_key
-from kwire.analysis.tables import Row
+from kwire.analysis.columns import Row
+from kwire.analysis.events import error_name
+from kwire.analysis.topics import topic_key
 from kwire.capture.call import Call, Connection
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of

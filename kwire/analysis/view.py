@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kwire.analysis.columns import Row
 from kwire.analysis.events import partition_name
-from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.tables import TABLES
 
 Tables = Mapping[str, list[Row]]
 Name = tuple[str, str | None]  # a group and its cluster

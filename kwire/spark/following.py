@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.analysis import events, usage
+from kwire.analysis import extract, topics, usage
 from kwire.analysis.clusters import Saying, saying_of
 from kwire.analysis.frames import connection_row, frame_row
 from kwire.capture.calls import Conversation, Row
@@ -102,15 +102,15 @@ class Following:
         for call in self.conversation.taken():
             refused = usage.refusals(call)
             found["frames"].append(frame_row(call, self.capture_id, refused))
-            found["names"] += [{"id": key, "name": name} for key, name in events.topic_names(call).items()]
+            found["names"] += [{"id": key, "name": name} for key, name in topics.topic_names(call).items()]
             found["marks"] += [
-                {name: getattr(mark, name) for name in events.Watermark.__slots__} for mark in events.watermarks(call)
+                {name: getattr(mark, name) for name in topics.Watermark.__slots__} for mark in topics.watermarks(call)
             ]
             saying = saying_of(call)
             if saying is not None and saying.content not in self.said:
                 self.said.add(saying.content)
                 found["sayings"].append({name: getattr(saying, name) for name in Saying.__slots__})
-            found["events"] += [event.row(self.capture_id) for event in events.events_of(call)]
+            found["events"] += [event.row(self.capture_id) for event in extract.events_of(call)]
             self.counts.add(call, refused)
         found["waits"] += self.counts.take_waits()
 

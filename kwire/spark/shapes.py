@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kwire.analysis.tables import ERRORS, SPARK, TABLES, Column, Row, Table, arrow_schema, arrow_table
+from kwire.analysis.columns import SPARK, Column, Row, Table, arrow_schema, arrow_table
+from kwire.analysis.tables import ERRORS, TABLES
 
 ROWS = 10_000  # of a batch
 

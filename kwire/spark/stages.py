@@ -13,8 +13,10 @@ from pyspark.sql import functions as sql
 
 from kwire.analysis import events, history, usage
 from kwire.analysis.clusters import Clusters, Saying
-from kwire.analysis.events import Watermark, event_of
-from kwire.analysis.tables import CONNECTIONS, ERRORS, LATENCY, TABLES, Row, Table, arrow_table, rows_of, spark_schema
+from kwire.analysis.columns import Row, Table, arrow_table, rows_of, spark_schema
+from kwire.analysis.events import event_of
+from kwire.analysis.tables import CONNECTIONS, ERRORS, LATENCY, TABLES
+from kwire.analysis.topics import Watermark
 from kwire.capture.calls import Row as Segment
 from kwire.spark.following import SEALED, Following, Payloads, Rows
 from kwire.spark.shapes import GROUP_TABLES, GROUPS, REFUSED, TRAFFIC
@@ -148,7 +150,10 @@ def located(rows: DataFrame, table: Table, clusters: Clusters) -> DataFrame:
         for batch in batches:
             made = rows_of(pa.Table.from_batches([batch]))
             for row in made:
-                row["cluster"] = clusters.of(row["conn_id"], row["broker"], row["first_ts"])
+                where = row["conn_id"], row["broker"], row["first_ts"]
+                row["cluster"] = clusters.of(*where)
+                if table is CONNECTIONS:
+                    row["node_id"] = clusters.node_id(*where)
             yield from arrow_table(table, made).to_batches()
 
     return rows.mapInArrow(fill, spark_schema(table))

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
-from kwire.analysis.tables import Row
 from kwire.capture import Call, Connection, read
 
 ROOT = Path(__file__).parents[2]

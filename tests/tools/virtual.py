@@ -17,8 +17,8 @@ from tools.desk import Desk, Sent
 from tools.pcap import START, Segment, Talk, packets, pcap, prefixed
 
 import kwire
+from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
-from kwire.analysis.tables import Row
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture import Call, Connection, read

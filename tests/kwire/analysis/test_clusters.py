@@ -11,15 +11,15 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 
 X, Y, Z = "10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"
 BROKERS = [MetadataResponse.Broker(node_id=n, host=host, port=9092) for n, host in enumerate(["10.0.0.1", "::1"])]
-COORDINATOR = FindCoordinatorResponse.Coordinator(host="10.0.0.2", port=9092)
+COORDINATOR = FindCoordinatorResponse.Coordinator(node_id=7, host="10.0.0.2", port=9092)
 
 ANSWERS = [  # request, response, version, cluster, nodes
-    (MetadataRequest(), MetadataResponse(cluster_id="tea", brokers=BROKERS), 12, "tea", (X, "[::1]:9092")),
-    (MetadataRequest(), MetadataResponse(brokers=BROKERS), 1, None, (X, "[::1]:9092")),
+    (MetadataRequest(), MetadataResponse(cluster_id="tea", brokers=BROKERS), 12, "tea", (f"0 {X}", "1 [::1]:9092")),
+    (MetadataRequest(), MetadataResponse(brokers=BROKERS), 1, None, (f"0 {X}", "1 [::1]:9092")),
     (MetadataRequest(), MetadataResponse(), 1, None, None),
     (DescribeClusterRequest(), DescribeClusterResponse(cluster_id="tea"), 1, "tea", ()),
-    (FindCoordinatorRequest(), FindCoordinatorResponse(host="10.0.0.2", port=9092), 2, None, (Y,)),
-    (FindCoordinatorRequest(), FindCoordinatorResponse(coordinators=[COORDINATOR]), 4, None, (Y,)),
+    (FindCoordinatorRequest(), FindCoordinatorResponse(node_id=7, host="10.0.0.2", port=9092), 2, None, (f"7 {Y}",)),
+    (FindCoordinatorRequest(), FindCoordinatorResponse(coordinators=[COORDINATOR]), 4, None, (f"7 {Y}",)),
     (FindCoordinatorRequest(), FindCoordinatorResponse(error_code=15, host="10.0.0.2", port=1), 2, None, None),
     (HeartbeatRequest(), HeartbeatResponse(), 4, None, None),
     (MetadataRequest(), None, 12, None, None),
@@ -34,7 +34,8 @@ def test_what_an_answer_says(request_, response, version, cluster, nodes) -> Non
 
 
 def said(ts: int, broker: str, cluster: str | None, *nodes: str, conn: str = "") -> Saying:
-    return Saying(ts, conn or f"{broker} {ts}", broker, cluster, nodes)
+    numbered = tuple(f"{ts} {node}" for node in nodes)
+    return Saying(ts, conn or f"{broker} {ts}", broker, cluster, numbered)
 
 
 CASES = [  # what was said, connection, broker, time; the cluster that is known, and what stands for one
@@ -64,3 +65,18 @@ def test_cluster_of_a_broker(sayings, conn, broker, ts, known, stands) -> None: 
         clusters = Clusters(order)
         assert clusters.known(conn, broker, ts) == known
         assert clusters.of(conn, broker, ts) == stands
+
+
+IDS = [  # what was said, broker; its id, which is the time of the answer that lists it
+    ([], X, None),
+    ([said(3, X, "tea", Y)], X, None),
+    ([said(3, X, "tea", X), said(4, Y, "tea", X, Y)], X, 4),
+    ([said(3, X, "tea", X), said(4, Y, "milk", X, Y)], X, 3),
+    ([said(3, Y, None, X)], X, 3),
+    ([said(3, X, "tea"), said(4, X, None, X)], X, 4),
+]
+
+
+@pytest.mark.parametrize(("sayings", "broker", "expected"), IDS)
+def test_id_of_a_broker(sayings: list[Saying], broker: str, expected: int | None) -> None:
+    assert Clusters(sayings).node_id(None, broker, 9) == expected

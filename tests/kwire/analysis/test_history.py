@@ -6,8 +6,10 @@ import pytest
 from tools.said import GROUP, two_members
 
 from kwire.analysis.clusters import Clusters, Saying
-from kwire.analysis.events import GroupEvent, Watermark, events_of
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.extract import events_of
 from kwire.analysis.history import FILLED, Ends, apart, fold
+from kwire.analysis.topics import Watermark
 
 
 def test_order_of_events_does_not_matter() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tools.said import BEGIN, Wire
 
-from kwire.analysis.events import events_of
+from kwire.analysis.extract import events_of
 from kwire.analysis.joins import joins_of
 
 

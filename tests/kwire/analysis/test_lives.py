@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from tools.said import BEGIN, Wire, line, two_members
 
-from kwire.analysis.events import GroupEvent, events_of
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.extract import events_of
 from kwire.analysis.lives import Life, lives
 
 

@@ -8,7 +8,8 @@ import pytest
 from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
 from tools.said import two_members
 
-from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.columns import Row
+from kwire.analysis.tables import TABLES
 
 # Rebalances that a client makes by itself: kafka-python leads before it knows the topic, and cooperative members come
 # twice. ``UNASKED`` are left out where a time line is compared.
@@ -119,6 +120,7 @@ def test_everything_read_together(table: str) -> None:
 def test_connections_and_errors_have_their_cluster() -> None:
     together = tables_of(*(CAPTURES / f"{name}.pcap.gz" for name in SAME_NAME))
     clusters = {row["cluster"] for row in together["connections"]}
+    assert {row["node_id"] for row in together["connections"]} == {1}
     assert len(clusters) == 2
     for cluster in clusters:
         (own,) = (t for name in SAME_NAME if (t := capture(name))["connections"][0]["cluster"] == cluster)
@@ -137,6 +139,13 @@ def test_lag_is_against_the_end_last_seen() -> None:
     rows = capture("confluent-kafka-2.16.1__kafka-4.2.0__three")["offset_commits"]
     assert rows
     assert all(row["lag"] == 0 and row["lag_age_ms"] > 0 for row in rows)
+
+
+def test_frames_say_where_both_sides_begin() -> None:
+    rows = [row for row in capture("java-4.2.0__kafka-4.2.0__timeout")["frames"] if row["latency_us"] is not None]
+    assert rows
+    assert all(row["response_file"] == row["file"] for row in rows)
+    assert all(row["response_position"] > row["position"] for row in rows)
 
 
 def test_every_row_has_the_columns_of_its_table() -> None:
