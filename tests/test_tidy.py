@@ -21,6 +21,7 @@ ORDER: Mapping[str, list[str]] = {
         "errors",
         "limits",
         "java",
+        "varints",
         "schema",
         "layout",
         "history",

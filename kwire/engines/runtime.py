@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, SafeUUID
 
+from kwire import varints
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
@@ -223,22 +224,14 @@ def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """``value`` as an unsigned varint."""
-    if value < 0x80:
-        return bytes((value,))
+    """``value`` as an unsigned varint that Kafka reads."""
     if value > MAX_VARINT:
         raise Refused
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varints.uvarint(value)
 
 
 # COUNTS[n]: the compact form of a length or count n, for n below SHORT; varint(n + 1) for those above.
-COUNTS = [bytes((n,)) for n in range(1, 128)]
-COUNTS += [bytes((low | 0x80, high)) for high in range(1, 32) for low in range(128)]
+COUNTS = varints.SHORT[1:]
 SHORT = len(COUNTS)
 FLAGS = {False: 0, True: 1}
 
