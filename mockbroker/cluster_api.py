@@ -64,7 +64,7 @@ class _Plan:
 
     def broker(self, nodes: Iterable[Node]) -> Broker:
         """The start."""
-        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version])
+        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], time.time() - trio.current_time())
         for name, partitions in self.topics.items():
             inside.create_topic(broker, name, partitions)
         broker.groups.schedule_sweep(trio.current_time())

@@ -26,5 +26,11 @@ class SweepDue:
     """It is time to look for expired offsets."""
 
 
-Due: TypeAlias = GroupDue | FetchDue | SweepDue
+class TransactionDue(NamedTuple):
+    """A transaction has run too long, or its markers are to be written."""
+
+    transactional_id: str
+
+
+Due: TypeAlias = GroupDue | FetchDue | SweepDue | TransactionDue
 SWEEP = SweepDue()

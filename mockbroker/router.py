@@ -12,7 +12,7 @@ from kwire.headers import request_header_version
 from kwire.schema import Api
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
-from mockbroker.due import FetchDue, GroupDue, SweepDue
+from mockbroker.due import FetchDue, GroupDue, SweepDue, TransactionDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
@@ -88,6 +88,9 @@ class Router:
                 return self.finish(self.broker.groups.tick(group_id, now), now)
             case FetchDue() as due:
                 return self.finish(fetch.waited(self.broker, due), now)
+            case TransactionDue(transactional_id):
+                ended = self.broker.transactions.tick(transactional_id, now)
+                return self.finish([*ended.notes, *fetch.all_appended(self.broker, ended.grown)], now)
             case SweepDue():
                 return self.finish(self.broker.groups.sweep(now), now)
             case None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mockbroker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -15,7 +17,10 @@ from mockbroker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -24,6 +29,7 @@ from mockbroker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -32,6 +38,8 @@ from mockbroker.handlers import (
     produce,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from mockbroker.handlers.handler import Handler
 
@@ -55,11 +63,19 @@ HANDLERS: Mapping[int, Handler] = {
     20: delete_topics.HANDLER,
     22: init_producer_id.HANDLER,
     23: offset_for_leader_epoch.HANDLER,
+    24: add_partitions_to_txn.HANDLER,
+    25: add_offsets_to_txn.HANDLER,
+    26: end_txn.HANDLER,
+    27: write_txn_markers.HANDLER,
+    28: txn_offset_commit.HANDLER,
     32: describe_configs.HANDLER,
     37: create_partitions.HANDLER,
     42: delete_groups.HANDLER,
     47: offset_delete.HANDLER,
     60: describe_cluster.HANDLER,
+    61: describe_producers.HANDLER,
+    65: describe_transactions.HANDLER,
+    66: list_transactions.HANDLER,
     68: consumer_group_heartbeat.HANDLER,
     69: consumer_group_describe.HANDLER,
     75: describe_topic_partitions.HANDLER,

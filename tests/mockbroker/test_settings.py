@@ -26,12 +26,17 @@ def test_defaults_are_kafkas():
         "group.min.session.timeout.ms": 6_000,
         "message.max.bytes": 1_048_588,
         "mockbroker.join.settle.ms": 3,
+        "mockbroker.transaction.completion.ms": 0,
+        "mockbroker.transaction.log.on.demand": False,
         "num.partitions": 1,
         "offset.metadata.max.bytes": 4_096,
         "offsets.retention.check.interval.ms": 600_000,
         "offsets.retention.minutes": 10_080,
         "offsets.topic.num.partitions": 50,
         "socket.request.max.bytes": 104_857_600,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 10_000,
+        "transaction.max.timeout.ms": 900_000,
+        "transaction.state.log.num.partitions": 50,
     }
 
 
