@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import pairwise
+from contextlib import contextmanager
+from itertools import pairwise, repeat
 from uuid import UUID
 
 import numpy as np
@@ -21,6 +23,18 @@ from kwire.capture.topics import NAMING_APIS, TopicNames
 Item = Call | Connection | Problem
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for cycles meanwhile: many objects are made, which live on, and are in none."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class Conversations:
     """The connections that are open, by their ends. ``make`` begins one."""
 
@@ -33,6 +47,13 @@ class Conversations:
         """What segments complete, in the order of time."""
         found: list[Call] = []
         ended: list[Connection] = []
+        with uncollected():
+            self._take(segments, found, ended)
+        found.sort(key=when)
+        yield from found
+        yield from ended
+
+    def _take(self, segments: Segments, found: list[Call], ended: list[Connection]) -> None:
         order = np.argsort(segments.flow, kind="stable")
         flows = segments.flow[order]
         bounds = [*np.flatnonzero(np.diff(flows, prepend=-1)).tolist(), len(flows)]
@@ -43,8 +64,7 @@ class Conversations:
             conversation = self.open.get(key)
             if conversation is not None:
                 self.open.move_to_end(key)
-            for values in zip(*(column[begin:end] for column in columns), strict=True):
-                row = Row._make(values)
+            for row in map(tuple.__new__, repeat(Row), zip(*(column[begin:end] for column in columns), strict=True)):
                 if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
                     if conversation is not None:
                         self._end(conversation, found, ended)
@@ -58,8 +78,6 @@ class Conversations:
         while len(self.open) > self.most:
             self._end(self.open.popitem(last=False)[1], found, ended)
         self._make_room(found, ended)
-        yield from sorted(found, key=when)
-        yield from ended
 
     def _make_room(self, found: list[Call], ended: list[Connection]) -> None:
         held = sum(conversation.held for conversation in self.open.values())
