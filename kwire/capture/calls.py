@@ -7,7 +7,7 @@ given where it begins, and something to slice.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
@@ -18,6 +18,8 @@ from kwire.capture.limits import MAX_UNDECIDED
 from kwire.capture.packets import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.peek import INT32, is_tls
 from kwire.capture.tcp import KEPT, MASK, Piece, Stream
+
+NOT_PLAIN = ACK | FIN | RST | SYN
 
 
 class Sliced(Protocol):
@@ -149,6 +151,64 @@ class Conversation:
 
     def segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
         """The next segment; its payload begins at ``row.start - base`` of ``source``."""
+        self.segments((row,), source, base, file)
+
+    def segments(self, rows: Sequence[Row], source: Sliced, base: int, file: str, begin: int = 0) -> int:
+        """The next segments, from ``begin`` to where another connection may begin; which one that is.
+
+        What comes in order is dealt with here, in as few steps as can be.
+        """
+        connection, exchange = self.connection, self._exchange
+        high, low = self._streams[True], self._streams[False]
+        for number in range(begin, len(rows)):
+            upward, time_us, position, start, captured, size, seq, ack, flags = row = rows[number]
+            stream, other = (high, low) if upward else (low, high)
+            is_request = upward == (not self.broker)
+            due = stream.next
+            is_seen = other.acked == ack or (other.next is not None and not (ack - other.next) & MASK)
+            if (
+                due is None
+                or (seq - due) & MASK
+                or flags & NOT_PLAIN != ACK
+                or not 0 < size == captured
+                or stream.held
+                or other.held
+                or self.broker is None
+                or self.done
+                or not (is_seen or is_request)
+            ):
+                if number > begin and flags & SYN:
+                    return number
+                self._segment(row, source, base, file)
+                if self.done:
+                    return number + 1
+                continue
+            if is_seen:
+                other.acked = ack
+            else:
+                other.notice(ack, time_us)
+            connection.segments += 1
+            if time_us > connection.last_us:
+                connection.last_us = time_us
+            stream.next = due + size
+            framer = self._framers[is_request]
+            if time_us > framer.now:
+                framer.now = time_us
+            if is_request:
+                connection.bytes_to_broker += size
+            else:
+                connection.bytes_to_client += size
+            if framer.left > size:
+                framer.left -= size
+                stream.last = (due, b"")
+            elif framer.mode != OFF:
+                payload = source[start - base : start - base + size]
+                stream.last = (due, payload if size <= KEPT else b"")
+                framer.data(exchange, payload, file, position)
+        return len(rows)
+
+    def _segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
+        """A segment of any kind."""
         upward, time_us, position, start, captured, size, seq, ack, flags = row
         connection = self.connection
         if time_us > connection.last_us:
@@ -168,44 +228,17 @@ class Conversation:
             self._undecided.append((row, payload, file))
             self._vote(row, payload)
             return
+        if flags & ACK and other.acked != ack:
+            other.notice(ack, time_us)
         if size:
             connection.segments += 1
             if stream.next is None:
                 stream.next = seq
-            is_request = upward == (not self.broker)
-            unseen = False
-            if flags & ACK and other.acked != ack:
-                if other.next is not None and not other.held and (ack - other.next) & MASK == 0:
-                    other.acked = ack
-                else:
-                    unseen = other.notice(ack, time_us) and not is_request
-            in_order = (seq - stream.next) & MASK == 0 and captured == size
-            if in_order and not stream.held and not other.held and not unseen:
-                stream.next += size
-                framer = self._framers[is_request]
-                if time_us > framer.now:
-                    framer.now = time_us
-                if is_request:
-                    connection.bytes_to_broker += size
-                else:
-                    connection.bytes_to_client += size
-                if framer.left > size:
-                    framer.left -= size
-                    stream.last = (stream.next - size, b"")
-                elif framer.mode != OFF:
-                    payload = source[start - base : start - base + size]
-                    stream.last = (stream.next - size, payload if size <= KEPT else b"")
-                    framer.data(self._exchange, payload, file, position)
-                if not flags & FIN:
-                    return
-            else:
-                place = stream.place(seq)
-                if place > stream.next:
-                    connection.out_of_order += 1
-                payload = source[start - base : start - base + captured]
-                stream.hold(Piece(place, time_us, payload, size, file, position))
-        elif flags & ACK:
-            other.notice(ack, time_us)
+            place = stream.place(seq)
+            if place > stream.next:
+                connection.out_of_order += 1
+            payload = source[start - base : start - base + captured]
+            stream.hold(Piece(place, time_us, payload, size, file, position))
         if flags & FIN and stream.next is not None:
             stream.fin = stream.place(seq) + size
         elif flags & FIN:

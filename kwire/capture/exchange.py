@@ -137,8 +137,7 @@ class Exchange:
                 header = read_header(head, 4)
             except (DecodeError, struct.error):
                 return False, None
-            known = form_of(header.key, header.version) is not None
-            return known and header.key not in self.bodies, None
+            return header.form is not None and header.key not in self.bodies, None
         calls = self._pending.get(INT32(head, 4)[0], ())
         return any(call.api_key not in self.bodies for call in calls), None
 
@@ -153,7 +152,7 @@ class Exchange:
             if self._in_tokens:
                 return self._token(frame, framer)
             return False
-        form = form_of(header.key, header.version)
+        form = header.form
         if self._in_tokens:
             if form is None or header.client_id != self._client_id or not self.is_frame(True, frame):
                 return self._token(frame, framer)
@@ -177,7 +176,7 @@ class Exchange:
             call.reason, call.error = UNREADABLE, str(error)
             call.request_raw = self._kept(frame, call.api_key)
             return
-        if self.redacted:
+        if self.redacted and call.api_key in SECRET_APIS:
             redact(call.request)
         if call.api_key == API_VERSIONS and form.version >= 3:
             self.connection.software_name = call.request.client_software_name
@@ -269,7 +268,7 @@ class Exchange:
             call.response_raw = self._kept(frame, call.api_key)
             return
         call.response_version = version
-        if self.redacted:
+        if self.redacted and call.api_key in SECRET_APIS:
             redact(call.response)
 
     def _unasked(self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None) -> None:
@@ -304,7 +303,7 @@ class Exchange:
                 header = read_header(head, 4)
             except (DecodeError, struct.error):
                 return
-            if form_of(header.key, header.version) is None:
+            if header.form is None:
                 why = UNKNOWN_VERSION
             call = self._call(header, framer, size)
             call.reason = why
@@ -359,7 +358,7 @@ class Exchange:
         try:
             if is_request:
                 header = read_header(frame, 4)
-                form = form_of(header.key, header.version)
+                form = header.form
                 if form is None:
                     return False
                 _, end = body_at(form.request, frame, header.body, form.version)

@@ -49,7 +49,7 @@ class Conversations:
         ended: list[Connection] = []
         with uncollected():
             self._take(segments, found, ended)
-        found.sort(key=when)
+            found.sort(key=when)
         yield from found
         yield from ended
 
@@ -64,11 +64,18 @@ class Conversations:
             conversation = self.open.get(key)
             if conversation is not None:
                 self.open.move_to_end(key)
-            for row in map(tuple.__new__, repeat(Row), zip(*(column[begin:end] for column in columns), strict=True)):
+            rows = list(map(tuple.__new__, repeat(Row), zip(*(column[begin:end] for column in columns), strict=True)))
+            at = 0
+            while at < len(rows):
+                row = rows[at]
                 if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
                     if conversation is not None:
                         self._end(conversation, found, ended)
                     conversation = self.open[key] = self.make(key, row)
+                if not segments.spare:
+                    at = conversation.segments(rows, segments.data, segments.base, segments.path, at)
+                    continue
+                at += 1
                 if row.start in segments.spare:
                     conversation.segment(row, segments.spare[row.start], row.start, segments.path)
                 else:
