@@ -67,7 +67,7 @@ def command(
         raise click.UsageError("--format parquet needs -o OUT")
     check, used = _filter(where)
     lines.writable(output, paths)
-    with ExitStack() as stack:
+    with lines.seldom_collected(), ExitStack() as stack:
         reading = read(paths, ports=ports, redacted=not no_redact, progress=_progress(stack, paths, output))
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)

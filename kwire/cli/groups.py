@@ -11,7 +11,7 @@ import click
 
 from kwire.analysis import parquet, report, run, view
 from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line, tell, writable
+from kwire.cli.lines import one_line, seldom_collected, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -59,7 +59,8 @@ def command(
             elif isinstance(item, Connection):
                 connections.append(item)
 
-    found = run.analyse(calls(), connections, capture_id, frames=tables is not None)
+    with seldom_collected():
+        found = run.analyse(calls(), connections, capture_id, frames=tables is not None)
     if wanted:
         found = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
