@@ -158,6 +158,7 @@ class Reader:
 
     ports: Collection[int] = ()
     fragmented: dict[tuple[int, ...], _Fragmented] = field(default_factory=dict)
+    unknown: set[int] = field(default_factory=set)  # links that packets had of which nothing is known
 
     def segments(self, block: Block) -> Segments:
         """The segments of one block."""
@@ -169,7 +170,13 @@ class Reader:
         if self.ports:
             wanted = np.array(sorted(self.ports), np.int64)
             found = found.only(np.isin(found.sport, wanted) | np.isin(found.dport, wanted))
+        self.unknown |= parse.unknown
         return _segments(block, found, parse.skipped, spare)
+
+    def problems(self, path: str) -> list[Problem]:
+        """What is wrong with the packets that were read since this was last asked."""
+        kinds, self.unknown = sorted(self.unknown), set()
+        return [Problem(path, 0, f"link type {kind} is not known, its packets are passed over") for kind in kinds]
 
     def _with_fragments(self, parse: _Parse, found: _Rows, spare: dict[int, bytes]) -> _Rows:
         """Rows of first fragments are there; each of the others becomes a segment of its own."""
@@ -265,6 +272,7 @@ class _Parse:
         self.data = block.data
         self.bytes = np.frombuffer(block.data, np.uint8)
         self.skipped: dict[str, int] = {}
+        self.unknown: set[int] = set()
         self.fragments: list[_Fragment] = []
         rows = np.arange(len(block.records))
         parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
@@ -280,6 +288,7 @@ class _Parse:
             mine = rows if len(kinds) == 1 else rows[links == kind]
             if kind not in LINKS:
                 self._skip(f"link type {kind} is not known", len(mine))
+                self.unknown.add(kind)
                 continue
             head = HEADERS.get(kind, 0)
             mine = self._long(mine, self.block.starts[mine] + head + 20)
@@ -488,6 +497,7 @@ def read_segments(split: Split, ports: Collection[int] = ()) -> Iterator[Segment
     reader = Reader(ports)
     for block in file.blocks(split):
         yield reader.segments(block)
+    yield from reader.problems(split.path)
     yield from file.problems
 
 

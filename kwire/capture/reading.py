@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise, repeat
@@ -17,10 +17,10 @@ from kwire.capture.calls import Conversation, Row
 from kwire.capture.files import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
 from kwire.capture.packets import SYN, Key, Reader, Segments
-from kwire.capture.records import Problem
+from kwire.capture.records import Problem, Skipped
 from kwire.capture.topics import NAMING_APIS, TopicNames
 
-Item = Call | Connection | Problem
+Item = Call | Connection | Problem | Skipped
 
 
 @contextmanager
@@ -119,7 +119,8 @@ def when(call: Call) -> tuple[int, int]:
 
 
 class Reading:
-    """One way through a capture: calls, connections when they end, and problems of files, as they come.
+    """One way through a capture: calls, connections when they end, and problems of files, as they come; at the end what
+    was skipped.
 
     Calls are in the order of the time at which they were complete, within what is read at a time; those that were never
     answered come when their connection ends. ``topic_names``: names by topic id, as far as they were seen;
@@ -142,7 +143,7 @@ class Reading:
         self.raw = raw
         self.redacted = redacted
         self.problems: list[Problem] = []
-        self.skipped: dict[str, int] = {}
+        self.skipped: list[Skipped] = []
         self.topic_names = TopicNames()
         self._progress = progress
         self._is_whole = False
@@ -155,9 +156,11 @@ class Reading:
             yield from self._noted(
                 self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
             )
-            self.problems += file.problems
-            yield from file.problems
+            problems = [*reader.problems(path), *file.problems]
+            self.problems += problems
+            yield from problems
         yield from self._noted(conversations.finish())
+        yield from self.skipped
         self._is_whole = True
 
     def calls(self) -> Iterator[Call]:
@@ -185,15 +188,16 @@ class Reading:
 
     def _packets(self, file: CaptureFile, conversations: Conversations, reader: Reader) -> Iterator[Call | Connection]:
         done = 0
+        skipped: Counter[str] = Counter()
         for block in file.blocks():
             segments = reader.segments(block)
-            for why, count in segments.skipped.items():
-                self.skipped[why] = self.skipped.get(why, 0) + count
+            skipped.update(segments.skipped)
             yield from conversations.take(segments)
             if self._progress:
                 behind = block.base + int(block.starts[-1] + block.sizes[-1])
                 self._progress(behind - done)
                 done = behind
+        self.skipped += [Skipped(file.path, count, why) for why, count in sorted(skipped.items())]
 
     def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[Call | Connection]:
         for logged in file.frames():

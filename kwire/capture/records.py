@@ -28,6 +28,19 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """Packets of a file that were not looked at, for they cannot be Kafka's."""
+
+    file: str
+    count: int
+    reason: str
+
+    def __str__(self) -> str:
+        packets = "packet" if self.count == 1 else "packets"
+        return f"{self.count} {packets} passed over: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Interface:
     """Of a capture: link type, ticks per second, seconds to add, bytes kept of a packet (0: all)."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kwire.capture.call import UNREADABLE, Call, Connection
 from kwire.capture.forms import PLAIN, Context, error_of, form_of
-from kwire.capture.records import Problem
+from kwire.capture.records import Problem, Skipped
 from kwire.messages import APIS
 
 COLUMNS = (
@@ -60,12 +60,12 @@ def time_text(time_us: int) -> str | None:
     return f"{_second(time_us // US)}.{time_us % US:06d}Z"
 
 
-def in_order(items: Iterable[Call | Connection | Problem]) -> Iterator[tuple[Call, bool] | Problem]:
+def in_order(items: Iterable[Call | Connection | Problem | Skipped]) -> Iterator[tuple[Call, bool] | Problem | Skipped]:
     """Frames, as a call and whether it is its response, by time; as far as WAITING of them can tell."""
     waiting: list[tuple[int, int, Call, bool]] = []
     number = held = 0
     for item in items:
-        if isinstance(item, Problem):
+        if isinstance(item, (Problem, Skipped)):
             while waiting:
                 yield heappop(waiting)[2:]
             yield item
@@ -139,8 +139,14 @@ def problem_row(problem: Problem) -> Row:
     return row | {"time": time, "file": problem.file, "position": problem.position, "error": problem.reason}
 
 
+def skipped_row(skipped: Skipped) -> Row:
+    """What tells of packets that were not looked at: no damage, so that it has a reason and no error."""
+    row: Row = dict.fromkeys(COLUMNS)
+    return row | {"file": skipped.file, "reason": str(skipped)}
+
+
 def rows(
-    items: Iterable[Call | Connection | Problem],
+    items: Iterable[Call | Connection | Problem | Skipped],
     context: Context = PLAIN,
     *,
     where: Callable[[Row], bool] | None = None,
@@ -150,6 +156,10 @@ def rows(
     for item in in_order(items):
         if isinstance(item, Problem):
             yield problem_row(item)
+            continue
+        if isinstance(item, Skipped):
+            if where is None or where(skipped_row(item)):
+                yield skipped_row(item)
             continue
         row = row_of(*item)
         if where is None or needs_body or where(row):

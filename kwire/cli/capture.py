@@ -137,6 +137,8 @@ def table_line(row: Row) -> str:
     """One row as text for people."""
     if row.get("error") and row["direction"] is None:
         return lines.one_line(f"{row['time'] or '':27}{row['file']} at byte {row['position']}: {row['error']}")
+    if row["direction"] is None:
+        return lines.one_line(f"{'':27}{row['file']}: {row['reason']}")
     latency = "" if row["latency_ms"] is None else f"{row['latency_ms']:.3f} ms"
     arrow = "<" if row["direction"] == "response" else ">"
     shown = [row["time"], row["client"], arrow, row["broker"], row["api_name"], row["api_version"]]

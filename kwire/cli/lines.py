@@ -197,11 +197,11 @@ def seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def tell(problems: Iterable[object], skipped: Mapping[str, int]) -> None:
+def tell(problems: Iterable[object], skipped: Iterable[object]) -> None:
     """Say on stderr what of captures was skipped or is damaged, and end with 1 if something is."""
     damaged = False
-    for why, count in skipped.items():
-        click.echo(f"{count} packets skipped: {why}", err=True)
+    for note in skipped:
+        click.echo(one_line(str(note)), err=True)
     for problem in problems:
         damaged = True
         click.echo(one_line(str(problem)), err=True)

@@ -238,6 +238,11 @@ class _Body:
         self.out.add(f"{count} = len({name})")
         if not node.compact:
             self.run.append(("i", count))
+        elif self.run and not self.lengths:  # a count of one byte is one more field of the run
+            short = self.packed([*self.run, ("B", f"{count} + 1")])
+            longer = f"{self.packed(self.run)} + varint({count} + 1)"
+            self.run = []
+            self.parts.append(f"{short} if {count} < 127 else {longer}")
         else:
             self.end_run()
             self.parts.append(f"COUNTS[{count}] if {count} < SHORT else varint({count} + 1)")

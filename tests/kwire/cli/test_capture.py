@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from captures import COMMITTED
+from captures import COMMITTED, records
 from commands import kwire, printed
+from tools.pcap import pcap, pcapng
 
+from kwire.capture import Problem, read_segments, splits
 from kwire.capture.rows import COLUMNS, MORE
 
 SASL = next(path for path in COMMITTED if "sasl" in path.name)
@@ -79,6 +82,39 @@ def test_damage_is_a_row_and_exit_code_1(tmp_path: Path) -> None:
     assert f"{bad} at byte {damage['position']}: the file ends inside a record" in result.stderr
     assert any(row["file"] == str(SASL) for row in rows)
     assert "ends inside a record" in kwire("capture", "--format", "table", str(bad)).stdout
+
+
+def test_what_was_not_looked_at_is_a_row(tmp_path: Path) -> None:
+    """Packets that are not TCP are no damage; those of a link that is not known may have been Kafka's."""
+    packets = records(PATH)
+    udp = [(time_us, data[:23] + b"\x11" + data[24:], size) for time_us, data, size in packets[:3]]
+    arp = [(time_us, data[:12] + b"\x08\x06" + data[14:], size) for time_us, data, size in packets[:2]]
+    mixed = tmp_path / "mixed.pcap"
+    mixed.write_bytes(pcap([*udp, *arp, *packets]))
+    result = kwire("capture", str(mixed))
+    rows = printed(result)
+    notes = [row for row in rows if row["direction"] is None]
+    assert result.exit_code == 0
+    assert [(row["file"], row["reason"], "error" in row) for row in notes] == [
+        (str(mixed), "2 packets passed over: not IP", False),
+        (str(mixed), "3 packets passed over: not TCP", False),
+    ]
+    assert len(rows) == len(printed(kwire("capture", str(PATH)))) + 2
+    assert f"{mixed}: 3 packets passed over: not TCP" in kwire("capture", "--format", "table", str(mixed)).stdout
+    assert "packets passed over" not in kwire("capture", "--where", "size > 0", str(mixed)).stdout
+
+
+@pytest.mark.parametrize("make", [pcap, pcapng])
+def test_a_link_that_is_not_known_is_damage(make: Callable[..., bytes], tmp_path: Path) -> None:
+    strange = tmp_path / "strange.pcap"
+    strange.write_bytes(make(records(PATH), 147))
+    result = kwire("capture", str(strange))
+    (damage,) = [row for row in printed(result) if "error" in row]
+    assert (result.exit_code, damage["position"]) == (1, 0)
+    assert damage["error"] == "link type 147 is not known, its packets are passed over"
+    assert damage["error"] in result.stderr
+    (part,) = splits(str(strange))
+    assert [item.reason for item in read_segments(part) if isinstance(item, Problem)] == [damage["error"]]
 
 
 def test_ports_folders_and_nothing() -> None:
