@@ -14,6 +14,8 @@ from kwire.errors import FrameError, LocalProtocolError, RemoteProtocolError
 from kwire.frames import FrameBuffer, pack
 from kwire.limits import MAX_FRAME
 
+UNASKED = "an answer without a request"
+
 
 class ServerSide:
     """A broker's end. ``limit``: the largest request accepted, in bytes."""
@@ -41,7 +43,7 @@ class ServerSide:
 
         Raises: RemoteProtocolError if the bytes cannot be a frame.
         """
-        if self.busy:
+        if self._waiting is not None:
             return None
         try:
             self._waiting = self._frames.next_frame()
@@ -51,13 +53,15 @@ class ServerSide:
 
     def answer(self, frame: bytes) -> bytes:
         """Bytes to send for the answer to the frame last taken. Raises: LocalProtocolError if there is none."""
-        self.skip_answer()
+        if self._waiting is None:
+            raise LocalProtocolError(UNASKED)
+        self._waiting = None
         return pack(frame)
 
     def skip_answer(self) -> None:
         """The frame last taken gets no answer, as Produce with acks 0. Raises: LocalProtocolError if there is none."""
-        if not self.busy:
-            raise LocalProtocolError("an answer without a request")
+        if self._waiting is None:
+            raise LocalProtocolError(UNASKED)
         self._waiting = None
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from kwire import codec
 from kwire.codec import Engine
@@ -147,7 +149,7 @@ def encode_request(
 
     Raises: EncodeError, SchemaError.
     """
-    api = _api_of(body, "request")
+    api = _api_of(type(body), "request")
     if header is None:
         header = RequestHeader(
             request_api_key=api.key,
@@ -171,14 +173,35 @@ def encode_response(
     engine: Engine = "compiled",
 ) -> bytes:
     """A response frame without its length prefix. Raises: EncodeError, SchemaError."""
-    api = _api_of(body, "response")
-    header = header or ResponseHeader(correlation_id=correlation_id)
-    encoded = codec.encode(header, response_header_version(api, version), engine=engine)
-    return encoded + codec.encode(body, version, engine=engine)
+    if header is None:
+        return frame_response(codec.encode(body, version, engine=engine), body.__class__, version, correlation_id)
+    header_version = response_header_version(_api_of(type(body), "response"), version)
+    return codec.encode(header, header_version, engine=engine) + codec.encode(body, version, engine=engine)
 
 
-def _api_of(body: object, side: str) -> Api:
-    api = schema_of(type(body)).api
-    if api is None or getattr(api, side) is not type(body):
-        raise SchemaError(f"{type(body).__name__} is not a {side}")
+def frame_response(encoded: bytes, message: type, version: int, correlation_id: int) -> bytes:
+    """A response frame without its length prefix, of a body that is encoded already and of this class.
+
+    Raises: EncodeError, SchemaError.
+    """
+    try:
+        return _response_head(message, version)(correlation_id) + encoded
+    except struct.error:
+        header_version = response_header_version(_api_of(message, "response"), version)
+        return (
+            codec.encode(ResponseHeader(correlation_id=correlation_id), header_version) + encoded
+        )  # says what is wrong
+
+
+@cache
+def _response_head(message: type, version: int) -> Callable[[int], bytes]:
+    """What writes a response header without tagged fields, of which v1 says so."""
+    tagged = response_header_version(_api_of(message, "response"), version) >= 1
+    return struct.Struct(">ix" if tagged else ">i").pack
+
+
+def _api_of(message: type, side: str) -> Api:
+    api = schema_of(message).api
+    if api is None or getattr(api, side) is not message:
+        raise SchemaError(f"{message.__name__} is not a {side}")
     return api

@@ -11,6 +11,8 @@ from kwire.errors import FrameError
 from kwire.limits import MAX_FRAME
 
 PREFIX = struct.Struct(">i")
+SMALL = 4_096  # bytes that are copied rather than collected: the begin of a frame whose rest comes with the next bytes
+_size_at = PREFIX.unpack_from
 _HINTS = (
     (b"GET ", "an HTTP request"),
     (b"POST", "an HTTP request"),
@@ -34,36 +36,43 @@ class FrameBuffer:
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
-        self._data = bytearray()
+        self._data: bytes | bytearray = b""  # bytearray while a frame is collected that takes many pieces
         self._at = 0  # where the next frame's prefix begins in _data
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they came."""
-        if self._at:
+        left = len(self._data) - self._at
+        if not left:
+            self._data = data
+        elif left <= SMALL:
+            self._data = bytes(self._data[self._at :]) + data
+        else:
+            if not isinstance(self._data, bytearray):
+                self._data = bytearray(self._data)
             del self._data[: self._at]
-            self._at = 0
-        self._data += data
+            self._data += data
+        self._at = 0
 
     def next_frame(self) -> bytes | None:
         """The next complete frame without its prefix, or None if more bytes are needed.
 
         Raises: FrameError for a length below zero or above the limit; nothing can be read after it.
         """
-        at = self._at
-        if len(self._data) - at < PREFIX.size:
+        data, begin = self._data, self._at + 4
+        held = len(data)
+        if held < begin:
             return None
-        (size,) = PREFIX.unpack_from(self._data, at)
+        (size,) = _size_at(data, self._at)
         if not 0 <= size <= self.limit:
-            raise FrameError(self._complaint(size, bytes(self._data[at : at + 32])))
-        end = at + PREFIX.size + size
-        if len(self._data) < end:
+            raise FrameError(self._complaint(size, bytes(data[self._at : self._at + 32])))
+        end = begin + size
+        if held < end:
             return None
-        frame = bytes(self._data[at + PREFIX.size : end])
-        self._at = end
-        if end == len(self._data):  # do not keep a large frame until the next bytes come
-            self._data.clear()
-            self._at = 0
-        return frame
+        if held == end:  # do not keep a large frame until the next bytes come
+            self._data, self._at = b"", 0
+        else:
+            self._at = end
+        return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
 
     def __len__(self) -> int:
         """Bytes held: incomplete, or complete and not yet taken."""

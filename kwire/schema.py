@@ -351,7 +351,10 @@ class _Signature:
 def _init(fields: Mapping[str, Field]) -> Any:
     """The constructor of a slots class: keywords only, each with its default."""
     fresh = {name for name, field in fields.items() if field.is_fresh}
-    space: dict[str, Any] = {f"_{name}": f.initial if name in fresh else f.initial() for name, f in fields.items()}
+    space: dict[str, Any] = {
+        f"_{name}": (list if f.kind == "array" else f.initial) if name in fresh else f.initial()
+        for name, f in fields.items()
+    }
     arguments = [f"{name}=_" if name in fresh else f"{name}=_{name}" for name in fields]
     stores = [
         f"\n self.{name} = _{name}() if {name} is _ else {name}" if name in fresh else f"\n self.{name} = {name}"
@@ -382,22 +385,29 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class _Dataclass:
-    """What ``dataclasses`` and ``pprint`` look for in a class, made when it is first asked for."""
+    """What ``dataclasses`` and ``pprint`` look for in a class; made when one is asked for, both take its place."""
 
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
+        self.made: dict[type, Any] = {}
 
     def __get__(self, _: object, cls: Any) -> Any:
+        if cls not in self.made:
+            self.made[cls] = self._make(cls)
+        return self.made[cls]
+
+    def _make(self, cls: Any) -> Any:
         specs: list[Any] = [
             (name, object, dataclasses.field(default_factory=each.initial) if each.is_fresh else each.initial())
             for name, each in schema_of(cls).fields.items()
         ]
         specs.append(("unknown_tags", object, dataclasses.field(default=None, repr=False)))
-        found = vars(dataclasses.make_dataclass(cls.__name__, specs, kw_only=True))[self.attribute]
-        if self.attribute == "__dataclass_fields__":
-            for name, field in found.items():
-                field.type = cls.__annotations__.get(name, object)
-        return found
+        made: Any = dataclasses.make_dataclass(cls.__name__, specs, kw_only=True)
+        for name, field in made.__dataclass_fields__.items():
+            field.type = cls.__annotations__.get(name, object)
+        cls.__dataclass_fields__ = made.__dataclass_fields__
+        cls.__dataclass_params__ = made.__dataclass_params__
+        return vars(cls)[self.attribute]
 
 
 def _check(where: str, field: Field, annotation: object, versions: Versions | None, flexible: Versions | None) -> None:

@@ -8,8 +8,10 @@ from typing import Generic, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
+# What is made for every request is not frozen, which would take four times as long to make; nobody changes one.
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, unsafe_hash=True)
 class Ticket:
     """One request that waits for its answer, and what is needed to write it."""
 
@@ -28,7 +30,7 @@ class Client:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call(Generic[R]):
     """A decoded request. ``size``: bytes of its frame."""
 
@@ -42,12 +44,16 @@ class Call(Generic[R]):
         return self.ticket.version
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
-    """Send this response."""
+    """Send this response.
+
+    ``encoded``: its bytes by version, of a response that is given again and again; whoever encodes it adds them.
+    """
 
     ticket: Ticket
     response: object
+    encoded: dict[int, bytes] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +71,12 @@ class Close:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Note:
     """Something that happened in a group, for the journal.
 
-    ``assignment``: the bytes a member was given; ``offsets``: what was committed, by topic and partition.
+    ``assignment``: the bytes a member was given, or what a coordinator that assigns itself gave it;
+    ``offsets``: what was committed, by topic and partition.
     """
 
     event: str
@@ -82,7 +89,7 @@ class Note:
     protocol: str = ""
     protocol_type: str = ""
     members: tuple[str, ...] = ()
-    assignment: bytes | None = None
+    assignment: bytes | Mapping[str, list[int]] | None = None
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 

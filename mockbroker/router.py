@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kwire import APIS
+from kwire.headers import request_header_version
+from kwire.schema import Api
 from mockbroker.broker import Broker, FetchDue, GroupDue, SweepDue
 from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
 from mockbroker.request_log import RequestLog
+
+HEAD = struct.Struct(">hh")  # how a request begins: API key and version
+TAGGED = 2  # the version from which request headers have tagged fields
+LAST_VERSION = 100  # of any API; Kafka's have below 20
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One version of an API that has a handler. ``tagged``: its requests have tagged fields in the header."""
+
+    api: Api
+    version: int
+    tagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +37,13 @@ class UnsupportedVersion:
 
 
 class Router:
-    """``handlers``: what is served; ApiVersions tells just that."""
+    """``handlers``: what is served; ApiVersions tells just that. ``served``: the same by the head of a request."""
 
     def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
         self.journal = journal
         self.requests = RequestLog(journal.begin)
         self.handlers = handlers
+        self._presents = {key: handler.present for key, handler in handlers.items()}
         self.broker = self._serving(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
@@ -38,13 +56,18 @@ class Router:
         limit = broker.release.limit
         offered = {key: handler.advertised or handler.versions for key, handler in self.handlers.items()}
         broker.served = {key: limit(key, versions) for key, versions in offered.items()}
+        broker.api_versions = None
+        self.served = {
+            HEAD.pack(key, version): Served(APIS[key], version, request_header_version(APIS[key], version) >= TAGGED)
+            for key, handler in self.handlers.items()
+            for version in range(handler.versions.first, LAST_VERSION + 1)
+            if version in handler.versions and version in broker.served[key]
+        }
         return broker
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
-        if api_key not in self.handlers or version not in self.broker.served[api_key]:
-            return False
-        return version in self.handlers[api_key].versions
+        return HEAD.pack(api_key, version) in self.served
 
     def step(self, call: Call[Any], now: float) -> list[Reply | NoReply | Close]:
         """Handle a request; the effects may answer others that were waiting."""
@@ -78,11 +101,10 @@ class Router:
         """Write down what happened, and give each answer the form that its version wants."""
         found: list[Reply | NoReply | Close] = []
         for effect in effects:
-            match effect:
-                case Note():
-                    self.journal.record(effect, now)
-                case Reply(ticket, response):
-                    found.append(Reply(ticket, self.handlers[ticket.api_key].present(response, ticket.version)))
-                case _:
-                    found.append(effect)
+            if isinstance(effect, Note):
+                self.journal.record(effect, now)
+            elif isinstance(effect, Reply) and (present := self._presents[effect.ticket.api_key]) is not None:
+                found.append(Reply(effect.ticket, present(effect.response, effect.ticket.version)))
+            else:
+                found.append(effect)
         return found

@@ -1,8 +1,8 @@
-"""The trio shell: listeners, a task a connection, one timer task. Everything else is below and knows no clock.
+"""The trio shell: listeners, one watch over all connections, one timer task. What is below knows no clock.
 
-A connection waits until it is readable, reads once, answers every complete frame, and sends once. There is no task
-and no time limit per request. What cannot be sent at once is drained by a task of its own, and the connection takes no
-further request until it is.
+A connection that is readable is read once, every complete frame is answered, and sent once; then comes the next one.
+There is no task and no time limit per request or connection. What cannot be sent at once is drained by a task of its
+own, and the connection takes no further request until it is.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 
@@ -22,6 +22,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.router import Router
 from mockbroker.session import Session
+from mockbroker.watch import Ready, Watch, best
 
 log = logging.getLogger("mockbroker")
 
@@ -34,6 +35,7 @@ LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or 
 LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
+ACCEPTS = 64  # connections taken at once
 CLOSED = -1  # the file number of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 Outcome = Reply | NoReply | Close
@@ -42,11 +44,12 @@ Outcome = Reply | NoReply | Close
 class _Connection:
     """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
+    ``watched``: it is read when something comes in; ``ended``: the peer has said all that it will.
     ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
     both in seconds.
     """
 
-    __slots__ = ("active", "begun", "calm", "closed", "draining", "out", "peer", "session", "sock", "taken")
+    __slots__ = ("active", "begun", "closed", "draining", "ended", "out", "peer", "session", "sock", "taken", "watched")
 
     def __init__(self, sock: socket.socket, session: Session, peer: str, now: float) -> None:
         self.sock = sock
@@ -55,10 +58,11 @@ class _Connection:
         self.out = bytearray()
         self.draining = False
         self.closed = False
+        self.watched = False
+        self.ended = False
         self.active = now
         self.begun: float | None = None
         self.taken = 0  # requests taken when last something came in
-        self.calm = trio.Event()  # set when there is room to read on
 
     def note(self, now: float) -> None:
         """Something came in: it is not idle, and a request may have begun."""
@@ -69,11 +73,6 @@ class _Connection:
             self.begun = now
         self.taken = self.session.taken
 
-    async def wait_calm(self) -> None:
-        """Wait until something was sent or answered, or it is closed."""
-        self.calm = trio.Event()
-        await self.calm.wait()
-
     @property
     def full(self) -> bool:
         """True while more input would only pile up."""
@@ -81,9 +80,17 @@ class _Connection:
 
 
 class Server:
-    """Listens for the brokers of one cluster: ``listeners`` by broker id, already bound."""
+    """Listens for the brokers of one cluster: ``listeners`` by broker id, already bound.
 
-    def __init__(self, router: Router, listeners: Sequence[tuple[int, socket.socket]]) -> None:
+    ``watch``: makes what tells it which connections are readable.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        listeners: Sequence[tuple[int, socket.socket]],
+        watch: Callable[[Ready[_Connection]], Watch[_Connection]] = best,
+    ) -> None:
         self.router = router
         self.listeners = listeners
         self.connections: dict[int, _Connection] = {}
@@ -91,12 +98,16 @@ class Server:
         self._wake = trio.Event()
         self._wake_at = 0.0
         self._pause = trio.CancelScope()  # between two looks around
+        self._make_watch = watch
+        self._watch: Watch[_Connection]
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every socket is closed."""
+        self._watch = self._make_watch(self._read)
         try:
             async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._watch.run)
                 for node, listener in self.listeners:
                     self._nursery.start_soon(self._accept, node, listener)
                 self._nursery.start_soon(self._keep_time)
@@ -105,6 +116,7 @@ class Server:
         finally:
             self._hang_up()
             self._close_listeners()
+            self._watch.close()
 
     def restart(self, broker: Broker, listeners: Sequence[tuple[int, socket.socket]] | None = None) -> None:
         """Go on with another broker, and everything else empty. Every connection is closed, parked requests with it.
@@ -124,7 +136,8 @@ class Server:
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a change from inside brings, as answers to fetches that wait for records."""
-        self._pump(self._deliver(self.router.finish(effects, trio.current_time())))
+        now = trio.current_time()
+        self._pump(self._deliver(self.router.finish(effects, now), now), now)
 
     # --- tasks ---
 
@@ -133,18 +146,20 @@ class Server:
         while listener.fileno() != CLOSED:
             try:
                 await wait_readable(listener)
-                sock, address = listener.accept()
+                for _ in range(ACCEPTS):
+                    self._open(node, *listener.accept())
             except trio.ClosedResourceError:
                 return  # by a restart
             except OSError as error:
                 if error.errno in OUT_OF_FILES:
                     log.warning("cannot accept: %s", error)
                     await trio.sleep(BACK_OFF)
-                continue  # the peer was faster in going away than we in accepting
-            self._nursery.start_soon(self._serve, self._open(node, sock, address))
+                # else there is no other, or the peer was faster in going away than we in accepting
 
-    def _open(self, node: int, sock: socket.socket, address: Sequence[object]) -> _Connection:
+    def _open(self, node: int, sock: socket.socket, address: Sequence[object]) -> None:
         sock.setblocking(False)
+        with suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         number = next(self._ids)
         connection = _Connection(
             sock,
@@ -153,33 +168,8 @@ class Server:
             trio.current_time(),
         )
         self.connections[number] = connection
-        return connection
-
-    async def _serve(self, connection: _Connection) -> None:
-        """One connection: wait, one recv, answer every complete frame, one send."""
-        sock = connection.sock
-        try:
-            with suppress(OSError):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while not connection.closed:
-                await wait_readable(sock)
-                try:
-                    data = sock.recv(READ_SIZE)
-                except BlockingIOError:
-                    continue
-                if not data:
-                    break
-                connection.session.receive(data)
-                self._pump([connection])
-                connection.note(trio.current_time())
-                while connection.full and not connection.closed:
-                    await connection.wait_calm()
-            while connection.draining and not connection.closed:  # it asked, closed its half, and still reads
-                await connection.wait_calm()
-        except (OSError, trio.ClosedResourceError):
-            pass  # reset by the peer, or closed by us
-        finally:
-            self._close(connection)
+        connection.watched = True
+        self._watch.add(sock, connection)
 
     async def _look_around(self) -> None:
         """Close connections that say nothing for long, or never finish what they began to say."""
@@ -210,8 +200,8 @@ class Server:
             log.warning("%s: closed, it did not read its answers for %g s", connection.peer, SEND_TIMEOUT)
             self._close(connection)
         connection.draining = False
-        connection.calm.set()
-        self._pump([connection])
+        self._pump([connection], trio.current_time())
+        self._close_if_over(connection)
 
     async def _keep_time(self) -> None:
         """The only timer: wakes at the router's deadline, or when that moves closer."""
@@ -221,32 +211,68 @@ class Server:
             with trio.move_on_at(self._wake_at):
                 await self._wake.wait()
             if trio.current_time() - self._wake_at > LATE:  # what came in meanwhile counts first
-                await trio.lowlevel.checkpoint()
+                await self._watch.catch_up()
             now = trio.current_time()
             while self.router.deadline() <= now:
                 try:
-                    self._pump(self._deliver(self.router.tick(now)))
+                    self._pump(self._deliver(self.router.tick(now), now), now)
                 except Exception:
                     log.exception("a deadline failed; the broker goes on")
             await trio.lowlevel.checkpoint()
 
     # --- between sockets and router; nothing here waits ---
 
-    def _pump(self, connections: Iterable[_Connection]) -> None:
+    def _read(self, connections: Sequence[_Connection]) -> None:
+        """These have something to read: one recv each, every complete frame answered, one send."""
+        now = trio.current_time()
+        for connection in connections:
+            if not connection.watched:
+                continue  # it was closed or has to wait, by what one before it asked
+            try:
+                data = connection.sock.recv(READ_SIZE)
+            except BlockingIOError:
+                continue
+            except OSError:  # reset by the peer
+                self._close(connection)
+                continue
+            if data:
+                connection.session.receive(data)
+                self._pump([connection], now)
+                connection.note(now)
+            else:
+                connection.ended = True
+                self._rest(connection)
+                self._close_if_over(connection)
+
+    def _pump(self, connections: Iterable[_Connection], now: float) -> None:
         """Handle every complete request of these connections, and of those that are thereby free to go on."""
         todo = list(connections)
-        touched: dict[int, _Connection] = {}
         for connection in todo:  # grows while it is walked
-            touched[connection.session.connection] = connection
-            while call := self._next_call(connection):
-                others = self._deliver(self._step(connection, call))
-                todo += (other for other in others if other is not connection)
-        for connection in touched.values():
+            alone = [connection]
+            while (call := self._next_call(connection)) is not None:
+                freed = self._deliver(self._step(connection, call, now), now)
+                if freed != alone:
+                    todo += freed
+        for connection in todo:
             self._flush(connection)
-            if not connection.full:
-                connection.calm.set()
+            if connection.watched:
+                if connection.full:
+                    self._rest(connection)
+            elif not (connection.closed or connection.ended or connection.full):
+                connection.watched = True
+                self._watch.add(connection.sock, connection)
         if self.router.deadline() < self._wake_at:
             self._wake.set()
+
+    def _rest(self, connection: _Connection) -> None:
+        """Do not read it for now: it has ended, or more input would only pile up."""
+        connection.watched = False
+        self._watch.remove(connection.sock)
+
+    def _close_if_over(self, connection: _Connection) -> None:
+        """A peer that closed its half may still read what it asked for."""
+        if connection.ended and not connection.draining:
+            self._close(connection)
 
     def _next_call(self, connection: _Connection) -> Call[object] | None:
         if len(connection.out) > WRITE_AHEAD:
@@ -262,37 +288,36 @@ class Server:
         self._give_up(connection)
         return None
 
-    def _step(self, connection: _Connection, call: Call[object]) -> list[Outcome]:
+    def _step(self, connection: _Connection, call: Call[object], now: float) -> list[Outcome]:
         """A handler that raises closes its own connection only."""
         try:
-            return self.router.step(call, trio.current_time())
+            return self.router.step(call, now)
         except Exception:
             log.exception("%s: closed, its request failed", connection.peer)
             self._give_up(connection)
             return []
 
-    def _deliver(self, outcomes: Iterable[Outcome]) -> list[_Connection]:
+    def _deliver(self, outcomes: Iterable[Outcome], now: float) -> list[_Connection]:
         """Put answers where they belong; the connections that got one."""
         found: list[_Connection] = []
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
-            if connection is None or connection.session.ticket != outcome.ticket:
+            if connection is None or connection.session.ticket is not outcome.ticket:
                 continue  # whoever asked has gone
             found.append(connection)
-            match outcome:
-                case Reply():
-                    self._answer(connection, outcome)
-                case NoReply():
-                    connection.session.skip_answer()
-                case Close(_, reason):
-                    log.warning("%s: closed, %s", connection.peer, reason)
-                    self._give_up(connection)
+            if isinstance(outcome, Reply):
+                self._answer(connection, outcome, now)
+            elif isinstance(outcome, NoReply):
+                connection.session.skip_answer()
+            else:
+                log.warning("%s: closed, %s", connection.peer, outcome.reason)
+                self._give_up(connection)
         return found
 
-    def _answer(self, connection: _Connection, reply: Reply) -> None:
+    def _answer(self, connection: _Connection, reply: Reply, now: float) -> None:
         try:
             connection.out += connection.session.answer(reply)
-            connection.active = trio.current_time()
+            connection.active = now
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)
@@ -308,8 +333,11 @@ class Server:
         except OSError:
             self._close(connection)
             return
+        if sent == len(connection.out):
+            connection.out.clear()
+            return
         del connection.out[:sent]
-        if connection.out and self._nursery is not None:
+        if self._nursery is not None:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
 
@@ -331,12 +359,12 @@ class Server:
         if connection.closed:
             return
         connection.closed = True
+        self._rest(connection)
         del self.connections[connection.session.connection]
         if connection.session.ticket is not None:
             self.router.forget(connection.session.ticket)
         notify_closing(connection.sock)
         connection.sock.close()
-        connection.calm.set()
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
 from typing import Any
 
-from kwire import RemoteProtocolError, ServerSide, codec, encode_response
-from kwire.envelope import decode_request_header
+from kwire import RemoteProtocolError, ServerSide, codec
+from kwire.envelope import decode_request_header, frame_response
 from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
-from mockbroker.router import Router, UnsupportedVersion
+from mockbroker.router import Router, Served, UnsupportedVersion
 
+BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlation id, the rest
+NO_TAGS = b"\0"
+_size_at = struct.Struct(">h").unpack_from
+_id_at = struct.Struct(">i").unpack_from
+PRODUCE = 0  # is never the same twice
+REPEATED = 512  # bytes of a request that may come again as it is, as heartbeats and the fetches of who waits do
 REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a request that becomes more would hold up everybody
+
+
+@dataclass(slots=True)
+class _Known:
+    """A request that was read. ``rest``: its bytes behind the correlation id."""
+
+    rest: bytes
+    api_key: int
+    version: int
+    client: Client
+    request: Any
 
 
 class Session:
@@ -23,6 +42,9 @@ class Session:
         self._node = node
         self._host = host
         self._router = router
+        self._client = Client(node, "", host)
+        self._name = b""  # of the client, as it stands in headers
+        self._known: dict[bytes, _Known] = {}  # the last request of each API and version
         self._side = ServerSide(router.broker.settings.socket_request_max_bytes)
 
     @property
@@ -48,22 +70,58 @@ class Session:
         if frame is None:
             return None
         self.taken += 1
-        api, header, at = decode_request_header(frame)
-        version = header.request_api_version
-        client = Client(self._node, header.client_id or "", self._host)
-        if not self._router.serves(api.key, version):
-            if api.key != API_VERSIONS:
-                raise RemoteProtocolError(f"{api.name} v{version} is not served")
-            version, request = 0, UnsupportedVersion()
-        else:
-            request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT)
-        self.ticket = Ticket(self.connection, header.correlation_id, api.key, version)
+        known = self._known.get(frame[BEFORE_ID])
+        if known is None or known.rest != frame[BEHIND_ID]:
+            return self._read(frame)
+        (correlation_id,) = _id_at(frame, 4)
+        self.ticket = Ticket(self.connection, correlation_id, known.api_key, known.version)
+        return Call(self.ticket, known.client, known.request, len(frame))
+
+    def _read(self, frame: bytes) -> Call[Any]:
+        served = self._router.served.get(frame[BEFORE_ID])
+        if served is None:
+            return self._not_served(frame)
+        at = self._read_header(frame, served)
+        api, version, client = served.api, served.version, self._client
+        request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT)
+        if len(frame) <= REPEATED and api.key != PRODUCE:
+            self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
+        (correlation_id,) = _id_at(frame, 4)
+        self.ticket = Ticket(self.connection, correlation_id, api.key, version)
         return Call(self.ticket, client, request, len(frame))
+
+    def _read_header(self, frame: bytes, served: Served) -> int:
+        """Where the body begins. A client has one name, so a header is mostly that of the request before."""
+        at = 8 + len(self._name)
+        if self._name and frame.startswith(self._name, 8):
+            if not served.tagged:
+                return at
+            if frame[at : at + 1] == NO_TAGS:
+                return at + 1
+        _, header, at = decode_request_header(frame)
+        (size,) = _size_at(frame, 8)
+        self._name = frame[8 : 10 + max(size, 0)]
+        self._client = Client(self._node, header.client_id or "", self._host)
+        return at
+
+    def _not_served(self, frame: bytes) -> Call[Any]:
+        api, header, _ = decode_request_header(frame)
+        if api.key != API_VERSIONS:
+            raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
+        self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
+        client = Client(self._node, header.client_id or "", self._host)
+        return Call(self.ticket, client, UnsupportedVersion(), len(frame))
 
     def answer(self, reply: Reply) -> bytes:
         """Bytes to send for the answer to the request last given out. Raises: kwire.WireError."""
-        ticket = reply.ticket
-        frame = encode_response(reply.response, ticket.version, correlation_id=ticket.correlation_id)
+        ticket, response = reply.ticket, reply.response
+        if reply.encoded is None:
+            body = codec.encode(response, ticket.version)
+        elif (kept := reply.encoded.get(ticket.version)) is not None:
+            body = kept
+        else:
+            body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
+        frame = frame_response(body, response.__class__, ticket.version, ticket.correlation_id)
         self.ticket = None
         return self._side.answer(frame)
 

@@ -107,10 +107,17 @@ MODULES = {
 class _Apis(Mapping[int, Api]):
     """APIs in key order; a module is loaded with the first look at its key."""
 
+    def __init__(self) -> None:
+        self._loaded: dict[int, Api] = {}
+
     def __getitem__(self, key: int) -> Api:
-        stem = MODULES[key]
-        api: Api = getattr(import_module(f"{__name__}.{stem}"), stem.upper())
-        return api
+        if key not in self._loaded:
+            stem = MODULES[key]
+            self._loaded[key] = getattr(import_module(f"{__name__}.{stem}"), stem.upper())
+        return self._loaded[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in MODULES
 
     def __iter__(self) -> Iterator[int]:
         return iter(MODULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -22,6 +23,7 @@ from mockbroker.journal import Event, Journal
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
 
+COLLECT_AFTER = (50_000, 20, 20)  # objects, then collections of the young and of the middle ones
 KEPT = 1_000  # events in memory: they go to the file, and a broker may serve for weeks
 log = logging.getLogger("mockbroker")
 
@@ -92,6 +94,7 @@ def serve(
                 cluster.journal.most = KEPT
                 if file is not None:
                     _keep_journal(cluster.journal, file)
+                _collect_rarely()
                 with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                     try:
                         _announce(cluster, ready_file)
@@ -106,6 +109,13 @@ def serve(
             raise click.UsageError(str(error)) from error
         except PortInUseError as error:
             _fail(str(error))
+
+
+def _collect_rarely() -> None:
+    """What a broker keeps, as records and the latest requests, has no cycles, and looking for them takes time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 def _fail(problem: str) -> None:

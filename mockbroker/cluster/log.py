@@ -12,7 +12,7 @@ from kwire.records.batch import Batch, Record, read_batch, rebase
 MOST_LOOKED_THROUGH = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stored:
     """One batch. ``max_timestamp`` in milliseconds since 1970."""
 

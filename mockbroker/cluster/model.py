@@ -53,23 +53,22 @@ class Topic:
     def internal(self) -> bool:
         return self.name == OFFSETS_TOPIC
 
-    def grow(self, replicas: Sequence[Sequence[int]]) -> None:
-        """More partitions, with these replicas."""
-        for nodes in replicas:
-            self.partitions.append(Partition(self.name, len(self.partitions), list(nodes)))
-
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class Cluster:
-    """``new_uuid``: where topic and cluster ids come from."""
+    """``new_uuid``: where topic and cluster ids come from.
+
+    ``epoch``: another number whenever topics, partitions or brokers have changed.
+    """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
+        self.epoch = 0
         self._new_uuid = new_uuid
 
     @property
@@ -90,13 +89,20 @@ class Cluster:
     ) -> Topic:
         """A new topic with these replicas by partition. The name must be legal and free."""
         topic = Topic(name, self._new_uuid(), [], dict(configs or {}))
-        topic.grow(replicas)
         self.topics[name] = topic
+        self.grow(topic, replicas)
         self.by_id[topic.topic_id] = topic
         return topic
 
+    def grow(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """More partitions, with these replicas."""
+        for nodes in replicas:
+            topic.partitions.append(Partition(topic.name, len(topic.partitions), list(nodes)))
+        self.epoch += 1
+
     def delete_topic(self, topic: Topic) -> None:
         """The topic and its records are gone."""
+        self.epoch += 1
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
 

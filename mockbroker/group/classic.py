@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kwire import ErrorCode
-from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.calls import Effects, Note, Reply
@@ -21,6 +20,7 @@ from mockbroker.group.state import DELAY, SYNC, Group, Member, State, pending_of
 
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
+MOST_SETTLING = 0.1  # seconds that a first join phase may go on because somebody joins every moment
 
 
 # --- what clients ask -------------------------------------------------------------------------------------------
@@ -28,6 +28,7 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
 def join(group: Group, event: Join, now: float) -> Effects:
     """Become a member, or come back for the next generation."""
+    group.last_join = now
     if not rules.has_room(group, event):
         return _turn_away(group, event, now)
     if not rules.protocols_fit(group, event):
@@ -69,7 +70,7 @@ def heartbeat(group: Group, event: Heartbeat, now: float) -> Effects:
     if not error:
         phases.renew(group, group.members[event.member_id], now)
         error = rules.HEARTBEAT[group.state]
-    return [Reply(event.ticket, HeartbeatResponse(error_code=error))]
+    return [phases.heartbeat_answer(event.ticket, error)]
 
 
 def leave(group: Group, event: Leave, now: float) -> Effects:
@@ -139,6 +140,10 @@ def _delay_over(group: Group, now: float) -> Effects:
         group.delay_left = max(group.delay_left - group.delay, 0.0)
         group.delay = longer
         group.waits.set(DELAY, now + longer)
+        return []
+    settled = min(group.last_join + group.settle, group.since + MOST_SETTLING)
+    if now < settled:
+        group.waits.set(DELAY, settled)
         return []
     return phases.complete_join(group, now)
 
@@ -302,7 +307,7 @@ def absent(event: Event) -> Effects:
         case Sync():
             return [phases.sync_error(event.ticket, UNKNOWN_MEMBER_ID)]
         case Heartbeat():
-            return [Reply(event.ticket, HeartbeatResponse(error_code=UNKNOWN_MEMBER_ID))]
+            return [phases.heartbeat_answer(event.ticket, UNKNOWN_MEMBER_ID)]
         case Leave():
             answers = [leave_answer(leaving, UNKNOWN_MEMBER_ID) for leaving in event.members]
             return [Reply(event.ticket, LeaveGroupResponse(members=answers))]

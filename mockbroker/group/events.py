@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from mockbroker.calls import Ticket
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Join:
     """``fresh_id``: the id to give if ``member_id`` is empty; ``id_required``: give it and let the client come again
     (KIP-394); ``can_skip``: the client understands a leader that need not assign (KIP-814).
@@ -29,7 +30,7 @@ class Join:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sync:
     """``assignments``: by member id, from the leader only. A protocol type or name of None is not checked."""
 
@@ -42,7 +43,7 @@ class Sync:
     assignments: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Heartbeat:
     ticket: Ticket
     member_id: str
@@ -50,7 +51,7 @@ class Heartbeat:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Leaving:
     """One member of a LeaveGroup."""
 
@@ -59,7 +60,7 @@ class Leaving:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Leave:
     ticket: Ticket
     members: Sequence[Leaving]
@@ -68,10 +69,42 @@ class Leave:
 Event = Join | Sync | Heartbeat | Leave
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """A heartbeat of the consumer protocol (KIP-848); None is for what has not changed.
+
+    ``epoch``: of the member, 0 joins, -1 leaves, -2 leaves for a while. ``topics``, ``regex``: the subscription;
+    ``owned``: topic ids and partitions that it has; ``assignor``: the one it asks for.
+    """
+
+    ticket: Ticket
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout: float | None = None
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: frozenset[tuple[UUID, int]] | None = None
+
+    @property
+    def full(self) -> bool:
+        """True if it says everything, as one does that has lost track and wants to be told everything."""
+        subscribed = self.topics is not None or self.regex is not None
+        return self.epoch == 0 or (subscribed and self.rebalance_timeout is not None and self.owned is not None)
+
+
+@dataclass(slots=True, kw_only=True)
 class Commit:
-    """Who wants to commit; the offsets are stored elsewhere once the group agrees."""
+    """Who wants to commit; the offsets are stored elsewhere once the group agrees. ``generation``: or member epoch.
+
+    ``knows_epochs``: the request is of a version in which member epochs are understood (OffsetCommit v9).
+    """
 
     member_id: str
     instance_id: str | None = None
     generation: int
+    knows_epochs: bool = False

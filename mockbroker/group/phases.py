@@ -5,7 +5,10 @@ Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 
 from __future__ import annotations
 
+from functools import cache
+
 from kwire import ErrorCode
+from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.calls import Effects, Note, Reply, Ticket
@@ -21,6 +24,15 @@ def join_error(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
 
 def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:
     return Reply(ticket, SyncGroupResponse(error_code=error))
+
+
+def heartbeat_answer(ticket: Ticket, error: ErrorCode) -> Reply:
+    return Reply(ticket, *_heartbeat_answer(error))
+
+
+@cache
+def _heartbeat_answer(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, bytes]]:
+    return HeartbeatResponse(error_code=error), {}
 
 
 # --- joining ----------------------------------------------------------------------------------------------------
@@ -76,7 +88,8 @@ def complete_join(group: Group, now: float) -> Effects:
     effects: Effects = []
     group.waits.forget(JOIN)
     group.waits.forget(DELAY)
-    for member in [m for m in group.in_map_order() if m.join is None and m.instance_id is None]:
+    late = [] if group.parked_joins == len(group.members) else group.in_map_order()
+    for member in [m for m in late if m.join is None and m.instance_id is None]:
         effects += remove(group, member, "expire", "no JoinGroup within the rebalance timeout")
     if group.members and not group.parked_joins:  # static members, all of them away: wait once more
         group.waits.set(JOIN, now + group.rebalance_timeout())

@@ -26,11 +26,10 @@ Identified = Sync | Heartbeat | Commit
 Identity = Identified | Join | Leaving
 Check = tuple[ErrorCode, Callable[[Group, Identity], bool]]
 
-# Who asks: the first that holds is the answer.
-IDENTITY_CHECKS: tuple[Check, ...] = (
-    (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id is not None and event.instance_id not in group.static),
-    (FENCED_INSTANCE_ID, lambda group, event: group.holder(event.instance_id) not in (None, event.member_id)),
-    (UNKNOWN_MEMBER_ID, lambda group, event: event.member_id not in group.members),
+# Which static member asks: the first that holds is the answer.
+STATIC_CHECKS: tuple[Check, ...] = (
+    (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id not in group.static),
+    (FENCED_INSTANCE_ID, lambda group, event: group.holder(event.instance_id) != event.member_id),
 )
 
 # What a member in good standing is told. In CompletingRebalance a heartbeat is answered normally.
@@ -51,7 +50,11 @@ COMMIT = {
 
 def identity_error(group: Group, event: Identity) -> ErrorCode:
     """What is wrong with who says that it is a member, or NONE."""
-    return next((error for error, holds in IDENTITY_CHECKS if holds(group, event)), NONE)
+    if event.instance_id is not None:
+        for error, holds in STATIC_CHECKS:
+            if holds(group, event):
+                return error
+    return NONE if event.member_id in group.members else UNKNOWN_MEMBER_ID
 
 
 def member_error(group: Group, event: Identified) -> ErrorCode:

@@ -20,7 +20,9 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
     named = (request.client_software_name, request.client_software_version)
     if call.version >= 3 and not all(CLIENT_SOFTWARE.fullmatch(text) for text in named):
         return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
-    return [Reply(call.ticket, ApiVersionsResponse(api_keys=[_entry(*item) for item in broker.served.items()]))]
+    if broker.api_versions is None:
+        broker.api_versions = ApiVersionsResponse(api_keys=[_entry(*item) for item in broker.served.items()]), {}
+    return [Reply(call.ticket, *broker.api_versions)]
 
 
 def unsupported(broker: Broker) -> ApiVersionsResponse:

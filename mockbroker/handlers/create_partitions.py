@@ -50,7 +50,7 @@ def _grow(broker: Broker, asked: Wanted, *, validate_only: bool) -> Refusal:
         if not all(broker.cluster.can_hold(nodes) for nodes in replicas):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Each partition needs brokers that are there, each once."
     if not validate_only:
-        topic.grow(replicas)
+        broker.cluster.grow(topic, replicas)
     return ErrorCode.NONE, None
 
 

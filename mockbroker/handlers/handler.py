@@ -10,9 +10,7 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects
 
-
-def _as_it_is(response: Any, version: int) -> Any:  # noqa: ARG001 - the shape of ``present``
-    return response
+ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +18,11 @@ class Handler:
     """``versions``: those that are served, the ones of Kafka 4.2.
 
     ``handle``: turns version lore into plain facts, asks the core, and returns effects. It never waits or encodes.
-    ``present``: what a version wants to see differently in the answer, also in one that was parked.
+    ``present``: what a version wants to see differently in the answer, also in one that was parked; None: nothing.
     ``advertised``: what ApiVersions tells, if that differs.
     """
 
     versions: Versions
     handle: Callable[[Broker, Call[Any], float], Effects]
-    present: Callable[[Any, int], Any] = _as_it_is
+    present: Callable[[Any, int], Any] | None = None
     advertised: Versions | None = None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.schema import Versions
 from mockbroker.broker import Broker
-from mockbroker.calls import Call, Effects, Reply
+from mockbroker.calls import Call, Effects
 from mockbroker.group.events import Heartbeat
+from mockbroker.group.phases import heartbeat_answer
 from mockbroker.handlers.handler import Handler
 
 
 def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
-        return [Reply(call.ticket, HeartbeatResponse(error_code=error))]
+        return [heartbeat_answer(call.ticket, error)]
     event = Heartbeat(
         ticket=call.ticket,
         member_id=request.member_id,

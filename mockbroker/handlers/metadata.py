@@ -16,19 +16,40 @@ from mockbroker.handlers.handler import Handler
 
 RequestTopic = MetadataRequest.Topic
 ResponseTopic = MetadataResponse.Topic
+WEIGHT_OF_QUESTION = 3  # bytes for each byte of the request: names in it, in the answer, and encoded
+WEIGHT_OF_PARTITION = 400  # bytes of the object, its lists, and encoded
 IDS_SINCE = 12  # the first version that may ask by topic id
 
 
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
+    """The same question is answered in the same words until the cluster changes."""
+    request, epoch = call.request, broker.cluster.epoch
+    named = None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
+    question = (call.version, request.allow_auto_topic_creation, named)
+    answer = broker.metadata.get(epoch, question)
+    if answer is None:
+        response = _answer(broker, call)
+        if broker.cluster.epoch != epoch:  # by asking for a topic
+            return [Reply(call.ticket, response)]
+        answer = broker.metadata.keep(epoch, question, response, _weight(call, response))
+    return [Reply(call.ticket, *answer)]
+
+
+def _weight(call: Call[MetadataRequest], response: MetadataResponse) -> int:
+    partitions = sum(1 + len(topic.partitions) for topic in response.topics or ())
+    return WEIGHT_OF_QUESTION * call.size + WEIGHT_OF_PARTITION * partitions
+
+
+def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
     cluster = broker.cluster
     asked = call.request.topics
     if call.version < IDS_SINCE and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()):
-        return [Reply(call.ticket, MetadataResponse(topics=[_refused(topic) for topic in asked or ()]))]
+        return MetadataResponse(topics=[_refused(topic) for topic in asked or ()])
     if asked is None or (call.version == 0 and not asked):  # v0 has no null, empty means all
         topics = [_found(topic) for topic in cluster.topics.values()]
     else:
         topics = [_asked(broker, call, topic) for topic in asked]
-    response = MetadataResponse(
+    return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port)
             for node in cluster.nodes.values()
@@ -37,7 +58,6 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
         controller_id=cluster.controller,
         topics=topics,
     )
-    return [Reply(call.ticket, response)]
 
 
 def _refused(topic: RequestTopic) -> ResponseTopic:

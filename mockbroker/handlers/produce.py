@@ -118,6 +118,8 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
 
 
 def _is_alone(batch: Batch, records: bytes) -> bool:
+    if len(records) - len(batch.data) < HEADER.size:
+        return True
     try:
         read_batch(records, len(batch.data))
     except Truncated:

@@ -12,10 +12,10 @@ from tools.desk import Desk
 from kwire import ClientSide, LocalProtocolError, WireError, encode_request
 from kwire.frames import pack
 from kwire.messages.api_versions import ApiVersionsRequest
-from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from mockbroker.calls import Reply
-from mockbroker.session import Session
+from mockbroker.session import REPEATED, Session
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 JOIN = JoinGroupRequest(
@@ -53,6 +53,65 @@ def test_a_call_says_who_asked(session):
     assert (call.ticket.connection, call.ticket.correlation_id, call.ticket.api_key, call.version) == (7, 9, 12, 3)
     assert (call.client.node, call.client.client_id, call.client.host) == (0, "me", "/127.0.0.1")
     assert call.request == BEAT
+
+
+REPEATS = [  # first, then; what both are, and what may differ
+    pytest.param(BEAT, 3, "me", BEAT, 3, "me", id="the same again"),
+    pytest.param(BEAT, 4, "me", BEAT, 4, "me", id="the same again, flexible"),
+    pytest.param(BEAT, 3, "me", BEAT, 4, "me", id="another version"),
+    pytest.param(BEAT, 4, "me", BEAT, 3, "me", id="another version, back"),
+    pytest.param(BEAT, 3, "me", BEAT, 3, "you", id="another client"),
+    pytest.param(BEAT, 3, "me", BEAT, 3, "mean", id="a longer name"),
+    pytest.param(BEAT, 3, "mean", BEAT, 3, "me", id="a shorter name"),
+    pytest.param(BEAT, 3, "me", BEAT, 3, None, id="no name any more"),
+    pytest.param(BEAT, 4, None, BEAT, 4, "", id="an empty name"),
+    pytest.param(BEAT, 3, "me", HeartbeatRequest(group_id="g", generation_id=2, member_id="m"), 3, "me", id="other"),
+    pytest.param(BEAT, 3, "me", JOIN, 3, "me", id="another API"),
+]
+
+
+@pytest.mark.parametrize(("first", "version", "name", "then", "then_version", "then_name"), REPEATS)
+def test_what_is_remembered_changes_nothing(session, desk, first, version, name, then, then_version, then_name):
+    asked = [(first, version, name), (then, then_version, then_name)] * 3
+    for number, (message, message_version, client) in enumerate(asked):
+        frame = encode_request(message, message_version, correlation_id=number, client_id=client)
+        session.receive(pack(frame))
+        call = session.next_call()
+        assert call.request == message
+        assert (call.ticket.correlation_id, call.version) == (number, message_version)
+        assert (call.client.client_id, call.size) == (client or "", len(frame))
+        session.skip_answer()
+
+
+def test_tagged_fields_in_the_header_of_a_known_client_are_read_over(session):
+    plain = encode_request(BEAT, 4, correlation_id=1, client_id="me")
+    tagged = plain[:12] + b"\1\7\2xy" + plain[13:]
+    for frame in (plain, tagged, plain, tagged):
+        session.receive(pack(frame))
+        call = session.next_call()
+        assert (call.request, call.client.client_id) == (BEAT, "me")
+        session.skip_answer()
+
+
+def test_a_large_request_is_not_remembered(session):
+    large = HeartbeatRequest(group_id="g" * REPEATED, generation_id=1, member_id="m")
+    requests = []
+    for number in range(2):
+        session.receive(pack(encode_request(large, 3, correlation_id=number)))
+        requests.append(session.next_call().request)
+        session.skip_answer()
+    assert requests[0] == requests[1]
+    assert requests[0] is not requests[1]
+
+
+def test_an_answer_that_is_given_again_is_encoded_once(session):
+    client, encoded = ClientSide("me"), {}
+    response = HeartbeatResponse(error_code=25)
+    for version in (3, 4, 3, 4):
+        session.receive(client.send(BEAT, version))
+        client.receive(session.answer(Reply(session.next_call().ticket, response, encoded)))
+        assert client.next_response().body == response
+    assert set(encoded) == {3, 4}
 
 
 def test_34_no_client_id(session):

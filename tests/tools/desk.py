@@ -22,7 +22,7 @@ from mockbroker.journal import Journal
 from mockbroker.router import Router
 from mockbroker.settings import Settings
 
-QUICK = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 
 
 class Sent:
@@ -89,8 +89,10 @@ class Desk:
         ticket = Ticket(next(self._numbers), 1, api.key, version)
         sent = self.sent[ticket] = Sent(ticket, api.response)
         node = min(self.broker.cluster.nodes) if node is None else node
-        received = kwire.decode(type(request), kwire.encode(request, version), version)
-        self._take(self.router.step(Call(ticket, Client(node, client_id, "/127.0.0.1"), received), self.now))
+        data = kwire.encode(request, version)
+        received = kwire.decode(type(request), data, version)
+        call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, len(data))
+        self._take(self.router.step(call, self.now))
         self.wait(0.0)
         return sent
 

@@ -19,8 +19,9 @@ from mockbroker.journal import Journal
 from mockbroker.router import Router
 from mockbroker.server import Server, listen
 from mockbroker.settings import Settings
+from mockbroker.watch import best
 
-QUICK = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 PATIENCE = 20.0  # seconds, real or virtual, after which a test that waits for an answer fails
 
 
@@ -97,14 +98,14 @@ class Place:
 
 
 @asynccontextmanager
-async def serving(*, topics=None, config=None, handlers=HANDLERS) -> AsyncIterator[Place]:
+async def serving(*, topics=None, config=None, handlers=HANDLERS, watch=best) -> AsyncIterator[Place]:
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ids = count(1)
     broker = Broker([Node(0, "127.0.0.1", port)], Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)))
     for name, partitions in (topics or {"t": 1}).items():
         broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
-    server = Server(Router(broker, Journal(trio.current_time()), handlers), [(0, listener)])
+    server = Server(Router(broker, Journal(trio.current_time()), handlers), [(0, listener)], watch)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         place = Place(server, port)

@@ -117,3 +117,36 @@ def test_v10_and_v11_may_not_ask_by_id(desk, version, name):
 def test_operations_are_not_told(desk, version):
     (topic,) = ask(desk, version, "t", include_topic_authorized_operations=True).topics
     assert topic.topic_authorized_operations == -(2**31)
+
+
+def test_an_answer_that_is_kept_follows_every_change(desk):
+    def sizes() -> dict[str, int]:
+        return {topic.name: len(topic.partitions) for topic in ask(desk, 9, topics=None).topics}
+
+    cluster = desk.broker.cluster
+    before = sizes()
+    assert sizes() == before
+    cluster.create_topic("new", cluster.place(3, 1))
+    assert sizes() == before | {"new": 3}
+    cluster.grow(cluster.topics["new"], [[0], [1]])
+    assert sizes() == before | {"new": 5}
+    cluster.delete_topic(cluster.topics["new"])
+    assert sizes() == before
+
+
+def test_kept_answers_are_told_apart(desk):
+    known = [ask(desk, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
+    again = [ask(desk, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
+    assert [[topic.name for topic in answer.topics] for answer in again] == [["t"], ["u", "t"], ["t", "u"], []] * 2
+    assert again[0] == known[0]
+    assert ask(desk, 9, "v", allow_auto_topic_creation=False).topics[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert "v" not in desk.broker.cluster.topics
+    ask(desk, 9, "v")
+    assert "v" in desk.broker.cluster.topics
+
+
+def test_kept_answers_are_bounded(desk):
+    for number in range(3_000):
+        ask(desk, 9, "t", *[f"{'?' * 300}{number}"] * 20, allow_auto_topic_creation=False)
+    kept = desk.broker.metadata
+    assert 0 < len(kept) < 3_000
