@@ -12,6 +12,8 @@ from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
 from kwire.analysis.usage import Refusal, api_name
 from kwire.capture.call import Call, Connection
+from kwire.capture.records import Problem, Skipped
+from kwire.capture.rows import remark_row
 from kwire.errors import WireError
 from kwire.jsonform import to_json
 
@@ -34,6 +36,17 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
         last_ts=connection.last_us,
         **values,
     )
+
+
+def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:
+    """A row of ``problems``; None of a connection that could be read."""
+    told = remark_row(item)
+    if told is None:
+        return None
+    ts = item.last_us if isinstance(item, Connection) else item.time_us if isinstance(item, Problem) else None
+    names = ("file", "position", "client", "broker", "reason", "packets", "note", "error")
+    values = {name: told.get(name) for name in names}
+    return tables.PROBLEMS.row(capture_id=capture_id, ts=ts, conn_id=told.get("connection"), **values)
 
 
 def frame_row(call: Call, capture_id: str, found: Sequence[Refusal], *, bodies: bool = True) -> Row:

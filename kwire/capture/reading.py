@@ -144,6 +144,7 @@ class Reading:
         self.redacted = redacted
         self.problems: list[Problem] = []
         self.skipped: list[Skipped] = []
+        self.remarks: Counter[str] = Counter()  # connections of which not all could be read, by the reason
         self.topic_names = TopicNames()
         self._progress = progress
         self._is_whole = False
@@ -160,8 +161,16 @@ class Reading:
             self.problems += problems
             yield from problems
         yield from self._noted(conversations.finish())
+        self.skipped += reader.finish()
         yield from self.skipped
         self._is_whole = True
+
+    def notes(self) -> list[str]:
+        """What was passed over, as far as the capture was read: a line for each kind of packet and connection."""
+        told = [str(skipped) for skipped in self.skipped]
+        for reason, count in sorted(self.remarks.items()):
+            told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
+        return told
 
     def calls(self) -> Iterator[Call]:
         """The calls alone."""
@@ -182,7 +191,10 @@ class Reading:
 
     def _noted(self, items: Iterator[Call | Connection]) -> Iterator[Call | Connection]:
         for item in items:
-            if isinstance(item, Call) and item.api_key in NAMING_APIS:
+            if isinstance(item, Connection):
+                if (remark := item.remark) is not None:
+                    self.remarks[remark[0]] += 1
+            elif item.api_key in NAMING_APIS:
                 self.topic_names.learn(item)
             yield item
 

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -197,15 +197,11 @@ def seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def tell(problems: Iterable[object], skipped: Iterable[object]) -> None:
-    """Say on stderr what of captures was skipped or is damaged, and end with 1 if something is."""
-    damaged = False
-    for note in skipped:
-        click.echo(one_line(str(note)), err=True)
-    for problem in problems:
-        damaged = True
-        click.echo(one_line(str(problem)), err=True)
-    if damaged:
+def tell(problems: Collection[object], notes: Iterable[str]) -> None:
+    """Say on stderr what of captures was passed over or is damaged, and end with 1 if something is damaged."""
+    for note in [*notes, *map(str, problems)]:
+        click.echo(one_line(note), err=True)
+    if problems:
         sys.exit(1)
 
 

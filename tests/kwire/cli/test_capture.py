@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from captures import COMMITTED, records
+from captures import CAPTURES, COMMITTED, heartbeats, records, tls_hello
 from commands import kwire, printed
-from tools.pcap import pcap, pcapng
+from tools.pcap import Talk, packets, pcap, pcapng
 
-from kwire.capture import Problem, read_segments, splits
-from kwire.capture.rows import COLUMNS, MORE
+from kwire.capture import Problem, read, read_segments, splits
+from kwire.capture.rows import COLUMNS, MORE, rows
 
 SASL = next(path for path in COMMITTED if "sasl" in path.name)
 PATH = next(path for path in COMMITTED if "kip848" in path.name)
@@ -95,13 +95,15 @@ def test_what_was_not_looked_at_is_a_row(tmp_path: Path) -> None:
     rows = printed(result)
     notes = [row for row in rows if row["direction"] is None]
     assert result.exit_code == 0
-    assert [(row["file"], row["reason"], "error" in row) for row in notes] == [
-        (str(mixed), "2 packets passed over: not IP", False),
-        (str(mixed), "3 packets passed over: not TCP", False),
+    assert [(row["file"], row["reason"], row["packets"], "error" in row) for row in notes] == [
+        (str(mixed), "not_ip", 2, False),
+        (str(mixed), "not_tcp", 3, False),
     ]
+    assert result.stderr.splitlines() == [f"{mixed}: {row['note']}" for row in notes]
     assert len(rows) == len(printed(kwire("capture", str(PATH)))) + 2
     assert f"{mixed}: 3 packets passed over: not TCP" in kwire("capture", "--format", "table", str(mixed)).stdout
     assert "packets passed over" not in kwire("capture", "--where", "size > 0", str(mixed)).stdout
+    assert printed(kwire("capture", "--where", "reason == 'not_tcp'", str(mixed))) == notes[1:]
 
 
 @pytest.mark.parametrize("make", [pcap, pcapng])
@@ -115,6 +117,45 @@ def test_a_link_that_is_not_known_is_damage(make: Callable[..., bytes], tmp_path
     assert damage["error"] in result.stderr
     (part,) = splits(str(strange))
     assert [item.reason for item in read_segments(part) if isinstance(item, Problem)] == [damage["error"]]
+
+
+def test_connections_that_could_not_be_read_have_a_row(tmp_path: Path) -> None:
+    """TLS with the name that was asked for, what is not Kafka, and Kafka with a hole."""
+    sealed, other = Talk(client=("10.0.0.1", 1_001), isn=(1, 2)), Talk(client=("10.0.0.1", 1_002), isn=(3, 4))
+    holed = Talk(client=("10.0.0.1", 1_003), isn=(5, 6))
+    segments = [
+        *sealed.open(),
+        *sealed.say(True, tls_hello(b"broker.example")),
+        *other.open(),
+        *other.say(True, b"GET / HTTP/1.1\r\n" * 9000),
+    ]
+    talked = [*holed.open(), *heartbeats(holed, 6), *holed.close()]
+    lost = talked.pop(9)
+    path = tmp_path / "three.pcap"
+    path.write_bytes(pcap(packets([*segments, *talked])))
+    result = kwire("capture", str(path))
+    rows = [row for row in printed(result) if row["direction"] is None]
+    assert {row["client"]: (row["reason"], row["note"]) for row in rows} == {
+        "10.0.0.1:1001": ("tls", "TLS for broker.example"),
+        "10.0.0.1:1002": ("not_kafka", "not Kafka"),
+        "10.0.0.1:1003": ("gaps", f"{len(lost.payload)} bytes missing at 1 place"),
+    }
+    assert result.exit_code == 0
+    assert "1 connection not read in full: tls" in result.stderr
+    assert any("10.0.0.1:1002 - 10.0.0.2:9092: not Kafka" in line for line in table(path))
+
+
+def table(path: Path) -> list[str]:
+    return kwire("capture", "--format", "table", str(path)).stdout.splitlines()
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_captures_in_order_have_rows_of_frames_alone(path: Path) -> None:
+    assert not [row for row in rows_of(path) if row["direction"] is None]
+
+
+def rows_of(path: Path) -> list[Any]:
+    return list(rows(read(path)))
 
 
 def test_ports_folders_and_nothing() -> None:
