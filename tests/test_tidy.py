@@ -39,6 +39,7 @@ ORDER: Mapping[str, list[str]] = {
         "messages/__init__",
         "codec",
         "jsonform",
+        "jsontext",
         "headers",
         "blobs/[!_]*",
         "blobs/__init__",
