@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from kwire.capture.call import Call, Connection
 from kwire.capture.exchange import Exchange
-from kwire.capture.framing import OFF, SEARCH, SYNC
+from kwire.capture.framing import OFF, SEARCH, SYNC, Framer
 from kwire.capture.limits import MAX_UNDECIDED
 from kwire.capture.packets import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.peek import INT32, is_tls
@@ -40,6 +40,9 @@ class Row(NamedTuple):
     seq: int
     ack: int
     flags: int
+
+
+Parts = tuple[bool, int, int, int, int, int, int, int, int]  # of a Row
 
 
 class Conversation:
@@ -153,59 +156,63 @@ class Conversation:
         """The next segment; its payload begins at ``row.start - base`` of ``source``."""
         self.segments((row,), source, base, file)
 
-    def segments(self, rows: Sequence[Row], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """The next segments, from ``begin`` to where another connection may begin; which one that is.
+    def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
+        """The next segments, Rows or their parts, from ``begin`` to where another connection may begin; where that is.
 
         What comes in order is dealt with here, in as few steps as can be.
         """
         connection, exchange = self.connection, self._exchange
-        high, low = self._streams[True], self._streams[False]
+        sides = self._sides()
         for number in range(begin, len(rows)):
-            upward, time_us, position, start, captured, size, seq, ack, flags = row = rows[number]
-            stream, other = (high, low) if upward else (low, high)
-            is_request = upward == (not self.broker)
-            due = stream.next
-            is_seen = other.acked == ack or (other.next is not None and not (ack - other.next) & MASK)
-            if (
-                due is None
-                or (seq - due) & MASK
-                or flags & NOT_PLAIN != ACK
-                or not 0 < size == captured
-                or stream.held
-                or other.held
-                or self.broker is None
-                or self.done
-                or not (is_seen or is_request)
-            ):
-                if number > begin and flags & SYN:
-                    return number
-                self._segment(row, source, base, file)
-                if self.done:
-                    return number + 1
-                continue
-            if is_seen:
-                other.acked = ack
-            else:
-                other.notice(ack, time_us)
-            connection.segments += 1
-            if time_us > connection.last_us:
-                connection.last_us = time_us
-            stream.next = due + size
-            framer = self._framers[is_request]
-            if time_us > framer.now:
-                framer.now = time_us
-            if is_request:
-                connection.bytes_to_broker += size
-            else:
-                connection.bytes_to_client += size
-            if framer.left > size:
-                framer.left -= size
-                stream.last = (due, b"")
-            elif framer.mode != OFF:
-                payload = source[start - base : start - base + size]
-                stream.last = (due, payload if size <= KEPT else b"")
-                framer.data(exchange, payload, file, position)
+            upward, time_us, position, start, captured, size, seq, ack, flags = rows[number]
+            if sides is not None:
+                stream, other, framer, is_request = sides[upward]
+                due = stream.next
+                is_seen = other.acked == ack or (other.next is not None and not (ack - other.next) & MASK)
+                if (
+                    due is not None
+                    and not (seq - due) & MASK
+                    and flags & NOT_PLAIN == ACK
+                    and 0 < size == captured
+                    and (is_seen or is_request)
+                ):
+                    if is_seen:
+                        other.acked = ack
+                    else:
+                        other.notice(ack, time_us)
+                    connection.segments += 1
+                    if time_us > connection.last_us:
+                        connection.last_us = time_us
+                    stream.next = due + size
+                    if time_us > framer.now:
+                        framer.now = time_us
+                    if is_request:
+                        connection.bytes_to_broker += size
+                    else:
+                        connection.bytes_to_client += size
+                    if framer.left > size:
+                        framer.left -= size
+                        stream.last = (due, b"")
+                    elif framer.mode != OFF:
+                        payload = source[start - base : start - base + size]
+                        stream.last = (due, payload if size <= KEPT else b"")
+                        framer.data(exchange, payload, file, position)
+                    continue
+            if number > begin and flags & SYN:
+                return number
+            self._segment(Row._make(rows[number]), source, base, file)
+            if self.done:
+                return number + 1
+            sides = self._sides()
         return len(rows)
+
+    def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
+        """By ``upward``: stream, other stream, framer, whether it carries requests; None if not all is in order."""
+        low, high = self._streams[False], self._streams[True]
+        if low.held or high.held or self.broker is None or self.done:
+            return None
+        framers, broker = self._framers, self.broker
+        return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
 
     def _segment(self, row: Row, source: Sliced, base: int, file: str) -> None:
         """A segment of any kind."""

@@ -190,11 +190,22 @@ class Exchange:
             if self.connection.client_id is None:
                 self.connection.client_id = self._client_text
         self.good[True] += 1
-        call = self._bare()
-        call.api_key, call.api_version, call.correlation_id = header.key, header.version, header.correlation_id
-        call.request_us, call.request_size = framer.now, size
-        call.file, call.position = framer.file, framer.begun
-        return call
+        self.number += 1
+        connection = self.connection
+        return Call(
+            connection=connection.id,
+            client=connection.client,
+            broker=connection.broker,
+            number=self.number,
+            api_key=header.key,
+            api_version=header.version,
+            correlation_id=header.correlation_id,
+            client_id=self._client_text,
+            request_us=framer.now,
+            request_size=size,
+            file=framer.file,
+            position=framer.begun,
+        )
 
     def _asked(self, call: Call, frame: bytes, body: int) -> None:
         """A request that waits for its response, unless it gets none."""

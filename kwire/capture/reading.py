@@ -7,7 +7,7 @@ import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise, repeat
+from itertools import pairwise
 from uuid import UUID
 
 import numpy as np
@@ -43,15 +43,14 @@ class Conversations:
         self.make = make
         self.most = most
 
-    def take(self, segments: Segments) -> Iterator[Call | Connection]:
+    def take(self, segments: Segments) -> list[Call | Connection]:
         """What segments complete, in the order of time."""
         found: list[Call] = []
         ended: list[Connection] = []
         with uncollected():
             self._take(segments, found, ended)
             found.sort(key=when)
-        yield from found
-        yield from ended
+        return [*found, *ended]
 
     def _take(self, segments: Segments, found: list[Call], ended: list[Connection]) -> None:
         order = np.argsort(segments.flow, kind="stable")
@@ -64,10 +63,10 @@ class Conversations:
             conversation = self.open.get(key)
             if conversation is not None:
                 self.open.move_to_end(key)
-            rows = list(map(tuple.__new__, repeat(Row), zip(*(column[begin:end] for column in columns), strict=True)))
+            rows = list(zip(*(column[begin:end] for column in columns), strict=True))
             at = 0
             while at < len(rows):
-                row = rows[at]
+                row = Row._make(rows[at])
                 if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
                     if conversation is not None:
                         self._end(conversation, found, ended)
@@ -103,14 +102,13 @@ class Conversations:
         ended.append(conversation.finish())
         found += conversation.taken()
 
-    def finish(self) -> Iterator[Call | Connection]:
+    def finish(self) -> list[Call | Connection]:
         """The end of the capture."""
         found: list[Call] = []
         ended: list[Connection] = []
         while self.open:
             self._end(self.open.popitem(last=False)[1], found, ended)
-        yield from sorted(found, key=when)
-        yield from ended
+        return [*sorted(found, key=when), *ended]
 
 
 def when(call: Call) -> tuple[int, int]:
@@ -154,13 +152,16 @@ class Reading:
         reader = Reader(self.ports)
         for path in self.files:
             file = CaptureFile(path)
-            yield from self._noted(
-                self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
-            )
+            parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
+            for part in parts:
+                self._note(part)
+                yield from part
             problems = [*reader.problems(path), *file.problems]
             self.problems += problems
             yield from problems
-        yield from self._noted(conversations.finish())
+        last = conversations.finish()
+        self._note(last)
+        yield from last
         self.skipped += reader.finish()
         yield from self.skipped
         self._is_whole = True
@@ -189,29 +190,31 @@ class Reading:
     def _begin(self, key: Key, row: Row) -> Conversation:
         return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
 
-    def _noted(self, items: Iterator[Call | Connection]) -> Iterator[Call | Connection]:
+    def _note(self, items: Iterable[Call | Connection]) -> None:
+        """Keep what is told of the whole capture."""
         for item in items:
             if isinstance(item, Connection):
                 if (remark := item.remark) is not None:
                     self.remarks[remark[0]] += 1
             elif item.api_key in NAMING_APIS:
                 self.topic_names.learn(item)
-            yield item
 
-    def _packets(self, file: CaptureFile, conversations: Conversations, reader: Reader) -> Iterator[Call | Connection]:
+    def _packets(
+        self, file: CaptureFile, conversations: Conversations, reader: Reader
+    ) -> Iterator[list[Call | Connection]]:
         done = 0
         skipped: Counter[str] = Counter()
         for block in file.blocks():
             segments = reader.segments(block)
             skipped.update(segments.skipped)
-            yield from conversations.take(segments)
+            yield conversations.take(segments)
             if self._progress:
                 behind = block.base + int(block.starts[-1] + block.sizes[-1])
                 self._progress(behind - done)
                 done = behind
         self.skipped += [Skipped(file.path, count, why) for why, count in sorted(skipped.items())]
 
-    def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[Call | Connection]:
+    def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[list[Call | Connection]]:
         for logged in file.frames():
             key = (logged.connection, logged.client, logged.broker)
             conversation = conversations.open.get(key)
@@ -221,12 +224,11 @@ class Reading:
                 conversations.open[key] = conversation
             conversations.open.move_to_end(key)
             conversation.frame(logged.to_broker, logged.frame, logged.time_us, file.path, logged.position)
-            yield from conversation.taken()
+            yield [*conversation.taken()]
             if len(conversations.open) > conversations.most:
                 oldest = conversations.open.popitem(last=False)[1]
                 ended = oldest.finish()
-                yield from oldest.taken()
-                yield ended
+                yield [*oldest.taken(), ended]
 
 
 def read(
