@@ -101,10 +101,12 @@ class Router:
         """Write down what happened, and give each answer the form that its version wants."""
         found: list[Reply | NoReply | Close] = []
         for effect in effects:
-            if isinstance(effect, Note):
+            if isinstance(effect, Reply):
+                present = self._presents[effect.ticket.api_key]
+                response, version = effect.response, effect.ticket.version
+                found.append(effect if present is None else Reply(effect.ticket, present(response, version)))
+            elif isinstance(effect, Note):
                 self.journal.record(effect, now)
-            elif isinstance(effect, Reply) and (present := self._presents[effect.ticket.api_key]) is not None:
-                found.append(Reply(effect.ticket, present(effect.response, effect.ticket.version)))
             else:
                 found.append(effect)
         return found

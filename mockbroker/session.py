@@ -75,7 +75,7 @@ class Session:
             return self._read(frame)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, known.api_key, known.version)
-        return Call(self.ticket, known.client, known.request, len(frame))
+        return Call(self.ticket, known.client, known.request, frame)
 
     def _read(self, frame: bytes) -> Call[Any]:
         served = self._router.served.get(frame[BEFORE_ID])
@@ -88,7 +88,7 @@ class Session:
             self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, api.key, version)
-        return Call(self.ticket, client, request, len(frame))
+        return Call(self.ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
         """Where the body begins. A client has one name, so a header is mostly that of the request before."""
@@ -110,7 +110,7 @@ class Session:
             raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
         client = Client(self._node, header.client_id or "", self._host)
-        return Call(self.ticket, client, UnsupportedVersion(), len(frame))
+        return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:
         """Bytes to send for the answer to the request last given out. Raises: kwire.WireError."""
