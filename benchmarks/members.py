@@ -109,6 +109,9 @@ class Load:
             case JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
                 member.member_id = answer.member_id
                 member.join()
+            case JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID):  # it took too long, and begins anew
+                member.member_id = ""
+                member.join()
             case SyncGroupResponse(error_code=ErrorCode.NONE):
                 self.last_change = now
                 heapq.heappush(self.due, (now + self.heartbeat, number))

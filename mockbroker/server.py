@@ -305,8 +305,9 @@ class Server:
             if connection is None or connection.session.ticket is not outcome.ticket:
                 continue  # whoever asked has gone
             found.append(connection)
+            connection.active = now
             if isinstance(outcome, Reply):
-                self._answer(connection, outcome, now)
+                self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
                 connection.session.skip_answer()
             else:
@@ -314,10 +315,9 @@ class Server:
                 self._give_up(connection)
         return found
 
-    def _answer(self, connection: _Connection, reply: Reply, now: float) -> None:
+    def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
-            connection.active = now
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)
