@@ -32,6 +32,7 @@ bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quie
 	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/capture.py
+	$(BIN)/python benchmarks/assignors.py
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

@@ -63,7 +63,8 @@ def child(*arguments: str) -> dict | list:
 
 def in_one(path: str) -> None:
     from kwire.analysis import run
-    from kwire.analysis.tables import TABLES, arrow_table
+    from kwire.analysis.columns import arrow_table
+    from kwire.analysis.tables import TABLES
     from kwire.capture import Call, Connection, read
 
     began, cpu = time.perf_counter(), time.process_time()

@@ -11,7 +11,8 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, from_json
 
-from kwire.analysis.tables import FRAMES, spark_schema
+from kwire.analysis.columns import spark_schema
+from kwire.analysis.tables import FRAMES
 from kwire.spark import read_frames
 from mockbroker import run_cluster
 

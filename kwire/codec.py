@@ -92,7 +92,7 @@ def check_strict(value: object, data: Data, begin: int, end: int, version: int, 
 
     Raises: DecodeError at the first byte that differs.
     """
-    message, name = type(value), schema_of(type(value)).name
+    name = schema_of(type(value)).name
     written = encode(value, version, engine=engine)
     given = data[begin:end]
     if written != given:
@@ -100,14 +100,8 @@ def check_strict(value: object, data: Data, begin: int, end: int, version: int, 
         at = next((n for n, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(written), len(given)))
         raise DecodeError("not as Kafka writes it", offset=begin + at, message=name, version=version)
     if end != len(data):
-        raise trailing_error(message, version, end, len(data))
-
-
-def trailing_error(message: type, version: int, end: int, size: int) -> DecodeError:
-    """What strict decoding says of bytes behind the body."""
-    return DecodeError(
-        f"{size - end} bytes behind the message", offset=end, message=schema_of(message).name, version=version
-    )
+        behind = f"{len(data) - end} bytes behind the message"
+        raise DecodeError(behind, offset=end, message=name, version=version)
 
 
 def _reference() -> Any:

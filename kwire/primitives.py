@@ -20,6 +20,7 @@ from construct import Construct
 
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
+from kwire.varints import uvarint
 
 
 def where(path: str) -> str:
@@ -75,16 +76,6 @@ def read_uvarint(stream: BinaryIO, path: str, start: int) -> int:
                 raise LimitError(f"varint {value} is above {MAX_VARINT}", path=where(path), offset=start)
             return value
     raise LimitError("varint is longer than 5 bytes", path=where(path), offset=start)
-
-
-def uvarint(value: int) -> bytes:
-    """``value`` as an unsigned varint; it must not be negative."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> int | None:

@@ -385,7 +385,7 @@ def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class _Dataclass:
-    """What ``dataclasses`` and ``pprint`` look for in a class, made when it is first asked for."""
+    """What ``dataclasses`` and ``pprint`` look for in a class; made when one is asked for, both take its place."""
 
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
@@ -402,11 +402,12 @@ class _Dataclass:
             for name, each in schema_of(cls).fields.items()
         ]
         specs.append(("unknown_tags", object, dataclasses.field(default=None, repr=False)))
-        found = vars(dataclasses.make_dataclass(cls.__name__, specs, kw_only=True))[self.attribute]
-        if self.attribute == "__dataclass_fields__":
-            for name, field in found.items():
-                field.type = cls.__annotations__.get(name, object)
-        return found
+        made: Any = dataclasses.make_dataclass(cls.__name__, specs, kw_only=True)
+        for name, field in made.__dataclass_fields__.items():
+            field.type = cls.__annotations__.get(name, object)
+        cls.__dataclass_fields__ = made.__dataclass_fields__
+        cls.__dataclass_params__ = made.__dataclass_params__
+        return vars(cls)[self.attribute]
 
 
 def _check(where: str, field: Field, annotation: object, versions: Versions | None, flexible: Versions | None) -> None:

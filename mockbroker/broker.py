@@ -6,26 +6,33 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.jsonform import uuid_text
 from kwire.limits import MAX_TEXT
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import Versions
 from mockbroker.answers import Answer, Answers
-from mockbroker.calls import Call, Effects, Note, Ticket
+from mockbroker.calls import Call, Effect, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
-from mockbroker.group import classic
-from mockbroker.group.events import Commit, Event, Join
+from mockbroker.group import classic, consumer, migration, mixed
+from mockbroker.group.consumer import Refused, World, refused_heartbeat
+from mockbroker.group.consumer_state import JOINING, ConsumerGroup
+from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
 from mockbroker.group.expiry import expire, is_over
+from mockbroker.group.migration import Becomes
 from mockbroker.group.state import Group
 from mockbroker.java import partition_for
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.settings import Settings
+
+AnyGroup: TypeAlias = Group | ConsumerGroup
+G = TypeVar("G", bound=Group | ConsumerGroup)
 
 
 class GroupDue(NamedTuple):
@@ -88,7 +95,7 @@ class Broker:
         self.settings = settings
         self.release = release
         self.cluster = Cluster(nodes, new_uuid)
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.waits: Deadlines[Due] = Deadlines()
         self.fetches = ParkedFetches()
         self.metadata = Answers()
@@ -98,6 +105,13 @@ class Broker:
         self._new_uuid = new_uuid
         replicas = min(3, len(nodes))
         self.cluster.create_topic(OFFSETS_TOPIC, self.cluster.place(settings.offsets_topic_num_partitions, replicas))
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """True if groups of the consumer protocol are allowed (KIP-848). Before 4.0 they are not, unless told so."""
+        name = "group.coordinator.rebalance.protocols"
+        allowed = self.release.java_coordinator or name in self.settings.given
+        return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
     def new_member_id(self, client_id: str) -> str:
         """A member id that nobody had before. It must fit into a string, however long the client's name is."""
@@ -130,9 +144,16 @@ class Broker:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
     def tell_group(self, group_id: str, event: Event, now: float) -> Effects:
-        """What an event does to a group; a JoinGroup without member id makes the group."""
+        """What an event of the classic protocol does to a group; a JoinGroup without member id makes the group."""
         group = self.groups.get(group_id)
-        if group is None:
+        if isinstance(group, ConsumerGroup):
+            if not (group.empty and isinstance(event, Join)):
+                return self._tell_consumer_group(group, event, now)
+            if not event.member_id:
+                offsets = group.offsets
+                group = self.make_group(group_id)
+                group.offsets = offsets
+        if not isinstance(group, Group):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
             group = self.make_group(group_id)
@@ -140,17 +161,78 @@ class Broker:
         self._schedule(group)
         return effects
 
-    def make_group(self, group_id: str) -> Group:
-        """A new Empty group."""
-        group = Group(
-            group_id=group_id,
-            initial_delay=self.settings.group_initial_rebalance_delay_ms / 1000,
-            settle=self.settings.mockbroker_join_settle_ms / 1000,
-            max_size=self.settings.group_max_size,
-            java_coordinator=self.release.java_coordinator,
-        )
-        self.groups[group_id] = group
+    def _tell_consumer_group(self, group: ConsumerGroup, event: Event, now: float) -> Effects:
+        if isinstance(event, Join) and not event.member_id:
+            event = replace(event, fresh_id=uuid_text(self._new_uuid()))  # not in the form of classic groups
+        return self._settle(group, mixed.step(group, event, self._world(), now))
+
+    def consumer_heartbeat(self, group_id: str, event: ConsumerHeartbeat, now: float) -> Effects:
+        """What a heartbeat of the consumer protocol does. Raises: consumer.Refused."""
+        group = self.groups.get(group_id)
+        if event.epoch < 0:
+            if group is None:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            if not isinstance(group, ConsumerGroup):
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            return self._settle(group, consumer.leave(group, event, self._world(), now))
+        if not event.member_id:
+            event = replace(event, member_id=uuid_text(self._new_uuid()))
+        before: Effects = []
+        if not isinstance(group, ConsumerGroup):
+            group, before = self._consumer_group(group_id, group, event, now)
+        try:
+            effects = consumer.heartbeat(group, event, self._world(), now)
+        except Refused as refused:
+            if self.groups.get(group_id) is group:
+                raise
+            return [*before, refused_heartbeat(event.ticket, refused)]  # the group that it would have been is forgotten
+        if self.groups.get(group_id) is not group:
+            self._put(group)
+        return before + self._settle(group, effects)
+
+    def _consumer_group(
+        self, group_id: str, group: Group | None, event: ConsumerHeartbeat, now: float
+    ) -> tuple[ConsumerGroup, Effects]:
+        """The group that a member of the consumer protocol finds or makes, not yet kept. Raises: Refused."""
+        if event.epoch != JOINING:
+            text = (
+                f"Consumer group {group_id} not found."
+                if group is None
+                else f"Group {group_id} is not a consumer group."
+            )
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        if group is None:
+            return ConsumerGroup(group_id=group_id, since=now), []
+        if group.empty:
+            return ConsumerGroup(group_id=group_id, since=now, offsets=group.offsets), []
+        try:
+            new = migration.upgraded(group, self.cluster, self.settings, now)
+        except migration.NoUpgrade as why:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(why)) from None
+        told = Note(event="upgrade", group=group_id, generation=new.epoch, members=tuple(new.members))
+        return new, [*migration.interrupted(group), told]
+
+    def _settle(self, group: AnyGroup, effects: Iterable[Effect | Becomes]) -> Effects:
+        """Keep what a group has become, and when it is due; the effects for the others."""
+        found: Effects = []
+        for effect in effects:
+            if isinstance(effect, Becomes):
+                group = self._put(effect.group)
+            else:
+                found.append(effect)
+        self._schedule(group)
+        return found
+
+    def _world(self) -> World:
+        return World(self.cluster, self.settings)
+
+    def _put(self, group: G) -> G:
+        self.groups[group.group_id] = group
         return group
+
+    def make_group(self, group_id: str) -> Group:
+        """A new Empty group of the classic protocol."""
+        return self._put(Group.configured(group_id, self.settings, java_coordinator=self.release.java_coordinator))
 
     def drop_group(self, group_id: str) -> None:
         """A group is gone, with its offsets; it must have no members."""
@@ -180,8 +262,10 @@ class Broker:
     def schedule_sweep(self, now: float) -> None:
         self.waits.set(SWEEP, now + self.settings.offsets_retention_check_interval_ms / 1000)
 
-    def may_commit(self, group: Group, event: Commit, now: float) -> ErrorCode:
+    def may_commit(self, group: AnyGroup, event: Commit, now: float) -> ErrorCode:
         """Whether the group takes a commit from this client."""
+        if isinstance(group, ConsumerGroup):
+            return mixed.commit_error(group, event)
         error = classic.commit(group, event, now)
         self._schedule(group)
         return error
@@ -189,9 +273,9 @@ class Broker:
     def tick_group(self, group_id: str, now: float) -> Effects:
         """Everything that is due in a group."""
         group = self.groups[group_id]
-        effects = classic.tick(group, now)
-        self._schedule(group)
-        return effects
+        if isinstance(group, ConsumerGroup):
+            return self._settle(group, consumer.tick(group, self._world(), now))
+        return self._settle(group, classic.tick(group, now))
 
-    def _schedule(self, group: Group) -> None:
+    def _schedule(self, group: AnyGroup) -> None:
         self.waits.set(GroupDue(group.group_id), group.waits.next())

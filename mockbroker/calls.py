@@ -75,7 +75,8 @@ class Close:
 class Note:
     """Something that happened in a group, for the journal.
 
-    ``assignment``: the bytes a member was given; ``offsets``: what was committed, by topic and partition.
+    ``assignment``: the bytes a member was given, or what a coordinator that assigns itself gave it;
+    ``offsets``: what was committed, by topic and partition.
     """
 
     event: str
@@ -88,7 +89,7 @@ class Note:
     protocol: str = ""
     protocol_type: str = ""
     members: tuple[str, ...] = ()
-    assignment: bytes | None = None
+    assignment: bytes | Mapping[str, list[int]] | None = None
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 

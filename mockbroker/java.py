@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import mul
 
-POWERS = [31**n & 0xFFFF_FFFF for n in range(64)]  # what each unit of a part counts, the last one first
+from kwire.java import map_order, string_hash
 
-
-def string_hash(text: str) -> int:
-    """``String.hashCode``: over UTF-16 units, signed 32 bits."""
-    if text.isascii():
-        units: Sequence[int] = text.encode()
-    else:
-        data = text.encode("utf-16-be", "surrogatepass")
-        units = struct.unpack(f">{len(data) // 2}H", data)
-    value = 0
-    for at in range(0, len(units), len(POWERS)):
-        part = units[at : at + len(POWERS)]
-        value = value * 31 ** len(part) + sum(map(mul, reversed(part), POWERS))
-        value &= 0xFFFF_FFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
+__all__ = ["map_order", "murmur2", "partition_for", "partition_of_key", "string_hash"]
 
 
 @lru_cache(maxsize=1_000)  # names of groups may be 32 KiB long
@@ -33,20 +17,6 @@ def partition_for(group_id: str, partitions: int) -> int:
     """
     value = string_hash(group_id)
     return 0 if value == -(1 << 31) else abs(value) % partitions
-
-
-def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
-    """Keys as a HashMap iterates them; ``keys`` in the order they were put, ``most``: the most it ever held."""
-    listed = list(keys)
-    size = 16
-    while max(most, len(listed)) > size * 3 // 4:
-        size *= 2
-
-    def bucket(key: str) -> int:
-        value = string_hash(key) & 0xFFFF_FFFF
-        return (value ^ value >> 16) & (size - 1)
-
-    return sorted(listed, key=bucket)
 
 
 def murmur2(data: bytes) -> int:

@@ -17,7 +17,10 @@ class Event:
     """One line of the journal. ``time_ms``: milliseconds since the broker began.
 
     ``event``: ``id_given`` (KIP-394), ``join``, ``rejoin``, ``rebalance`` (it begins), ``generation`` (the join phase
-    ended), ``sync``, ``assign`` (a member got its share), ``leave``, ``expire``, ``empty``, ``commit``.
+    ended; in a group of the consumer protocol: the coordinator has made a new target), ``sync``, ``assign`` (a member
+    got its share; in a group of the consumer protocol: it came to an epoch, or its share changed on the way there),
+    ``leave``, ``away`` (a static member that will be back), ``expire``, ``empty``, ``commit``, ``upgrade`` and
+    ``downgrade`` (the group goes on by the other protocol), ``offset_expire``, ``delete``.
     ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
     """
 
@@ -81,7 +84,7 @@ class Journal:
             leader=note.leader,
             protocol=note.protocol,
             members=note.members,
-            assignment=None if note.assignment is None else readable(note.protocol_type, note.assignment),
+            assignment=_assignment(note),
             offsets=_nested(note.offsets),
         )
         self.events.append(event)
@@ -89,6 +92,11 @@ class Journal:
             del self.events[: -self.most]
         for listener in self.listeners:
             listener(event)
+
+
+def _assignment(note: Note) -> Mapping[str, list[int]] | None:
+    given = note.assignment
+    return readable(note.protocol_type, given) if isinstance(given, bytes) else given
 
 
 def readable(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:

@@ -52,6 +52,8 @@ KAFKA_3_9 = Release(
         9: Versions(0, 9),
         15: Versions(0, 5),
         60: Versions(0, 1),
+        68: Versions(0, 0),
+        69: Versions(0, 0),
     },
 )
 RELEASES = {release.name: release for release in (KAFKA_3_9, KAFKA_4_2)}

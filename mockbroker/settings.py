@@ -28,6 +28,13 @@ class Settings:
     connections_max_idle_ms: int = 600_000
     default_replication_factor: int = 1
     fetch_max_bytes: int = 57_671_680
+    group_consumer_assignors: str = "uniform,range"
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_coordinator_rebalance_protocols: str = "classic,consumer"
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2**31 - 1
@@ -48,15 +55,25 @@ class Settings:
         values: dict[str, Any] = {_attribute(name): _value(name, value) for name, value in given.items()}
         return cls(**values, given=frozenset(given))
 
-    def by_name(self) -> dict[str, bool | int]:
+    def by_name(self) -> dict[str, bool | int | str]:
         """Every setting by its Kafka name."""
         return {_kafka_name(name): getattr(self, name) for name in _KINDS}
 
 
+# Settings that are words: those they may be, and whether there may be several, separated by commas.
+_WORDS: Mapping[str, tuple[frozenset[str], bool]] = {
+    "group.consumer.assignors": (frozenset({"uniform", "range"}), True),
+    "group.consumer.migration.policy": (frozenset({"bidirectional", "upgrade", "downgrade", "disabled"}), False),
+    "group.coordinator.rebalance.protocols": (frozenset({"classic", "consumer"}), True),
+}
 _LEAST = {
     "connections.max.idle.ms": 1,
     "default.replication.factor": 1,
     "fetch.max.bytes": 1_024,
+    "group.consumer.heartbeat.interval.ms": 1,
+    "group.consumer.max.size": 1,
+    "group.consumer.regex.refresh.interval.ms": 10_000,
+    "group.consumer.session.timeout.ms": 1,
     "group.max.size": 1,
     "num.partitions": 1,
     "offsets.retention.check.interval.ms": 1,
@@ -94,8 +111,20 @@ def _attribute(name: str) -> str:
     raise SettingsError(f"unknown setting {name}; did you mean {near[0]}?")
 
 
-def _value(name: str, value: object) -> bool | int:
+def _words(name: str, text: str) -> str:
+    known, many = _WORDS[name]
+    words = [word.strip() for word in text.split(",")] if many else [text]
+    wrong = [word for word in words if word not in known]
+    if wrong or not words or len(set(words)) < len(words):
+        several = ", each at most once, separated by commas" if many else ""
+        raise SettingsError(f"{name}: expected {', '.join(sorted(known))}{several}, got {text!r}")
+    return ",".join(words)
+
+
+def _value(name: str, value: object) -> bool | int | str:
     text = str(value).strip().lower()
+    if name in _WORDS:
+        return _words(name, text)
     if _KINDS[_attribute(name)] is bool:
         if text not in ("true", "false"):
             raise SettingsError(f"{name}: expected true or false, got {value!r}")

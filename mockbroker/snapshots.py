@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mockbroker.broker import Broker
-from mockbroker.group.state import DEAD, Group
+from mockbroker.broker import AnyGroup, Broker
+from mockbroker.group.consumer import named
+from mockbroker.group.consumer_state import ConsumerGroup
+from mockbroker.group.state import DEAD
+from mockbroker.group.target import assignor_of
 from mockbroker.journal import readable
 
 
@@ -25,6 +28,8 @@ class MemberSnapshot:
 class GroupSnapshot:
     """``state``: Empty, PreparingRebalance, CompletingRebalance, Stable, or Dead if there is no such group.
 
+    A group of the consumer protocol (KIP-848) is Empty, Assigning, Reconciling or Stable; ``generation`` is its epoch,
+    ``protocol`` its assignor, and there is no leader. ``group_type``: classic or consumer.
     ``protocol``: the strategy in force, None before there is one; ``leader``: a member id, or "".
     """
 
@@ -35,17 +40,18 @@ class GroupSnapshot:
     protocol: str | None = None
     leader: str = ""
     members: tuple[MemberSnapshot, ...] = ()
+    group_type: str = "classic"
 
 
 def snapshot(broker: Broker, group_id: str) -> GroupSnapshot:
     """One group; Dead and empty if it is not there."""
     group = broker.groups.get(group_id)
-    return GroupSnapshot(group_id=group_id, state=DEAD) if group is None else _of(group)
+    return GroupSnapshot(group_id=group_id, state=DEAD) if group is None else _of(group, broker)
 
 
 def snapshots(broker: Broker) -> dict[str, GroupSnapshot]:
     """Every group by its id."""
-    return {group_id: _of(group) for group_id, group in broker.groups.items()}
+    return {group_id: _of(group, broker) for group_id, group in broker.groups.items()}
 
 
 def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
@@ -54,7 +60,9 @@ def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
     return {where: found.offset for where, found in group.offsets.committed.items()} if group else {}
 
 
-def _of(group: Group) -> GroupSnapshot:
+def _of(group: AnyGroup, broker: Broker) -> GroupSnapshot:
+    if isinstance(group, ConsumerGroup):
+        return _of_consumers(group, broker)
     return GroupSnapshot(
         group_id=group.group_id,
         state=group.state.value,
@@ -72,4 +80,25 @@ def _of(group: Group) -> GroupSnapshot:
             )
             for member in group.members.values()
         ),
+    )
+
+
+def _of_consumers(group: ConsumerGroup, broker: Broker) -> GroupSnapshot:
+    return GroupSnapshot(
+        group_id=group.group_id,
+        state=group.state_name,
+        generation=group.epoch,
+        protocol_type="consumer",
+        protocol=assignor_of(group, broker.settings),
+        members=tuple(
+            MemberSnapshot(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                client_host=member.client_host.removeprefix("/"),
+                instance_id=member.instance_id,
+                assignment=named(member.assigned, broker.cluster),
+            )
+            for member in group.members.values()
+        ),
+        group_type="consumer",
     )

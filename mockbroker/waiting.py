@@ -12,7 +12,7 @@ from mockbroker.journal import Event
 from mockbroker.snapshots import GroupSnapshot, snapshot
 
 EVENTS_TOLD = 20  # the last ones, of all groups: about two rebalances of three members
-STATES = [*(state.value for state in State), DEAD]
+STATES = [*(state.value for state in State), "Assigning", "Reconciling", DEAD]
 
 
 class WaitTimeoutError(AssertionError):

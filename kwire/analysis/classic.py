@@ -6,13 +6,14 @@ two such moments belongs to the later of the two generations, so that is where i
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kwire.analysis.events import CLASSIC, GroupEvent
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.generations import Phase, phases_of
+from kwire.analysis.joins import Join, joins_of
 from kwire.analysis.outcome import (
     COOPERATIVE,
     EAGER,
@@ -26,94 +27,41 @@ from kwire.analysis.outcome import (
     REVOCATION,
     SUBSCRIPTION,
     UNKNOWN,
+    UNSYNCED,
     Membership,
     Outcome,
     Stop,
     Trigger,
 )
+from kwire.analysis.sessions import GONE, REBALANCE, Sessions
 from kwire.errorcodes import ErrorCode
 
 SLACK = 250 * MS  # by how much a session may seem to end after the others were told: clocks of brokers and captures
-COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep what they still own
-
-REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
-SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
-GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 
 
-@dataclass(slots=True)
-class Join:
-    """A JoinGroup and what it was answered. ``asked``: when its sender first asked, before it was given an id."""
-
-    sent: GroupEvent
-    asked: int
-    done: GroupEvent | None = None
-
-    @property
-    def member_id(self) -> str:
-        """The member's id, once it has one."""
-        return (self.done.member_id if self.done else None) or self.sent.member_id or ""
-
-
-@dataclass(slots=True)
-class Phase:
-    """A generation. ``joins``: those that waited for it; ``members``: everybody in it, also who replaced another."""
-
-    generation: int
-    done_ts: int
-    joins: list[Join] = field(default_factory=list)
-    members: list[str] = field(default_factory=list)
-    leader: str | None = None
-    protocol: str | None = None
-    told: dict[str, GroupEvent] = field(default_factory=dict)  # first answer to a SyncGroup, by member
-    planned: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def cooperative(self) -> bool:
-        """Whether members keep reading what they still own."""
-        return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
-
-    def shares(self) -> dict[str, list[str]]:
-        """Partitions by member: as told, or as planned where that was not seen; nothing if nobody was told anything."""
-        if not self.told:
-            return {}
-        told = {member: event.partitions for member, event in self.told.items() if event.partitions is not None}
-        return {member: told.get(member, self.planned.get(member, [])) for member in {**self.planned, **told}}
-
-    def ended_ts(self) -> int | None:
-        """When the last of those that waited was told its share."""
-        waited = {join.member_id for join in self.joins}
-        return max((event.ts for member, event in self.told.items() if member in waited), default=None)
-
-    def incomplete(self) -> bool:
-        """Whether one of those that waited was never told its share."""
-        return any(join.member_id not in self.told for join in self.joins)
-
-
-def fold(capture_id: str, group_id: str, events: Sequence[GroupEvent]) -> Outcome:
-    """What happened in a classic group; ``events``: all of the group's, sorted."""
-    return _Group(Outcome(capture_id, group_id, CLASSIC), events).outcome()
+def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
+    """What happened in one life of a classic group. ``events``: all of it, sorted; ``until``: when the next began."""
+    _Group(out, events, until).fold()
 
 
 class _Group:
-    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:
         self.out = out
         self.events = events
-        self.moments = [event.ts for event in events]
-        self.joins = _joins(events)
-        self.phases = _phases(events, self.joins, out)
+        self.until = until
+        self.end = events[-1].ts if until is None else until
+        self.joins = joins_of(events)
+        self.phases = phases_of(events, self.joins)
+        self.sessions = Sessions(events)
         self.people: dict[str, Membership] = {}
-        self.signs: dict[str, list[int]] = defaultdict(list)
-        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        self.refused: dict[str, list[GroupEvent]] = defaultdict(list)  # answers that ask to rejoin, by member
-        self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
         self.asks: dict[str, list[Join]] = defaultdict(list)
-        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # told when, and what
+        for join in self.joins:
+            if join.member_id:
+                self.asks[join.member_id].append(join)
         self.free_since: dict[str, int] = {}
         self.resumed: dict[str, int] = {}  # when a member was last told a share
 
-    def outcome(self) -> Outcome:
-        self._note_signs()
+    def fold(self) -> None:
         before: Phase | None = None
         owners: dict[str, str] = {}
         stops: list[tuple[Phase, dict[str, Stop]]] = []
@@ -125,68 +73,36 @@ class _Group:
             owners = owners | self._owners(phase)
             self._restarts(phase, following, owners, found)
             before = phase
-            if empty := self._emptied(phase, following):
-                self._leave_empty(phase, empty)
+            if emptied := self._emptied(phase, following):
+                trigger, empty = emptied
+                self._leave_empty(phase, trigger, empty)
                 before, owners = empty, {}
         self._unfinished(before)
+        if self.until is not None:
+            for person in self.people.values():
+                person.end(self.until, "dropped")
         for phase, found in stops:
             for member in phase.members:
                 stop = found.get(member, Stop())
                 self.out.member(phase.generation, self.people[member], stop, leader=member == phase.leader)
         self._gaps()
         self._commits()
-        return self.out
-
-    # --- what is read off the events beforehand ---
-
-    def _note_signs(self) -> None:
-        waiting: dict[tuple[str | None, int], GroupEvent] = {}
-        for event in self.events:
-            member = event.member_id
-            if member and (event.event in SIGNS or event.error_code == REBALANCE):
-                self.signs[member].append(event.ts)
-            if event.event in ("join_sent", "sync_sent"):
-                waiting[event.conn_id, event.number] = event
-            elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
-                begin = waiting.pop((event.conn_id, event.number), None)
-                if begin is not None and member:
-                    self.parked[member].append((begin.ts, event.ts))
-            if member and event.error_code == REBALANCE:
-                self.refused[member].append(event)
-            if member and event.error_code in GONE:
-                self.gone[member].append(event.ts)
-            if event.event == "sync_done" and member and event.partitions is not None:
-                self.shares[member].append((event.ts, event.partitions))
-        for begin in waiting.values():  # never answered: it may have waited to the end
-            if begin.member_id:
-                self.parked[begin.member_id].append((begin.ts, begin.ts))
-        for join in self.joins:
-            if join.member_id:
-                self.asks[join.member_id].append(join)
-
-    def _between(self, low: int, high: int) -> Sequence[GroupEvent]:
-        """Events after ``low`` and up to ``high``."""
-        return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
-
-    def last_sign(self, member: str, before: int) -> int | None:
-        """When a member was last heard of, at or before a moment."""
-        signs = self.signs[member]
-        place = bisect_right(signs, before)
-        return signs[place - 1] if place else None
 
     # --- triggers ---
 
     def _triggers(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
         """What happened between two generations that may have set off the second, the first in time first."""
         low = before.done_ts if before else -1
-        high = phase.done_ts if phase else self.events[-1].ts
+        high = phase.done_ts if phase else self.end
         known = set(before.members) if before else set()
         waited = phase.joins if phase else [join for join in self.joins if low < join.sent.ts and join.done is None]
         found = [*self._departures(known, low, high, set(phase.members) if phase else None)]
         found += [trigger for join in waited if (trigger := self._of_join(join, before, low)) is not None]
         found += self._of_coordinator(low, high)
-        refusals = [event for event in self._between(low, high) if event.member_id and event.error_code == REBALANCE]
-        first = min((event.ts for event in refusals), default=None)
+        if before is not None and phase is not None:
+            found += self._unsynced(before, low, phase)
+        between = self.sessions.between(low, high)
+        first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
             found = [trigger for trigger in found if trigger.kind not in (EXPIRED, MOVED)]
         if first is not None and not any(trigger.ts <= first + SLACK for trigger in found):
@@ -204,7 +120,7 @@ class _Group:
     def _departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
         """Members that left, and those whose session ran out. ``after``: the members of the next generation."""
         left = set()
-        for event in self._between(low, high):
+        for event in self.sessions.between(low, high):
             if event.event != "leave" or event.error_code:
                 continue
             member = self._who_left(event, known)
@@ -223,18 +139,28 @@ class _Group:
             )
         for member in sorted(known - left - (after or set())):
             person = self.people[member]
-            sign, timeout = self.last_sign(member, high), person.session_timeout_ms
-            if sign is None or timeout is None or person.left_ts is not None:
-                continue
-            over = sign + timeout * MS
-            if over <= high:
+            over = self.sessions.over(person, high)
+            if over is not None and over <= high and person.left_ts is None:
                 yield Trigger(
                     ts=max(over, low),
                     kind=EXPIRED,
                     member_id=member,
                     client_id=person.client_id,
-                    evidence=f"nothing heard for its session timeout of {timeout} ms",
+                    evidence=f"nothing heard for its session timeout of {person.session_timeout_ms} ms",
                 )
+
+    def _unsynced(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
+        """Members that were told a generation and did not ask for their share of it in time."""
+        timeouts = [timeout for m in before.members if (timeout := self.people[m].rebalance_timeout_ms) is not None]
+        over = low + max(timeouts, default=0) * MS
+        if not timeouts or over > after.done_ts:
+            return
+        for member in sorted(before.members):
+            person = self.people[member]
+            if member in after.members or person.gone(over) or (before.generation, member) in self.sessions.synced:
+                continue
+            said = f"no SyncGroup of it within the rebalance timeout of {max(timeouts)} ms"
+            yield Trigger(ts=over, kind=UNSYNCED, member_id=member, client_id=person.client_id, evidence=said)
 
     def _who_left(self, event: GroupEvent, known: set[str]) -> str | None:
         if event.member_id:
@@ -259,7 +185,7 @@ class _Group:
                 trigger.evidence = "JoinGroup of a member that was not there"
             return trigger
         assert before is not None
-        if any(low < event.ts <= sent.ts for event in self.refused[member]):
+        if any(low < ts <= sent.ts for ts in self.sessions.refused[member]):
             return None
         earlier = [ask for ask in self.asks[member] if ask.sent.ts < sent.ts and ask.done is not None]
         last = earlier[-1] if earlier else None
@@ -281,7 +207,7 @@ class _Group:
         return told is not None and bool(set(last.sent.partitions or []) - set(told.partitions or []))
 
     def _of_coordinator(self, low: int, high: int) -> Iterator[Trigger]:
-        for event in self._between(low, high):
+        for event in self.sessions.between(low, high):
             if event.error_code == ErrorCode.NOT_COORDINATOR:
                 yield Trigger(ts=event.ts, kind=MOVED, evidence=f"{event.event}: NOT_COORDINATOR from {event.broker}")
                 return
@@ -340,6 +266,7 @@ class _Group:
     def _part(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
         """Who is not in the generation any more ends."""
         expired = {trigger.member_id: trigger for trigger in triggers if trigger.kind == EXPIRED}
+        unsynced = {trigger.member_id: trigger for trigger in triggers if trigger.kind == UNSYNCED}
         for member in before.members if before else []:
             person = self.people[member]
             if member in phase.members or person.left_ts is not None:
@@ -347,9 +274,11 @@ class _Group:
             if trigger := expired.get(member):
                 person.end(trigger.ts, "silent")
                 self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
+            elif trigger := unsynced.get(member):
+                person.end(trigger.ts, "dropped")
             elif self._replaced(person, phase):
                 person.end(phase.done_ts, "replaced")
-            elif self._told_gone(member, phase.done_ts):
+            elif any(ts <= phase.done_ts for ts in self.sessions.gone[member]):
                 person.end(phase.done_ts, "fenced")
             else:
                 person.end(phase.done_ts, "dropped")
@@ -357,9 +286,6 @@ class _Group:
     def _replaced(self, person: Membership, phase: Phase) -> bool:
         named = [self.people[member].instance_id for member in phase.members]
         return person.instance_id is not None and person.instance_id in named
-
-    def _told_gone(self, member: str, before: int) -> bool:
-        return any(ts <= before for ts in self.gone[member])
 
     def _stop(self, phase: Phase, member: str) -> Stop:
         """From the first JoinGroup since its last share to this one."""
@@ -383,7 +309,7 @@ class _Group:
             told = phase.told.get(owner)
             since = told.ts if told else person.left_ts or phase.done_ts
             if person.left_how == "silent":
-                since = self.last_sign(owner, since) or since
+                since = self.sessions.last_sign(owner, since) or since
             self.free_since.setdefault(partition, since)
         for member, share in shares.items():
             for partition in share:
@@ -429,7 +355,7 @@ class _Group:
 
     def _restarts(self, phase: Phase, following: Phase | None, owners: dict[str, str], stops: dict[str, Stop]) -> None:
         """Static members that come back under a new id without a rebalance: they take over what the old id had."""
-        high = following.done_ts if following else self.events[-1].ts
+        high = following.done_ts if following else self.end
         for join in self.joins:
             done = join.done
             if done is None or done.event != "join_done" or done.generation != phase.generation:
@@ -447,22 +373,23 @@ class _Group:
                 self.out.share(phase.generation, person, told.partitions or [], owners, "told")
             for member in old:
                 self.people[member].end(join.sent.ts, "replaced")
-                stop.stopped = self.last_sign(member, join.sent.ts) if told else None
+                stop.stopped = self.sessions.last_sign(member, join.sent.ts) if told else None
                 for partition, owner in list(owners.items()):
                     if owner == member:
                         owners[partition] = join.member_id
             said = f"it was {old[0]}" if old else "the id before it was not seen"
+            said = f"instance {join.sent.instance_id} came back, {said}; no rebalance"
             self.out.infer(done.ts, "static_restart", person, said, generation=phase.generation)
 
     # --- ends ---
 
-    def _emptied(self, phase: Phase, following: Phase | None) -> Phase | None:
-        """The generation without members that follows this one, if everybody left before anybody came."""
+    def _emptied(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
+        """The generation without members that follows this one, if everybody left before anybody came, and why."""
         if following is not None and following.generation < phase.generation + 2:
             return None
-        high = following.done_ts if following else self.events[-1].ts
+        high = following.done_ts if following else self.end
         departures = list(self._departures(set(phase.members), phase.done_ts, high, None))
-        if following is None:
+        if following is None and self.until is None:
             departures = [trigger for trigger in departures if trigger.kind == LEFT]
         gone = {trigger.member_id for trigger in departures}
         gone |= {member for member in phase.members if self.people[member].left_how == "replaced"}
@@ -477,12 +404,11 @@ class _Group:
                 person = self.people[trigger.member_id]
                 person.end(trigger.ts, "silent")
                 self.out.infer(trigger.ts, "member_silent", person, trigger.evidence)
-        return Phase(phase.generation + 1, last)
+        return min(departures, key=lambda trigger: trigger.rank), Phase(phase.generation + 1, last)
 
-    def _leave_empty(self, phase: Phase, empty: Phase) -> None:
-        triggers = self._triggers(phase, empty)
+    def _leave_empty(self, phase: Phase, trigger: Trigger, empty: Phase) -> None:
         self.out.rebalance(
-            triggers[0],
+            trigger,
             [],
             from_generation=phase.generation,
             to_generation=empty.generation,
@@ -517,11 +443,12 @@ class _Group:
             timeout = person.session_timeout_ms
             if timeout is None:
                 continue
-            parked = self.parked[member]
-            signs = [ts for ts in self.signs[member] if person.left_ts is None or ts <= person.left_ts]
+            parked = self.sessions.parked[member]
+            signs = [ts for ts in self.sessions.signs[member] if person.left_ts is None or ts <= person.left_ts]
             for earlier, later in pairwise(signs):
-                waited = any(begin <= earlier and later <= end for begin, end in parked)
-                if later - earlier > timeout * MS and not waited:
+                if later - earlier <= timeout * MS:
+                    continue
+                if not any(begin <= earlier and later <= end for begin, end in parked):
                     self.out.violation(
                         later,
                         "heartbeat_gap",
@@ -543,92 +470,10 @@ class _Group:
                 kind, detail = "commit_fenced", f"it was no member any more ({person.left_how or 'not known'})"
             elif current is not None and event.generation < current.generation:
                 kind, detail = "commit_old_generation", f"the group was in generation {current.generation}"
-            elif not self._may_commit(event):
+            elif not self.sessions.may_commit(event):
                 kind, detail = "commit_not_owner", "the partition was not its own"
             if kind:
-                self.out.violation(
-                    event.ts,
-                    kind,
-                    f"offset {event.offset}: {detail}; answered {event.error_name or 'nothing'}",
-                    generation=event.generation,
-                    member_id=event.member_id,
-                    client_id=event.client_id,
-                    topic=event.topic,
-                    partition=event.partition,
-                )
-
-    def _may_commit(self, event: GroupEvent) -> bool:
-        """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
-        shares = self.shares[event.member_id or ""]
-        place = bisect_right(shares, event.ts, key=lambda told: told[0])
-        return not place or any(
-            f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place]
-        )
-
-
-def _joins(events: Iterable[GroupEvent]) -> list[Join]:
-    """Every JoinGroup, paired with its answer, in the order in which they were sent."""
-    sent: dict[tuple[str | None, int], Join] = {}
-    given: dict[str, int] = {}
-    for event in events:
-        key = event.conn_id, event.number
-        if event.event == "join_sent":
-            sent[key] = Join(event, given.pop(event.member_id or "", event.ts))
-        elif event.event in ("join_done", "join_error", "member_id_given") and key in sent:
-            sent[key].done = event
-            if event.event == "member_id_given" and event.member_id:
-                given[event.member_id] = sent[key].sent.ts
-    return list(sent.values())
-
-
-def _phases(events: Iterable[GroupEvent], joins: Iterable[Join], out: Outcome) -> list[Phase]:
-    """The generations that were told, in order."""
-    phases: list[Phase] = []
-    answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
-    for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):
-        done = join.done
-        assert done is not None
-        generation = done.generation or 0
-        current = phases[-1] if phases else None
-        went_back = current is not None and generation < current.generation and join.sent.ts > current.done_ts
-        if current is None or generation > current.generation or went_back:
-            if went_back and current is not None and generation != 1:
-                out.violation(
-                    done.ts,
-                    "generation_went_back",
-                    f"from {current.generation} to {generation}",
-                    generation=generation,
-                    member_id=done.member_id,
-                    client_id=done.client_id,
-                )
-            current = Phase(generation, done.ts)
-            phases.append(current)
-        if generation != current.generation or join.sent.ts > current.done_ts:
-            continue  # an answer that was under way, or one to a member that asked again in a stable group
-        current.joins.append(join)
-        current.leader, current.protocol = done.leader, done.protocol_name
-        if done.member_id and done.member_id not in current.members:
-            current.members.append(done.member_id)
-        for member in done.members or []:
-            if member not in current.members:
-                current.members.append(member)
-    _told(phases, events)
-    return phases
-
-
-def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
-    moments = [phase.done_ts for phase in phases]
-    for event in events:
-        if event.event not in ("sync_done", "planned") or not event.member_id:
-            continue
-        place = bisect_right(moments, event.ts)
-        for phase in reversed(phases[:place]):
-            if phase.generation == event.generation:
-                if event.event == "sync_done":
-                    phase.told.setdefault(event.member_id, event)
-                elif event.partitions is not None:
-                    phase.planned.setdefault(event.member_id, event.partitions)
-                break
+                self.out.bad_commit(event, kind, detail)
 
 
 def _moved(shares: dict[str, list[str]], owners: dict[str, str]) -> int:

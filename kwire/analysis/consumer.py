@@ -59,17 +59,24 @@ class Epoch:
     reached: set[str] = field(default_factory=set)
     stops: dict[str, Stop] = field(default_factory=dict)
     seen_from_start: bool = True
+    late: set[str] = field(default_factory=set)  # static members that came back in it: not of the rebalance
+    replaced: dict[str, str] = field(default_factory=dict)  # of these, the new member id -> the old
+
+    def keeps_stop(self, name: str) -> bool:
+        """Whether the member's stop is over: it is back under its own id, and its stop was that of the rebalance."""
+        return name in self.late and name not in self.replaced
 
 
-def fold(capture_id: str, group_id: str, protocol: str, events: Sequence[GroupEvent]) -> Outcome:
-    """What happened in such a group; ``events``: all of the group's, sorted."""
-    return _Group(Outcome(capture_id, group_id, protocol), events).outcome()
+def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -> None:
+    """What happened in one life of such a group. ``events``: all of it, sorted; ``until``: when the next began."""
+    _Group(out, events, until).fold()
 
 
 class _Group:
-    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:
         self.out = out
         self.events = events
+        self.until = until
         self.members: dict[str, Member] = {}
         self.people: list[tuple[int, Membership, Stop]] = []
         self.former: dict[str, Membership] = {}
@@ -82,7 +89,7 @@ class _Group:
         self.current: Epoch | None = None
         self.last_heard = {event.member_id: event.ts for event in events if event.member_id}
 
-    def outcome(self) -> Outcome:
+    def fold(self) -> None:
         for event in self.events:
             take = getattr(self, f"_{event.event}", None)
             if event.offset is not None:
@@ -93,9 +100,11 @@ class _Group:
                 self._hear(member, event)
         self._close()
         self._finish()
+        if self.until is not None:
+            for member in self.members.values():
+                member.who.end(self.until, "dropped")
         for number, person, stop in self.people:
             self.out.member(number, person, stop, leader=False)
-        return self.out
 
     # --- events ---
 
@@ -105,26 +114,55 @@ class _Group:
     def _join_done(self, event: GroupEvent) -> None:
         sent = self.sent.pop((event.conn_id, event.number), event)
         name = event.member_id or ""
-        old = [
-            member
-            for other, member in self.members.items()
-            if other != name and sent.instance_id and member.who.instance_id == sent.instance_id
-        ]
         known = self.members.get(name)
+        old = next((member for member in self.members.values() if self._is_same(member, sent)), None)
         member = known or Member(Membership(member_id=name, joined_ts=event.ts))
         member.who.learn(sent)
-        member.away = None
         kind, evidence = JOINED, "a first heartbeat (epoch 0)" + (" again" if known else "")
-        if old:
-            kind, evidence = RESTART, f"a first heartbeat of instance {sent.instance_id} under a new member id"
+        if old is not None:
+            kind, evidence = RESTART, f"a first heartbeat of instance {sent.instance_id}"
+            evidence += " under a new member id" if old is not member else " again"
         if self.current is None or (event.generation or 0) > self.current.number:
             self.triggers.append(self._trigger(sent.ts, kind, member, evidence))
-        self._advance(event)
-        for replaced in old:
-            self._end(replaced, sent.ts, "replaced")
-            self.out.infer(event.ts, "static_restart", member.who, f"it was {replaced.who.member_id}")
+            self._advance(event)
+        elif old is not None:
+            self.current.late.add(name)
         self.members[name] = member
+        if old is not None:
+            self._take_over(old, member, sent, event)
         self._reach(event, member, sent.ts)
+
+    @staticmethod
+    def _is_same(member: Member, sent: GroupEvent) -> bool:
+        """Whether who joins is this static member: under another id, or back after it said that it goes away."""
+        if not sent.instance_id or member.who.instance_id != sent.instance_id:
+            return False
+        return member.who.member_id != sent.member_id or member.away is not None
+
+    def _take_over(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
+        """A static member is back and has what it had."""
+        assert self.current is not None
+        if old.away is None:
+            self._free(old, old.heard)
+        if old is member:
+            member.away = member.who.left_ts = member.who.left_how = None
+            member.told, member.holding, member.heard = set(), set(), 0
+        else:
+            self._end(old, sent.ts, "replaced")
+            name, before = member.who.member_id, old.who.member_id
+            if name in self.current.late:
+                self.current.replaced[name] = before
+            else:
+                _rename(self.current.owners, before, name)
+            _rename(self.owners, before, name)
+        quiet = "no rebalance" if member.who.member_id in self.current.late else "a rebalance followed"
+        self.out.infer(
+            event.ts,
+            "static_restart",
+            member.who,
+            f"instance {sent.instance_id} came back, it was {old.who.member_id}; {quiet}",
+            generation=event.generation,
+        )
 
     def _leave(self, event: GroupEvent) -> None:
         member = self.members.get(event.member_id or "")
@@ -133,6 +171,7 @@ class _Group:
         self._free(member, event.ts)
         if event.generation == -2:
             member.away = event.ts
+            member.who.end(event.ts, "suspended")
             return
         self.triggers.append(self._trigger(event.ts, LEFT, member, "heartbeat with epoch -1"))
         self._end(member, event.ts, "leave")
@@ -176,12 +215,12 @@ class _Group:
         member.told = told
         member.holding |= told
         if (lost or gained) and self.current is not None and event.generation == self.current.number:
-            self.current.ended_ts = event.ts
+            self._extend(member, event.ts)
 
     def _gain(self, event: GroupEvent, member: Member, partition: str) -> None:
         self._check_owner(event, member, partition)
         since = self.free_since.pop(partition, None)
-        if self.current is not None:
+        if self.current is not None and not self.current.keeps_stop(member.who.member_id):
             stop = self.current.stops.setdefault(member.who.member_id, Stop())
             stop.resumed = event.ts
             if since is not None:
@@ -202,11 +241,19 @@ class _Group:
         member.epoch = number
         assert self.current is not None
         if number == self.current.number:
-            self.current.reached.add(member.who.member_id)
-            self.current.ended_ts = max(self.current.ended_ts, event.ts)
-            stop = self.current.stops.setdefault(member.who.member_id, Stop())
-            stop.asked = min(asked, self.current.trigger.ts)
+            name = member.who.member_id
+            self.current.reached.add(name)
+            self._extend(member, event.ts)
+            if self.current.keeps_stop(name):
+                return
+            stop = self.current.stops.setdefault(name, Stop())
+            stop.asked = asked if name in self.current.late else min(asked, self.current.trigger.ts)
             stop.resumed = stop.resumed or event.ts
+
+    def _extend(self, member: Member, ts: int) -> None:
+        """The rebalance is not over before this; a static member that is back has nothing to do with it."""
+        if self.current is not None and member.who.member_id not in self.current.late:
+            self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def _advance(self, event: GroupEvent) -> None:
         """An epoch that nobody was told before is a rebalance."""
@@ -240,29 +287,33 @@ class _Group:
         epoch = self.current
         if epoch is None:
             return
-        departed = {name: member for name, member in self.departed.items() if name in epoch.reached}
+        replaced = set(epoch.replaced.values())
+        departed = {name: member for name, member in self.departed.items() if name in epoch.reached | replaced}
         there = dict(sorted((departed | self.members).items()))
         shares = {name: sorted(member.told) for name, member in there.items()}
-        moved = sum(epoch.owners.get(p, name) != name for name, share in shares.items() for p in share)
+        after = [name for name in there if name not in epoch.replaced]
+        moved = sum(epoch.owners.get(p, name) != name for name in after for p in shares[name])
         for name, member in there.items():
-            self.out.share(epoch.number, member.who, shares[name], epoch.owners, "told")
+            before = dict.fromkeys(shares[name], epoch.replaced[name]) if name in epoch.replaced else epoch.owners
+            self.out.share(epoch.number, member.who, shares[name], before, "told")
             self.people.append((epoch.number, member.who, epoch.stops.get(name, Stop())))
         self.out.rebalance(
             epoch.trigger,
-            epoch.stops.values(),
+            [stop for name, stop in epoch.stops.items() if name not in epoch.replaced],
             from_generation=epoch.before,
             to_generation=epoch.number,
             joined_ts=epoch.first_ts,
             ended_ts=epoch.ended_ts,
             members_before=epoch.members_before,
-            members_after=list(there),
+            members_after=after,
             stw_kind=BY_BROKER,
             partitions_moved=moved,
             incomplete=not epoch.seen_from_start
             or any(name not in epoch.reached and member.away is None for name, member in self.members.items()),
         )
-        self.owners |= {partition: name for name, share in shares.items() for partition in share}
-        self.previous = list(there)
+        present = [name for name in there if name not in replaced]
+        self.owners |= {partition: name for name in present for partition in shares[name]}
+        self.previous = present
         self.departed = {}
 
     def _finish(self) -> None:
@@ -367,13 +418,8 @@ class _Group:
         elif member is not None and f"{event.topic}-{event.partition}" not in member.told | member.holding:
             kind, detail = "commit_not_owner", "the partition was not its own"
         if kind:
-            self.out.violation(
-                event.ts,
-                kind,
-                f"offset {event.offset}: {detail}; answered {event.error_name or 'nothing'}",
-                generation=event.generation,
-                member_id=event.member_id,
-                client_id=event.client_id,
-                topic=event.topic,
-                partition=event.partition,
-            )
+            self.out.bad_commit(event, kind, detail)
+
+
+def _rename(owners: dict[str, str], old: str, new: str) -> None:
+    owners.update({partition: new for partition, owner in owners.items() if owner == old})

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kwire.analysis import tables
+from kwire.analysis.clusters import Clusters
+from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
-from kwire.analysis.tables import Row
 from kwire.analysis.usage import Refusal, api_name
 from kwire.capture.call import Call, Connection
 from kwire.errors import WireError
@@ -17,15 +18,18 @@ from kwire.jsonform import to_json
 RECORDS = "records"  # the key whose bytes are replaced by their size
 
 
-def connection_row(connection: Connection, capture_id: str) -> Row:
-    """A row of ``connections``."""
+def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:
+    """A row of ``connections``; without ``clusters`` it says nothing of its own."""
     values = {
         name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")
     }
     values["notes"] = list(connection.notes)
+    where = connection.id, connection.broker, connection.first_us
     return tables.CONNECTIONS.row(
         capture_id=capture_id,
         conn_id=connection.id,
+        cluster=clusters and clusters.of(*where),
+        node_id=clusters and clusters.node_id(*where),
         first_ts=connection.first_us,
         last_ts=connection.last_us,
         **values,
@@ -63,6 +67,8 @@ def frame_row(call: Call, capture_id: str, found: Sequence[Refusal], *, bodies: 
         throttle_ms=getattr(call.response, "throttle_time_ms", None),
         file=call.file,
         position=call.position,
+        response_file=call.response_file,
+        response_position=call.response_position,
         request=asked,
         response=told,
     )

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kwire.analysis import tables
+from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, split_partition
-from kwire.analysis.tables import Row
 
 # Triggers, in the order in which one is taken where two happened at the same time.
 LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"
-METADATA, EXPIRED, MOVED, UNKNOWN = "metadata", "expired", "coordinator moved", "unknown"
-ORDER = (LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION, METADATA, EXPIRED, MOVED, UNKNOWN)
-INFERRED = {EXPIRED, UNKNOWN}
+METADATA, EXPIRED, UNSYNCED, MOVED, UNKNOWN = "metadata", "expired", "sync timeout", "coordinator moved", "unknown"
+ORDER = (LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION, METADATA, EXPIRED, UNSYNCED, MOVED, UNKNOWN)
+INFERRED = {EXPIRED, UNSYNCED, UNKNOWN}
 
 EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of stop-the-world
 
 MS = 1000  # microseconds
+
+_ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # columns of an event and of a violation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,11 +100,13 @@ def _millis(begin: int | None, end: int | None) -> float | None:
 
 @dataclass(slots=True)
 class Outcome:
-    """Rows of one group under one protocol; ``events``: the inferred ones alone."""
+    """Rows of one life of a group under one protocol; ``events``: the inferred ones alone."""
 
     capture_id: str
     group_id: str
-    protocol: str
+    protocol: str | None
+    cluster: str | None = None
+    life: int = 1
     events: list[GroupEvent] = field(default_factory=list)
     rebalances: list[Row] = field(default_factory=list)
     members: list[Row] = field(default_factory=list)
@@ -186,9 +190,22 @@ class Outcome:
                 )
             )
 
-    def violation(self, ts: int, kind: str, detail: str, **about: Any) -> None:
-        """A row of ``violations``."""
+    def violation(self, ts: int, kind: str, detail: str, event: GroupEvent | None = None, **about: Any) -> None:
+        """A row of ``violations``. ``event``: the one that it is about, of which the row has all that is not given."""
+        if event is not None:
+            about = {name: getattr(event, name) for name in _ABOUT} | about
         self.violations.append(tables.VIOLATIONS.row(**self._base(), ts=ts, kind=kind, detail=detail, **about))
 
-    def _base(self) -> dict[str, str]:
-        return {"capture_id": self.capture_id, "group_id": self.group_id, "protocol": self.protocol}
+    def bad_commit(self, event: GroupEvent, kind: str, why: str) -> None:
+        """A violation: a commit that its sender should not have sent."""
+        said = f"offset {event.offset}: {why}; answered {event.error_name or 'nothing'}"
+        self.violation(event.ts, kind, said, event)
+
+    def _base(self) -> dict[str, Any]:
+        return {
+            "capture_id": self.capture_id,
+            "group_id": self.group_id,
+            "cluster": self.cluster,
+            "life": self.life,
+            "protocol": self.protocol,
+        }

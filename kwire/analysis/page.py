@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from kwire.analysis.columns import Table
 from kwire.analysis.events import EVENTS
-from kwire.analysis.tables import TABLES, Table
+from kwire.analysis.tables import TABLES
 
 BEGIN = "<!-- from here to the next mark: made by `make docs` from kwire/analysis/tables.py -->"
 END = "<!-- to here -->"

@@ -6,10 +6,12 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from kwire.analysis import tables
-from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.columns import Row, arrow_schema, arrow_table, rows_of
+from kwire.analysis.tables import TABLES
 from kwire.analysis.view import Tables
 
+# Columns that tables of older versions do not have: null in them.
+NEWER = {"cluster", "life", "node_id", "response_file", "response_position"}
 _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
@@ -21,7 +23,7 @@ def write(folder: Path, capture_id: str, found: Tables) -> None:
     name = _PLAIN.sub("_", capture_id).lstrip("._") or "capture"
     for table, rows in found.items():
         (folder / table).mkdir(parents=True, exist_ok=True)
-        arrow = tables.arrow_table(TABLES[table], rows)
+        arrow = arrow_table(TABLES[table], rows)
         pq.write_table(arrow, folder / table / f"{name}.parquet", compression="zstd")
 
 
@@ -42,8 +44,12 @@ def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list
             if not dataset.files:
                 found[name] = []
                 continue
-            there = dataset.to_table(columns=[column.name for column in table.columns])
-            rows = tables.rows_of(there.cast(tables.arrow_schema(table)))
+            older = NEWER - {*dataset.schema.names}
+            there = dataset.to_table(columns=[column.name for column in table.columns if column.name not in older])
+            for place, column in enumerate(table.columns):
+                if column.name in older:
+                    there = there.add_column(place, column.name, pa.nulls(len(there)))
+            rows = rows_of(there.cast(arrow_schema(table)))
         except (pa.ArrowException, KeyError) as error:
             raise ValueError(f"{path}: not the table {name}: {error}") from error
         found[name] = table.sorted(rows)

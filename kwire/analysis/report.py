@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kwire.analysis.tables import Row
-from kwire.analysis.view import Tables, moment, names
+from kwire.analysis.columns import Row
+from kwire.analysis.view import Tables, apart, moment, names, restarts
 
 NEEDED = (
     "group_events",
@@ -70,9 +70,10 @@ def page(tables: Tables, title: str) -> str:
 
 def _body(tables: Tables, title: str) -> Iterator[str]:
     rebalances = tables["rebalances"]
-    groups = sorted({row["group_id"] for row in tables["group_events"] if row["group_id"] is not None})
-    busiest = Counter(row["group_id"] for row in rebalances)
-    shown = sorted(sorted(groups, key=lambda group: -busiest[group])[:MOST_GROUPS])
+    groups = apart(tables)
+    busiest = sorted(groups, key=lambda group: -len(groups[group]["rebalances"]))[:MOST_GROUPS]
+    shown = [group for group in groups if group in busiest]
+    same = Counter(group_id for group_id, _ in groups)
     yield f"<h1>{escape(title)}</h1>"
     yield (
         f'<p id="summary">{len(groups)} groups, {len(rebalances)} rebalances, '
@@ -82,7 +83,9 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     if len(shown) < len(groups):
         yield f'<p class="note">The {MOST_GROUPS} groups with the most rebalances are shown.</p>'
     for number, group in enumerate(shown):
-        yield from _group(tables, group, number)
+        group_id, cluster = group
+        title = f"{group_id} (cluster {cluster})" if same[group_id] > 1 else group_id
+        yield from _group(groups[group], title, number)
     yield "<h2>APIs and versions</h2>"
     yield '<p class="note">Requests by version. Versions that Kafka 4 does not serve are marked with ✕.</p>'
     yield _chart("api-versions", api_versions(tables["api_usage"]))
@@ -95,13 +98,9 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     yield _errors(tables["errors"])
 
 
-def _group(tables: Tables, group: str, number: int) -> Iterator[str]:
-    own = {
-        name: [row for row in tables[name] if row["group_id"] == group]
-        for name in ("rebalances", "members", "offset_commits", "violations", "group_events")
-    }
+def _group(own: Tables, title: str, number: int) -> Iterator[str]:
     called = names(own["members"])
-    yield f'<h2 class="group">{escape(group)}</h2>'
+    yield f'<h2 class="group">{escape(title)}</h2>'
     end = max((row["ts"] for row in own["group_events"]), default=0)
     lanes = swim_lanes(own["members"], called, end)
     if lanes["data"]:
@@ -114,6 +113,7 @@ def _group(tables: Tables, group: str, number: int) -> Iterator[str]:
         if left_out > 0:
             yield f'<p class="note">{left_out} members more are not drawn.</p>'
     yield _rebalances(own["rebalances"], called)
+    yield _restarts(own, called)
     lines = lag_lines(own["offset_commits"])
     if lines["data"]:
         yield _chart(f"lag-{number}", lines)
@@ -129,7 +129,7 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(members, key=lambda row: (row["joined_ts"] or 0, row["generation"])):
         by_member[row["member_id"]].append(row)
-    bands: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    bands: dict[tuple[int, int], list[tuple[str, int, int]]] = defaultdict(list)
     stops: list[tuple[str, int, int, int]] = []
     for member, rows in list(by_member.items())[:MOST_LANES]:
         name = called[member]
@@ -138,14 +138,12 @@ def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figu
             later = (following["stopped_ts"] or following["resumed_ts"]) if following is not None else None
             until: int = later or row["left_ts"] or end
             if begin is not None and until > begin:
-                bands[row["generation"]].append((name, begin, until))
+                bands[row["life"] or 1, row["generation"]].append((name, begin, until))
             if row["stw_ms"] is not None:
                 stops.append((name, row["stopped_ts"], row["resumed_ts"], row["generation"]))
     data = [
-        _bars(
-            [(name, begin, until) for name, begin, until in found], f"generation {generation}", _color(generation), 0.5
-        )
-        for generation, found in sorted(bands.items())
+        _bars(found, f"generation {generation}{f' of life {life}' if life > 1 else ''}", _color(generation), 0.5)
+        for (life, generation), found in sorted(bands.items())
     ]
     if stops:
         bar = _bars([(name, begin, until) for name, begin, until, _ in stops], "stopped", STOPPED, 0.8)
@@ -306,6 +304,25 @@ def _rebalances(rows: Sequence[Row], called: dict[str, str]) -> str:
         "started|generation|trigger|by|evidence|lasted, ms|stopped at most, ms|on average, ms|kind|moved|members before"
     )
     return _table("rebalances", f"{head}|after|incomplete".split("|"), lines)
+
+
+def _restarts(own: Tables, called: dict[str, str]) -> str:
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "",
+            [
+                row["ts"][11:23],
+                row["generation"],
+                row["trigger"],
+                called.get(row["trigger_member"], row["trigger_client"] or ""),
+                row["trigger_evidence"],
+                _number(row["stw_ms"]),
+            ],
+        )
+        for row in restarts(own)
+    ]
+    head = ["back at", "generation", "trigger", "by", "evidence", "away, ms"]
+    return _table("restarts", head, lines) if lines else ""
 
 
 def _violations(rows: Sequence[Row], called: dict[str, str]) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from kwire.analysis import events, history, tables, usage
-from kwire.analysis.events import GroupEvent, Watermark
+from kwire.analysis import extract, history, tables, topics, usage
+from kwire.analysis.clusters import Clusters, Saying, saying_of
+from kwire.analysis.columns import Row
+from kwire.analysis.events import GroupEvent, name_topics
 from kwire.analysis.frames import connection_row, frame_row
-from kwire.analysis.tables import Row
+from kwire.analysis.topics import Watermark
 from kwire.capture.call import Call, Connection
 
 
@@ -29,27 +32,33 @@ def analyse(
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
     names: dict[str, str] = {}
     marks: list[Watermark] = []
+    sayings: dict[tuple[Any, ...], Saying] = {}
     for call in calls:
         refused = usage.refusals(call)
         if frames:
             found["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
         made.append((_light(call), refused))
-        names |= events.topic_names(call)
-        marks += events.watermarks(call)
-        for event in events.events_of(call):
+        names |= topics.topic_names(call)
+        marks += topics.watermarks(call)
+        if saying := saying_of(call):
+            sayings.setdefault(saying.content, saying)
+        for event in extract.events_of(call):
             by_group[event.group_id].append(event)
     known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
+    clusters = Clusters(sayings.values())
     counts = usage.Usage(known)
     for call, refused in made:
         counts.add(call, refused)
-    found |= counts.rows(capture_id, names)
-    ends = history.Ends(marks, names)
+    found |= counts.rows(capture_id, names, clusters)
+    ends = history.Ends(marks, names, clusters)
     for group, happened in sorted(by_group.items()):
-        named = [events.name_topics(event, names) for event in happened]
-        for name, rows in history.fold(capture_id, group, named, ends).items():
+        named = [name_topics(event, names) for event in happened]
+        for name, rows in history.fold(capture_id, group, named, ends, clusters).items():
             found[name] += rows
     found["frames"] = tables.FRAMES.sorted(found["frames"])
-    found["connections"] = tables.CONNECTIONS.sorted(connection_row(one, capture_id) for one in known.values())
+    found["connections"] = tables.CONNECTIONS.sorted(
+        connection_row(one, capture_id, clusters) for one in known.values()
+    )
     return found
 
 

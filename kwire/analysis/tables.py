@@ -5,92 +5,26 @@ docs/pipeline.md, the schemas of Parquet and of Spark are all made from what sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
 
-Row = dict[str, Any]  # a row of a table by its columns; timestamps are integers: microseconds since 1970, UTC
-
-# Types of columns: how Spark and Arrow call each.
-SPARK = {
-    "string": "STRING",
-    "int": "INT",
-    "long": "BIGINT",
-    "double": "DOUBLE",
-    "bool": "BOOLEAN",
-    "timestamp": "TIMESTAMP",
-    "list<string>": "ARRAY<STRING>",
-    "map<int,long>": "MAP<INT,BIGINT>",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """``how``: where the value comes from; ``unit``: of a number, empty where there is none."""
-
-    name: str
-    type: str
-    how: str
-    unit: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """``grain``: what one row is; ``order``: the columns that rows are sorted by."""
-
-    name: str
-    grain: str
-    columns: tuple[Column, ...]
-    order: tuple[str, ...]
-
-    def row(self, **values: Any) -> Row:
-        """A row: what is not given is None. Raises: ValueError for a column that is not there."""
-        row: Row = dict.fromkeys(column.name for column in self.columns)
-        if unknown := values.keys() - row.keys():
-            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
-        row.update(values)
-        return row
-
-    def sorted(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows in the table's order; None comes first."""
-        return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
+from kwire.analysis.columns import Column, Table, flag, integer, long, millis, moment, text, texts
 
 
 def _table(name: str, grain: str, order: str, *columns: Column) -> Table:
     return Table(name, grain, (CAPTURE_ID, *columns), tuple(order.split()))
 
 
-def text(name: str, how: str) -> Column:
-    return Column(name, "string", how)
-
-
-def texts(name: str, how: str) -> Column:
-    return Column(name, "list<string>", how)
-
-
-def integer(name: str, how: str, unit: str = "") -> Column:
-    return Column(name, "int", how, unit)
-
-
-def long(name: str, how: str, unit: str = "") -> Column:
-    return Column(name, "long", how, unit)
-
-
-def millis(name: str, how: str) -> Column:
-    return Column(name, "double", how, "ms")
-
-
-def flag(name: str, how: str) -> Column:
-    return Column(name, "bool", how)
-
-
-def moment(name: str, how: str) -> Column:
-    return Column(name, "timestamp", how, "UTC, µs")
-
-
 CAPTURE_ID = text("capture_id", "name of the capture, given by the caller")
 _CONNECTION = text("conn_id", "id of the connection, the same in every run over the capture")
 _GROUP = text("group_id", "group id of the request")
+_CLUSTER = text(
+    "cluster", "id of the cluster, of Metadata or DescribeCluster answers; where none was seen, `host:port` of a broker"
+)
+_LIFE = integer(
+    "life",
+    "counts up when the group begins anew under its name: deleted, expired, or a coordinator without memory",
+    "count",
+)
 _PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")
 _MEMBER = text("member_id", "id that the coordinator knows the member by")
 _INSTANCE = text("instance_id", "`group.instance.id` of a static member, else null")
@@ -104,6 +38,8 @@ CONNECTIONS = _table(
     _CONNECTION,
     text("client", "host:port of the side that sends requests"),
     text("broker", "host:port of the other side"),
+    _CLUSTER,
+    integer("node_id", "id of the broker; null if no answer lists its address, as where names are told"),
     moment("first_ts", "first packet"),
     moment("last_ts", "last packet"),
     text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
@@ -150,6 +86,8 @@ FRAMES = _table(
     integer("throttle_ms", "`throttle_time_ms` of the response", "ms"),
     text("file", "file in which the request, or else the response, begins"),
     long("position", "offset of its packet in the file", "bytes"),
+    text("response_file", "file in which the response begins"),
+    long("response_position", "offset of its packet in the file", "bytes"),
     text("request", "body as JSON, by Kafka's field names; records are replaced by their size"),
     text("response", "body as JSON, by Kafka's field names; records are replaced by their size"),
 )
@@ -157,9 +95,11 @@ FRAMES = _table(
 GROUP_EVENTS = _table(
     "group_events",
     "one thing that happened in a group; docs/pipeline.md lists them",
-    "group_id ts conn_id number part",
+    "group_id cluster ts conn_id number part",
     moment("ts", "of the request, if the event is one that a member does; of the response, if one that it is told"),
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     text("event", "what happened"),
     flag("inferred", "true if no frame says so, but the silence of a member or a change between two answers"),
@@ -192,8 +132,10 @@ GROUP_EVENTS = _table(
 REBALANCES = _table(
     "rebalances",
     "one change of generation",
-    "group_id started_ts to_generation",
+    "group_id cluster started_ts to_generation",
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     integer("from_generation", "generation before; null if it is not known"),
     integer(
@@ -202,7 +144,7 @@ REBALANCES = _table(
     ),
     moment(
         "started_ts",
-        "the trigger: request of a join or leave; last sign of life + session timeout of a member that expired",
+        "the trigger: request of a join or leave; the end of the session of a member that expired",
     ),
     moment(
         "joined_ts",
@@ -215,8 +157,8 @@ REBALANCES = _table(
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(
         "trigger",
-        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `coordinator moved` or "
-        "`unknown`, as above",
+        "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `sync timeout`, "
+        "`coordinator moved` or `unknown`, as above",
     ),
     text("trigger_member", "member id of who caused it"),
     text("trigger_client", "its client id"),
@@ -241,8 +183,10 @@ REBALANCES = _table(
 MEMBERS = _table(
     "members",
     "one member in one generation",
-    "group_id generation member_id",
+    "group_id cluster life generation member_id",
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     _GENERATION,
     _MEMBER,
@@ -253,7 +197,9 @@ MEMBERS = _table(
     moment("left_ts", "end of its membership; null if it was still there when the capture ended"),
     text(
         "left_how",
-        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation), `fenced`, `replaced` (static)",
+        "`leave`, `silent` (expired, inferred), `dropped` (not in the next generation or life), `fenced`, "
+        "`suspended` (a static member of a KIP-848 group said that it will be back, epoch -2; null again once it is, "
+        "under the same id), `replaced` (a static member that is back under another id, without having said so)",
     ),
     integer("session_timeout_ms", "of its JoinGroup; null in KIP-848 groups, where the broker has it", "ms"),
     integer("rebalance_timeout_ms", "of its JoinGroup or heartbeat", "ms"),
@@ -270,8 +216,10 @@ MEMBERS = _table(
 ASSIGNMENTS = _table(
     "assignments",
     "one partition of one member in one generation",
-    "group_id generation member_id topic partition",
+    "group_id cluster life generation member_id topic partition",
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     _GENERATION,
     _MEMBER,
@@ -285,9 +233,11 @@ ASSIGNMENTS = _table(
 OFFSET_COMMITS = _table(
     "offset_commits",
     "one partition of an OffsetCommit or TxnOffsetCommit",
-    "group_id ts topic partition member_id",
+    "group_id cluster ts topic partition member_id",
     moment("ts", "of the request"),
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _GENERATION,
     _MEMBER,
     _CLIENT,
@@ -305,11 +255,12 @@ OFFSET_COMMITS = _table(
 ERRORS = _table(
     "errors",
     "one error code about one thing, of one client",
-    "api_name error_code client_id group_id topic partition",
+    "api_name error_code client_id cluster group_id topic partition",
     text("api_name", "Kafka's name of the API"),
     integer("error_code", "any field of a response that holds an error code other than 0"),
     text("error_name", "Kafka's name of it"),
     _CLIENT,
+    _CLUSTER,
     text("group_id", "group of the request, if it names one"),
     text("topic", "topic that it is about, if any"),
     integer("partition", "partition that it is about, if any"),
@@ -374,9 +325,11 @@ LATENCY = _table(
 VIOLATIONS = _table(
     "violations",
     "one thing that the rules of the protocol do not allow, or that deserves a look",
-    "group_id ts kind member_id topic partition",
+    "group_id cluster ts kind member_id topic partition",
     moment("ts", "when it was seen"),
     _GROUP,
+    _CLUSTER,
+    _LIFE,
     _PROTOCOL,
     text(
         "kind",
@@ -408,55 +361,3 @@ TABLES: Mapping[str, Table] = {
         VIOLATIONS,
     )
 }
-
-
-def spark_schema(table: Table) -> str:
-    """The table's schema as Spark reads it from text."""
-    return ", ".join(f"`{column.name}` {SPARK[column.type]}" for column in table.columns)
-
-
-def arrow_schema(table: Table) -> Any:
-    """The table's schema in pyarrow, which Parquet files get."""
-    import pyarrow as pa
-
-    types = {
-        "string": pa.string(),
-        "int": pa.int32(),
-        "long": pa.int64(),
-        "double": pa.float64(),
-        "bool": pa.bool_(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "list<string>": pa.list_(pa.string()),
-        "map<int,long>": pa.map_(pa.int32(), pa.int64()),
-    }
-    return pa.schema([(column.name, types[column.type]) for column in table.columns])
-
-
-def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Rows as a pyarrow.Table."""
-    import pyarrow as pa
-
-    kept = list(rows)
-    schema = arrow_schema(table)
-    columns = []
-    for column in table.columns:
-        values = [row[column.name] for row in kept]
-        if column.type.startswith("map"):
-            values = [None if value is None else sorted(value.items()) for value in values]
-        columns.append(pa.array(values, schema.field(column.name).type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def rows_of(found: Any) -> list[Row]:
-    """The rows of a pyarrow.Table, as they were put into it."""
-    import pyarrow as pa
-
-    columns: dict[str, list[Any]] = {}
-    for field, values in zip(found.schema, found.columns, strict=True):
-        if pa.types.is_timestamp(field.type):
-            columns[field.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-        elif pa.types.is_map(field.type):
-            columns[field.name] = [None if value is None else dict(value) for value in values.to_pylist()]
-        else:
-            columns[field.name] = values.to_pylist()
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

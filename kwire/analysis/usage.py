@@ -9,8 +9,10 @@ from functools import cache
 from typing import Any
 
 from kwire.analysis import tables
-from kwire.analysis.events import error_name, topic_key
-from kwire.analysis.tables import Row
+from kwire.analysis.clusters import Clusters
+from kwire.analysis.columns import Row
+from kwire.analysis.events import error_name
+from kwire.analysis.topics import topic_key
 from kwire.capture.call import Call, Connection
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
@@ -200,9 +202,9 @@ class Usage:
         self._latency[bucket, call.api_key, version, call.broker].append(call.response_us - call.request_us)
         for one in found:
             about = call.api_key, one.code, call.client_id, one.group, one.topic, one.partition
-            self._errors[about].add(call.response_us)
+            self._errors[call.connection, call.broker, *about].add(call.response_us)
 
-    def rows(self, capture_id: str, names: Mapping[str, str]) -> dict[str, list[Row]]:
+    def rows(self, capture_id: str, names: Mapping[str, str], clusters: Clusters | None = None) -> dict[str, list[Row]]:
         """The tables; ``names``: of topics by id."""
         made: dict[str, Callable[[str], Iterator[Row]]] = {
             "clients": self._client_rows,
@@ -210,7 +212,7 @@ class Usage:
             "latency": self._latency_rows,
         }
         found = {name: tables.TABLES[name].sorted(make(capture_id)) for name, make in made.items()}
-        found["errors"] = tables.ERRORS.sorted(self._error_rows(capture_id, names))
+        found["errors"] = tables.ERRORS.sorted(self._error_rows(capture_id, names, clusters or Clusters()))
         return found
 
     def take_waits(self) -> Iterator[Row]:
@@ -220,19 +222,34 @@ class Usage:
             about = {"bucket_ts": bucket, "api_key": key, "api_version": version, "broker": broker}
             yield from ({**about, "us": wait} for wait in waits)
 
-    def _error_rows(self, capture_id: str, names: Mapping[str, str]) -> Iterator[Row]:
-        for (key, code, client, group, topic, partition), count in self._errors.items():
-            yield tables.ERRORS.row(
+    def refused(self, capture_id: str) -> Iterator[Row]:
+        """Rows of ``errors`` of each connection by itself: with ``conn_id`` and ``broker``, without a cluster."""
+        for (connection, broker, key, code, client, group, topic, partition), count in self._errors.items():
+            row = tables.ERRORS.row(
                 capture_id=capture_id,
                 api_name=api_name(key),
                 error_code=code,
                 error_name=error_name(code),
                 client_id=client,
                 group_id=group,
-                topic=names.get(topic, topic),
+                topic=topic,
                 partition=partition,
                 **count.row(),
             )
+            yield row | {"conn_id": connection, "broker": broker}
+
+    def _error_rows(self, capture_id: str, names: Mapping[str, str], clusters: Clusters) -> Iterator[Row]:
+        made: dict[tuple[Any, ...], Row] = {}
+        for row in self.refused(capture_id):
+            row["cluster"] = clusters.of(row.pop("conn_id"), row.pop("broker"), row["first_ts"])
+            row["topic"] = names.get(row["topic"], row["topic"])
+            about = tuple(value for name, value in row.items() if name not in ("count", "first_ts", "last_ts"))
+            other = made.setdefault(about, row)
+            if other is not row:
+                other["count"] += row["count"]
+                other["first_ts"] = min(other["first_ts"], row["first_ts"])
+                other["last_ts"] = max(other["last_ts"], row["last_ts"])
+        yield from made.values()
 
     def _client_rows(self, capture_id: str) -> Iterator[Row]:
         for (client_id, host, name, version), client in self._clients.items():

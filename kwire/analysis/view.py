@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kwire.analysis.columns import Row
 from kwire.analysis.events import partition_name
-from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.tables import TABLES
 
 Tables = Mapping[str, list[Row]]
+Name = tuple[str, str | None]  # a group and its cluster
+Generation = tuple[str, int, int]  # protocol, life and generation
+
+# The tables with a row's group in them.
+OF_GROUPS = (
+    "group_events",
+    "rebalances",
+    "members",
+    "assignments",
+    "offset_commits",
+    "violations",
+    "errors",
+)
 
 SHORT = 8  # characters of a member id that tell it from others of its client
 
 # Columns of a row that say nothing inside its group.
-_KNOWN = {"capture_id", "group_id", "protocol"}
+_KNOWN = {"capture_id", "group_id", "cluster", "protocol"}
 
 
 def moment(ts: int | None) -> str | None:
@@ -49,38 +63,51 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
     """Each group as an object that JSON can hold: members, rebalances with shares before and after, commits, errors."""
-    by_group = {name: _by_group(tables[name]) for name in ("rebalances", "members", "assignments")}
-    by_group |= {name: _by_group(tables[name]) for name in ("offset_commits", "violations", "errors", "group_events")}
-    for group_id in sorted({row["group_id"] for row in tables["group_events"] if row["group_id"] is not None}):
-        yield _group(group_id, {name: rows.get(group_id, []) for name, rows in by_group.items()})
+    for (group_id, cluster), rows in apart(tables).items():
+        yield {"group_id": group_id, "cluster": cluster, **_group(rows)}
 
 
-def _by_group(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
+def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
+    """The rows of each group by table; groups of one name in several clusters are several."""
+    by_group = {name: _by_group(tables[name]) for name in OF_GROUPS}
+    found = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
+    clusters = Counter(group_id for group_id, _ in found)
+    made = {name: {table: rows.get(name, []) for table, rows in by_group.items()} for name in found}
+    errors = by_group["errors"]
+    for name in found:
+        if clusters[name[0]] == 1:  # also what brokers of no known cluster answered
+            made[name]["errors"] = [row for other, rows in errors.items() if other[0] == name[0] for row in rows]
+    return made
+
+
+def _by_group(rows: Iterable[Row]) -> dict[Name, list[Row]]:
+    found: dict[Name, list[Row]] = defaultdict(list)
     for row in rows:
         if row["group_id"] is not None:
-            found[row["group_id"]].append(row)
+            found[row["group_id"], row["cluster"]].append(row)
     return found
 
 
-def _group(group_id: str, rows: Mapping[str, list[Row]]) -> dict[str, Any]:
-    shares: dict[tuple[str, int], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
+    shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows["assignments"]:
-        share = shares[row["protocol"], row["generation"]][row["member_id"]]
+        share = shares[row["protocol"], row["life"], row["generation"]][row["member_id"]]
         share.append(partition_name(row["topic"], row["partition"]))
-    stops: dict[tuple[str, int], dict[str, float | None]] = defaultdict(dict)
-    people: dict[str, Row] = {}
-    generations: dict[str, list[int]] = defaultdict(list)
+    stops: dict[Generation, dict[str, float | None]] = defaultdict(dict)
+    people: dict[tuple[int, str], Row] = {}
+    generations: dict[tuple[int, str], list[int]] = defaultdict(list)
     for row in rows["members"]:
-        stops[row["protocol"], row["generation"]][row["member_id"]] = row["stw_ms"]
-        people[row["member_id"]] = row
-        generations[row["member_id"]].append(row["generation"])
+        stops[row["protocol"], row["life"], row["generation"]][row["member_id"]] = row["stw_ms"]
+        people[row["life"], row["member_id"]] = row
+        generations[row["life"], row["member_id"]].append(row["generation"])
     rebalances = []
     for row in rows["rebalances"]:
-        before, after = (row["protocol"], row["from_generation"]), (row["protocol"], row["to_generation"])
+        before, after = (
+            (row["protocol"], row["life"], row[generation]) for generation in ("from_generation", "to_generation")
+        )
         rebalances.append(
             {
-                **readable("rebalances", row, without={"capture_id", "group_id"}),
+                **readable("rebalances", row, without={"capture_id", "group_id", "cluster"}),
                 "stw_ms": _of(stops.get(after, {}), row["members_after"]),
                 "assignment_before": {member: list(share) for member, share in shares.get(before, {}).items()},
                 "assignment_after": {member: list(share) for member, share in shares.get(after, {}).items()},
@@ -89,22 +116,52 @@ def _group(group_id: str, rows: Mapping[str, list[Row]]) -> dict[str, Any]:
     dropped = {*_KNOWN, "generation", "leader", "stopped_ts", "resumed_ts", "join_ms", "stw_ms"}
     called = names(rows["members"])
     return {
-        "group_id": group_id,
         "protocols": sorted({row["protocol"] for row in rows["group_events"] if row["protocol"]}),
         "generations": sorted({row["to_generation"] for row in rows["rebalances"] if row["to_generation"] is not None}),
         "members": [
             {
-                "name": called[member],
+                "name": called[member[1]],
                 **readable("members", row, without=dropped),
                 "generations": generations[member],
             }
-            for member, row in sorted(people.items(), key=lambda item: (item[1]["joined_ts"] or 0, item[0]))
+            for member, row in sorted(people.items(), key=lambda item: (item[1]["joined_ts"] or 0, item[0][1]))
         ],
         "rebalances": rebalances,
+        "restarts": list(restarts(rows)),
         "commits": _commits(rows["offset_commits"]),
-        "errors": [readable("errors", row, without={"capture_id", "group_id"}) for row in rows["errors"]],
-        "violations": [readable("violations", row, without={"capture_id", "group_id"}) for row in rows["violations"]],
+        "errors": [readable("errors", row, without={"capture_id", "group_id", "cluster"}) for row in rows["errors"]],
+        "violations": [
+            readable("violations", row, without={"capture_id", "group_id", "cluster"}) for row in rows["violations"]
+        ],
     }
+
+
+def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
+    """Static members that came back without a rebalance. ``stw_ms``: how long nobody read what they have."""
+    rebalanced = {
+        (row["life"], row["to_generation"], row["trigger_member"])
+        for row in rows["rebalances"]
+        if row["trigger"] == "restart"
+    }
+    there = {
+        (row["life"], row["to_generation"], member)
+        for row in rows["rebalances"]
+        for member in row["members_after"] or []
+    }
+    stops = {(row["life"], row["generation"], row["member_id"]): row["stw_ms"] for row in rows["members"]}
+    for row in rows["group_events"]:
+        about = row["life"], row["generation"], row["member_id"]
+        if row["event"] == "static_restart" and about not in rebalanced:
+            yield {
+                "ts": moment(row["ts"]),
+                "life": row["life"],
+                "generation": row["generation"],
+                "trigger": "restart",
+                "trigger_member": row["member_id"],
+                "trigger_client": row["client_id"],
+                "trigger_evidence": row["reason"],
+                "stw_ms": None if about in there else stops.get(about),  # else it is that of the rebalance
+            }
 
 
 def _of(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dict[str, float | None]:

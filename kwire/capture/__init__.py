@@ -6,9 +6,9 @@ through parts of a file, ``Conversation`` makes calls of the segments of one con
 
 from kwire.capture.call import Call, Connection
 from kwire.capture.calls import Conversation, Row
-from kwire.capture.files import Problem, Split
 from kwire.capture.packets import Segments, read_segments, splits
 from kwire.capture.reading import Reading, read
+from kwire.capture.records import Problem, Split
 
 __all__ = [
     "Call",

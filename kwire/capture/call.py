@@ -19,6 +19,15 @@ UNKNOWN_VERSION = "unknown_version"
 UNREADABLE = "unreadable"
 TOO_LARGE = "too_large"  # a frame beyond limits.MAX_KEPT_FRAME
 SASL_TOKEN = "sasl_token"  # noqa: S105 - a token without a header, as after SaslHandshake v0
+REASONS = (
+    REQUEST_NOT_SEEN,
+    RESPONSE_NOT_SEEN,
+    INCOMPLETE,
+    UNKNOWN_VERSION,
+    UNREADABLE,
+    TOO_LARGE,
+    SASL_TOKEN,
+)
 
 
 @dataclass(slots=True, kw_only=True)

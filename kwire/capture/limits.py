@@ -28,3 +28,10 @@ MAX_TOKENS = 32  # SASL tokens without header in a row; Kerberos needs 3, SCRAM 
 MAX_NOTES = 20  # told of one connection
 MAX_TOPICS = 1_000_000  # topic ids with names
 HEAD = 600  # of a frame that is passed over: its header, with a client id of usual length
+MAX_DAMAGES = (
+    1_000  # places of one file behind which the next record is looked for; then nothing in it is to be trusted
+)
+CHAIN = 6  # records of a pcap in a row by which one is found again; each is told by its header alone
+BLOCKS = 3  # blocks of a pcapng; each says its size twice
+MAX_CHAINED = SNAPLEN  # of one record of those
+NEAR_SECONDS = 86_400  # between the packet before the damage and those behind it

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kwire.capture.files import Block, CaptureFile, Ints, Problem, Split
+from kwire.capture.files import CaptureFile
 from kwire.capture.limits import BLOCK, MAX_EARLY_FRAGMENTS, MAX_EXTENSIONS, MAX_FRAGMENTED, MAX_VLANS
+from kwire.capture.records import Block, Ints, Problem, Split
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 TCP = 6
@@ -487,15 +488,14 @@ def read_segments(split: Split, ports: Collection[int] = ()) -> Iterator[Segment
     reader = Reader(ports)
     for block in file.blocks(split):
         yield reader.segments(block)
-    if file.problem is not None:
-        yield file.problem
+    yield from file.problems
 
 
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
     """A capture file in parts of about ``size`` bytes, found by going through all its records.
 
-    No part ends between the fragments of a packet. A gzip'd file is one part. Of a damaged file the last part goes on
-    into the damage, so that reading it tells of it. Raises: OSError.
+    No part ends between the fragments of a packet, nor beside damage: each tells of what is damaged in it. A gzip'd
+    file is one part. Raises: OSError.
     """
     file = CaptureFile(path, block=max(4_096, min(size, BLOCK)))
     reader = Reader()
@@ -509,7 +509,8 @@ def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
         parse = _Parse(block)
         if parse.fragments:
             reader.segments(block)
-        if block.then.start - begin.start >= size and not reader.fragmented:
-            parts.append(replace(begin, stop=block.then.start))
-            begin = block.then
+        then = block.then
+        if then is not None and then.start - begin.start >= size and not reader.fragmented:
+            parts.append(replace(begin, stop=then.start))
+            begin = then
     return [*parts, begin] if begin is not None else []

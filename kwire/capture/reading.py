@@ -12,9 +12,10 @@ import numpy as np
 
 from kwire.capture.call import Call, Connection
 from kwire.capture.calls import Conversation, Row
-from kwire.capture.files import CaptureFile, Problem, find
+from kwire.capture.files import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
 from kwire.capture.packets import SYN, Key, Reader, Segments
+from kwire.capture.records import Problem
 from kwire.capture.topics import NAMING_APIS, TopicNames
 
 Item = Call | Connection | Problem
@@ -129,9 +130,8 @@ class Reading:
             yield from self._noted(
                 self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
             )
-            if file.problem is not None:
-                self.problems.append(file.problem)
-                yield file.problem
+            self.problems += file.problems
+            yield from file.problems
         yield from self._noted(conversations.finish())
         self._is_whole = True
 
@@ -166,8 +166,9 @@ class Reading:
                 self.skipped[why] = self.skipped.get(why, 0) + count
             yield from conversations.take(segments)
             if self._progress:
-                self._progress(block.then.start - done)
-                done = block.then.start
+                behind = block.base + int(block.starts[-1] + block.sizes[-1])
+                self._progress(behind - done)
+                done = behind
 
     def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[Call | Connection]:
         for logged in file.frames():

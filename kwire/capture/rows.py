@@ -9,8 +9,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kwire.capture.call import UNREADABLE, Call, Connection
-from kwire.capture.files import Problem
 from kwire.capture.forms import PLAIN, Context, error_of, form_of
+from kwire.capture.records import Problem
 from kwire.messages import APIS
 
 COLUMNS = (
@@ -29,6 +29,16 @@ COLUMNS = (
     "error_code",
     "body",
 )
+NUMBERS = {
+    "api_key",
+    "api_version",
+    "correlation_id",
+    "size",
+    "latency_ms",
+    "error_code",
+    "position",
+}  # the rest is text
+DIRECTIONS = ("request", "response")
 MORE = ("connection", "position", "reason", "error", "raw")  # behind them; the last three only where there is something
 WAITING = 20_000  # frames that are kept to put them in order
 WAITING_BYTES = 64 * 1024 * 1024

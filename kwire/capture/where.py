@@ -3,16 +3,18 @@
     api_name == 'JoinGroup' and latency_ms > 10
     error_code != 0 or body.group_id in ['orders', 'billing']
 
-Inside ``body`` fields are reached by dots, of arrays by the number in brackets; what is not there is None. What cannot
-be compared, such as None with a number, is not true.
+Inside ``body`` fields are reached by dots, of arrays by the number in brackets; what is not there is null. What cannot
+be compared, such as null with a number, is not true. A comparison that no row can make true is refused.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 Value = Callable[[Row], Any]
@@ -28,31 +30,117 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.GtE: operator.ge,
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
+    ast.Is: operator.eq,
+    ast.IsNot: operator.ne,
 }
+EQUALITY = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)
+CONSTANTS = {"null": None, "true": True, "false": False}  # as JSON writes them
 
 
 class FilterError(ValueError):
-    """A filter that cannot be understood; says where."""
+    """A filter that cannot be understood, or never holds; says where."""
 
 
-def parse(text: str, columns: Collection[str]) -> tuple[Callable[[Row], bool], set[str]]:
+class Column(NamedTuple):
+    """What is in a column: ``kind`` is "text" or "a number", None for anything; ``values``: all there can be."""
+
+    kind: str | None = None
+    values: Sequence[str] | None = None
+
+
+class _NotHere(Exception):
+    """What is wrong with a part of a filter."""
+
+    def __init__(self, node: ast.AST, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+
+
+def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], bool], set[str]]:
     """The filter, and the columns that it looks at. Raises: FilterError."""
     if len(text) > MAX_TEXT:
         raise FilterError(f"a filter of more than {MAX_TEXT} characters")
+    text = " ".join(text.splitlines()).strip()
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise FilterError(f"not a filter: {getattr(error, 'msg', error)}") from error
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise FilterError(_at(text, f"not a filter: {error.msg}", (error.offset or 1) - 1)) from error
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise FilterError(f"not a filter: {error}") from error
     nodes = list(ast.walk(tree))
     if len(nodes) > MAX_NODES:
         raise FilterError(f"a filter of more than {MAX_NODES} parts")
-    used = {node.id for node in nodes if isinstance(node, ast.Name)}
-    if unknown := sorted(used - set(columns)):
-        raise FilterError(f"no column is called {unknown[0]}; there are {', '.join(columns)}")
-    value = _value(tree.body)
+    try:
+        used = {name for node in nodes if isinstance(node, ast.Name) and (name := _column(node, columns))}
+        value = _value(tree.body)
+        for node in nodes:
+            if isinstance(node, ast.Compare):
+                for (left, right), operation in zip(pairwise([node.left, *node.comparators]), node.ops, strict=True):
+                    _check(left, operation, right, columns)
+    except _NotHere as wrong:
+        begin = len(text.encode()[: getattr(wrong.node, "col_offset", 0)].decode())
+        raise FilterError(_at(text, str(wrong), begin)) from wrong
     return lambda row: bool(value(row)), used
+
+
+def _at(text: str, reason: str, place: int) -> str:
+    """The reason, and below it the filter with its place marked."""
+    return f"{reason}, at character {place + 1}\n  {text}\n  {' ' * place}^" if text else reason
+
+
+def _column(node: ast.Name, columns: Mapping[str, Column]) -> str | None:
+    """The name of a column; None for a constant."""
+    if node.id in columns:
+        return node.id
+    if node.id in CONSTANTS:
+        return None
+    hint = _hint(node.id, list(columns), f"there are {', '.join(columns)}")
+    raise _NotHere(node, f"no column is called {node.id}{hint}")
+
+
+def _hint(name: str, known: Sequence[str], otherwise: str = "") -> str:
+    near = get_close_matches(name.lower(), [one.lower() for one in known], n=1, cutoff=0.75)
+    meant = next((one for one in known if near and one.lower() == near[0]), None)
+    return f"; did you mean {meant}?" if meant else f"; {otherwise}" if otherwise else ""
+
+
+def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mapping[str, Column]) -> None:
+    """Refuse what holds of no row, or of every one. Raises: _NotHere."""
+    if isinstance(operation, (ast.In, ast.NotIn)):
+        if isinstance(right, ast.Name) and columns.get(right.id, Column()).kind == "a number":
+            raise _NotHere(right, f"{right.id} is a number, nothing is in it")
+        others = right.elts if isinstance(right, (ast.List, ast.Tuple, ast.Set)) else []
+        pairs = [(left, other) for other in others]
+        may_be_null = True
+    else:
+        pairs = [(left, right), (right, left)]
+        may_be_null = isinstance(operation, EQUALITY)
+    for one, other in pairs:
+        is_constant, constant = _constant(other)
+        if is_constant and constant is None and not may_be_null:
+            raise _NotHere(other, "null is neither less nor more than anything; there are == null and != null")
+        if not isinstance(one, ast.Name) or one.id not in columns or not is_constant or constant is None:
+            continue
+        column = columns[one.id]
+        kind = "text" if isinstance(constant, str) else "true or false" if isinstance(constant, bool) else "a number"
+        if column.kind not in (None, kind):
+            raise _NotHere(other, f"{one.id} is {column.kind}, and is compared with {kind}")
+        exact = not isinstance(operation, (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        if exact and column.values is not None and constant not in column.values:
+            few = f"there are {', '.join(column.values)}" if len(column.values) < 10 else ""
+            raise _NotHere(other, f"no {one.id} is {constant!r}{_hint(str(constant), column.values, few)}")
+
+
+def _constant(node: ast.expr) -> tuple[bool, Any]:
+    match node:
+        case ast.Constant(value):
+            return True, value
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
+            return True, -number
+        case ast.Name(name) if name in CONSTANTS:
+            return True, CONSTANTS[name]
+        case _:
+            return False, None
 
 
 def _value(node: ast.expr) -> Value:
@@ -70,6 +158,8 @@ def _value(node: ast.expr) -> Value:
             return _comparison(
                 _value(left), [(COMPARISONS[type(op)], _value(c)) for op, c in zip(ops, comparators, strict=True)]
             )
+        case ast.Name(name) if name in CONSTANTS:
+            return lambda _: CONSTANTS[name]
         case ast.Name(name):
             return lambda row: row.get(name)
         case ast.Constant(str() | int() | float() | None as constant):
@@ -84,7 +174,7 @@ def _value(node: ast.expr) -> Value:
             outer = _inside(inside)
             return lambda row: _element(outer(row), index)
         case _:
-            raise FilterError(f"{ast.unparse(node)!r} is more than a filter can do")
+            raise _NotHere(node, f"{ast.unparse(node)!r} is more than a filter can do")
 
 
 def _inside(node: ast.expr) -> Value:
@@ -92,7 +182,7 @@ def _inside(node: ast.expr) -> Value:
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value
     if not isinstance(root, ast.Name) or root.id != "body":
-        raise FilterError(f"{ast.unparse(node)!r} has nothing inside; body has")
+        raise _NotHere(node, f"{ast.unparse(node)!r} has nothing inside; body has")
     return _value(node)
 
 

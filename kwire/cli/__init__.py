@@ -5,7 +5,10 @@ Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the input
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -34,7 +37,23 @@ EXTRAS = {
 
 
 class LazyGroup(click.Group):
-    """Verbs by name; a verb's module is imported only when the verb runs. VERBS holds what ``--help`` says of each."""
+    """Verbs by name; a verb's module is imported only when the verb runs. VERBS holds what ``--help`` says of each.
+
+    Where stdout cannot be written is told here, once for all verbs: in one line, or not at all if its reader went away.
+    """
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        try:
+            try:
+                return super().main(*args, **options)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                about = f" {error.filename}" if error.filename else ""
+                click.echo(f"Error: cannot write{about}: {error.strerror}", err=True)
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what is left in the buffers at the end
+            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(VERBS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from itertools import islice
@@ -13,11 +13,13 @@ from typing import IO, Any
 
 import click
 
+from kwire.capture.call import REASONS
 from kwire.capture.forms import Context
 from kwire.capture.reading import read
-from kwire.capture.rows import COLUMNS, MORE, Row, rows
-from kwire.capture.where import FilterError, parse
+from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
+from kwire.capture.where import Column, FilterError, parse
 from kwire.cli import lines
+from kwire.messages import APIS
 
 BATCH = 10_000  # rows written at a time, of Parquet
 LINE = "{:28}{:22}{:1} {:22}{:24}{:>3}{:>9}{:>9} {:>11} {:>6}  {}"
@@ -58,13 +60,14 @@ def command(
     kwire capture --where "api_name == 'JoinGroup' and latency_ms > 10" --format table captures/
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
-    What is damaged gives all before the damage, a row of its own with "error", a line on stderr, and exit code 1.
+    What is damaged is passed over, up to the next record, and told: by a row of its own with "error", a line on stderr,
+    and exit code 1.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs -o OUT")
     check, used = _filter(where)
     lines.writable(output, paths)
-    with lines.told(), ExitStack() as stack:
+    with ExitStack() as stack:
         reading = read(paths, ports=ports, redacted=not no_redact, progress=_progress(stack, paths, output))
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)
@@ -76,9 +79,22 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
     if where is None:
         return None, set()
     try:
-        return parse(where, (*COLUMNS, *MORE))
+        return parse(where, columns())
     except FilterError as error:
         raise click.UsageError(f"--where: {error}") from error
+
+
+def columns() -> dict[str, Column]:
+    """What a filter may ask of the columns."""
+    known: dict[str, Sequence[str]] = {
+        "api_name": [api.name for api in APIS.values()],
+        "direction": DIRECTIONS,
+        "reason": REASONS,
+    }
+    return {
+        name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", known.get(name))
+        for name in (*COLUMNS, *MORE)
+    }
 
 
 def _progress(stack: ExitStack, paths: Iterable[str], output: str | None) -> Callable[[int], object] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import click
 
 from kwire.analysis import parquet, report, run, view
 from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line, tell, told, writable
+from kwire.cli.lines import one_line, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -42,7 +43,7 @@ def command(
     """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
     and cost, assignments, commits, errors.
 
-    Damage is told on stderr, with its place, and exit code 1; all before it is there.
+    Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
@@ -70,31 +71,34 @@ def command(
         problems = [str(problem) for problem in reading.problems]
         click.echo(json.dumps({"groups": shown, "problems": problems}, indent=1))
     else:
+        same = Counter(group["group_id"] for group in shown)
         for group in shown:
-            for line in text(group):
+            for line in text(group, several=same[group["group_id"]] > 1):
                 click.echo(one_line(line, 10_000))
         if not shown:
             click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
-    with told():
-        if tables is not None:
-            parquet.write(tables, capture_id, found)
-        if html is not None:
-            report.save(html, found, capture_id)
+    if tables is not None:
+        parquet.write(tables, capture_id, found)
+    if html is not None:
+        report.save(html, found, capture_id)
     tell(reading.problems, reading.skipped)
 
 
-def text(group: dict[str, Any]) -> Iterator[str]:
-    """A group as lines."""
+def text(group: dict[str, Any], *, several: bool = False) -> Iterator[str]:
+    """A group as lines. ``several``: other clusters have a group of this name."""
     called = {member["member_id"]: member["name"] for member in group["members"]}
+    where = f" (cluster {group['cluster']})" if several else ""
     yield (
-        f"group {group['group_id']}: {', '.join(group['protocols']) or 'no members'}; "
+        f"group {group['group_id']}{where}: {', '.join(group['protocols']) or 'no members'}; "
         f"{_count(len(group['members']), 'member')}, {_count(len(group['rebalances']), 'rebalance')}, "
         f"{_count(len(group['violations']), 'violation')}"
     )
     for member in group["members"]:
         yield f"  member {member['name']}{_life(member)}"
-    for rebalance in group["rebalances"]:
-        yield from _rebalance(rebalance, called)
+    happened = [(rebalance["started_ts"], list(_rebalance(rebalance, called))) for rebalance in group["rebalances"]]
+    happened += [(restart["ts"], [_restart(restart, called)]) for restart in group["restarts"]]
+    for _, lines in sorted(happened, key=lambda item: item[0]):
+        yield from lines
     for commit in group["commits"]:
         refused = f", {commit['refused']} refused" if commit["refused"] else ""
         lag = "" if commit["last_lag"] is None else f", lag {commit['last_lag']} (at most {commit['largest_lag']})"
@@ -139,6 +143,15 @@ def _rebalance(rebalance: dict[str, Any], called: dict[str, str]) -> Iterator[st
         yield f"      {called.get(member, member)}{leads}: {_partitions(has)}{_change(had, has)}"
     if rebalance["members_after"] and len(rebalance["members_after"]) > MOST:
         yield f"      and {len(rebalance['members_after']) - MOST} members more"
+
+
+def _restart(restart: dict[str, Any], called: dict[str, str]) -> str:
+    """A static member that came back without a rebalance."""
+    who = called.get(restart["trigger_member"], restart["trigger_client"] or "")
+    away = "" if restart["stw_ms"] is None else f" after {_ms(restart['stw_ms'])}"
+    return f"  {_clock(restart['ts'])}  generation {restart['generation']} goes on: restart: {who}{away} - " + str(
+        restart["trigger_evidence"]
+    )
 
 
 def _change(had: list[str], has: list[str]) -> str:

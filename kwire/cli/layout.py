@@ -14,6 +14,8 @@ from kwire.layout import versions_of
 from kwire.messages import MODULES, api_named
 from kwire.schema import Api
 
+NEAR = 0.7  # how alike a name is that is suggested, of 1: what is further off nobody meant
+
 
 @click.command("layout")
 @click.argument("api", metavar="API")
@@ -56,11 +58,11 @@ def command(api: str, version: int | None, request: bool, response: bool, source
 
 
 def find(name: str) -> Api:
-    """The API of this name. Raises: click.UsageError that suggests the nearest."""
+    """The API of this name. Raises: click.UsageError that suggests the nearest, if one is near."""
     try:
         return api_named(name)
     except KeyError:
         names = {stem.replace("_", ""): stem for stem in MODULES.values()}
-        nearest = get_close_matches(name.replace("_", "").lower(), names, n=1, cutoff=0.0)
+        nearest = get_close_matches(name.replace("_", "").lower(), names, n=1, cutoff=NEAR)
         hint = f" Did you mean {api_named(nearest[0]).name}?" if nearest else ""
         raise click.UsageError(f"no API is called {name!r}.{hint} `kwire apis` lists all.") from None

@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -182,19 +181,6 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
     folder = os.path.dirname(os.path.abspath(output))
     if not os.path.isdir(folder):
         raise click.UsageError(f"cannot write {str(output)!r}: there is no folder {folder}")
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """A file that cannot be written is a line on stderr and exit code 1; a reader that went away ends quietly."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise click.ClickException(
-            f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}"
-        ) from error
 
 
 def tell(problems: Iterable[object], skipped: Mapping[str, int]) -> None:

@@ -52,7 +52,7 @@ def command(
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
 
-    Exit 1 if a file is damaged; what comes before the damage is in the tables.
+    Exit 1 if a file is damaged; all before and behind the damage is in the tables.
     """
     if once and not stream:
         raise click.UsageError("--once is for --stream")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kwire.analysis import parquet, report
-from kwire.cli.lines import told, writable
+from kwire.cli.lines import writable
 
 
 @click.command("report")
@@ -22,5 +22,4 @@ def command(folder: Path, html: Path) -> None:
         raise click.ClickException(str(error)) from error
     if not any(found.values()):
         raise click.ClickException(f"{folder}: no table of docs/pipeline.md is in it")
-    with told():
-        report.save(html, found, folder.name)
+    report.save(html, found, folder.name)

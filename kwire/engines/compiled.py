@@ -11,12 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from kwire.engines import reader, runtime, text, writer
-from kwire.engines.runtime import Packers, Unpackers
+from kwire.engines import reader, text, writer
 from kwire.errors import DecodeError, LimitError, SchemaError, Truncated
 from kwire.layout import heaviest, resolve
 from kwire.limits import HEAVIEST
-from kwire.schema import ZERO_UUID, schema_of
+from kwire.schema import schema_of
 
 FINAL = SchemaError  # a refusal that needs no explanation
 REFUSALS = (ValueError, TypeError, AttributeError, LookupError, OverflowError, struct.error)
@@ -29,25 +28,6 @@ ORIGINS = """\
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Writer = Callable[[Any], bytes]
-
-_unpackers = cache(Unpackers)
-
-
-@cache
-def _packers(*pieces: str) -> Packers:
-    return Packers(*pieces)
-
-
-_NAMES: dict[str, Any] = {
-    **{name: getattr(runtime, name) for name in vars(runtime) if not name.startswith("_")},
-    "Struct": struct.Struct,
-    "unpackers": _unpackers,
-    "packers": _packers,
-    "new": object.__new__,
-    "NO_TAGS": {},
-    "NO_LIMIT": 2**62,
-    "ZERO_UUID": ZERO_UUID,
-}
 
 PLAIN, ESCAPED = text.Way(), text.Way(escaped=True)
 WEIGHED, WEIGHED_ESCAPED = text.Way(weighed=True), text.Way(weighed=True, escaped=True)
@@ -118,7 +98,7 @@ def encode(value: Any, version: int) -> bytes:
 def reader_of(message: type, version: int, way: text.Way) -> Callable[..., tuple[Any, int]]:
     """The function that reads one version. Raises: SchemaError if there is no such version."""
     source, names = reader.reader_source(_title(message, version), resolve(message, version), way)
-    found: Callable[..., tuple[Any, int]] = _run(source, names)["read"]
+    found: Callable[..., tuple[Any, int]] = text.run(source, names)["read"]
     return found
 
 
@@ -126,7 +106,7 @@ def reader_of(message: type, version: int, way: text.Way) -> Callable[..., tuple
 def writer_of(message: type, version: int, way: writer.Way) -> Writer:
     """The function that writes one version. Raises: SchemaError if there is no such version."""
     source, names = writer.writer_source(_title(message, version), resolve(message, version), way)
-    found: Writer = _run(source, names)["write"]
+    found: Writer = text.run(source, names)["write"]
     return found
 
 
@@ -141,9 +121,3 @@ def source(message: type, version: int) -> str:
 
 def _title(message: type, version: int) -> str:
     return f"{schema_of(message).name} v{version}"
-
-
-def _run(source: str, names: text.Names) -> dict[str, Any]:
-    space = {**_NAMES, **names.objects}
-    exec(compile(source, source.partition("\n")[0], "exec"), space)  # noqa: S102 - generated from a checked declaration
-    return space

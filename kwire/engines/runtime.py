@@ -7,10 +7,12 @@ tables grow with use up to TABLE_SIZE entries, whatever bytes come.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, SafeUUID
 
+from kwire import varints
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 
@@ -27,7 +29,39 @@ class Refused(ValueError):
     """The bytes or the value are not what this version can hold."""
 
 
-class Unpackers(dict[int, Read]):
+class Table(dict[Any, Any]):
+    """What is made for a key when it is first asked for, or often enough, and kept: ``most`` entries, whatever comes.
+
+    A full table that was asked for something else FORGET times begins anew: what it keeps is not what comes now.
+    """
+
+    most = TABLE_SIZE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[Any, int] = {}
+        self._in_vain = 0
+
+    def is_full(self) -> bool:
+        """True if nothing more is to be kept; asked once for a key that is not there."""
+        if len(self) < self.most:
+            return False
+        self._in_vain += 1
+        if self._in_vain > FORGET:
+            self._in_vain = 0
+            self._seen.clear()
+            self.clear()
+        return True
+
+    def is_warm(self, key: Any) -> bool:
+        """True if this key was asked for often enough to generate something for it."""
+        seen = self._seen[key] = self._seen.get(key, 0) + 1
+        if len(self._seen) > self.most:
+            self._seen.clear()
+        return seen >= WARM
+
+
+class Unpackers(Table):
     """Length as it stands on the wire -> what reads that many elements and the fixed fields behind them.
 
     ``code``: struct code of an element; ``tail``: codes of the fields behind; ``more``: how much the number on the wire
@@ -37,7 +71,6 @@ class Unpackers(dict[int, Read]):
     def __init__(self, code: str, tail: str, more: int, null: bool) -> None:
         super().__init__()
         self.code, self.tail, self.more, self.null = code, tail, more, null
-        self._in_vain = 0
 
     def __missing__(self, wire: int) -> Read:
         length = wire - self.more
@@ -46,22 +79,44 @@ class Unpackers(dict[int, Read]):
                 raise Refused
             length = 0
         found: Read = struct.Struct(f">{repeated(self.code, length)}{self.tail}").unpack_from
-        if len(self) < TABLE_SIZE and length <= MAX_PACKED:
+        if not self.is_full() and length <= MAX_PACKED:
             self[wire] = found
-        elif (in_vain := self._in_vain + 1) > FORGET:
-            self._in_vain = 0
-            self.clear()
-        else:
-            self._in_vain = in_vain
         return found
 
 
 def repeated(code: str, length: int) -> str:
     """The struct format of ``length`` elements; those of several bytes each (``16s``) are one stretch of bytes."""
-    return f"{int(code[:-1]) * length}s" if len(code) > 1 else f"{length}{code}"
+    return f"{int(code[:-1]) * length}s" if is_stretched(code) else f"{length}{code}"
 
 
-class Packers(dict[Any, Callable[..., bytes]]):
+def is_stretched(code: str) -> bool:
+    """True for elements of several bytes each: arrays of them come as one stretch of bytes."""
+    return len(code) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An argument of ``pack`` that follows from the lengths."""
+
+    value: bytes | int
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """An argument of ``pack`` that the caller gives as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """Arguments of ``pack`` that the caller gives as one list of this length."""
+
+    length: int
+
+
+_Plan = list[_Known | _Value | _Elements]
+
+
+class Packers(Table):
     """Lengths -> what writes a run of fixed fields with arrays of fixed elements between them.
 
     ``pieces``: struct codes in order; a piece ``*i`` is the compact count of an array and its elements of code ``i``,
@@ -73,104 +128,85 @@ class Packers(dict[Any, Callable[..., bytes]]):
     def __init__(self, *pieces: str) -> None:
         super().__init__()
         self.pieces = pieces
-        self._seen: dict[Any, int] = {}
-        self._in_vain = 0
 
     def __missing__(self, key: int | tuple[int, ...]) -> Callable[..., bytes]:
-        seen = self._seen[key] = self._seen.get(key, 0) + 1
-        if len(self._seen) > TABLE_SIZE:
-            self._seen.clear()
-        lengths = (key,) if isinstance(key, int) else key
-        if len(self) >= TABLE_SIZE:
-            self._in_vain += 1
-            if self._in_vain > FORGET:
-                self._in_vain = 0
-                self.clear()
-            return self._any(lengths)
-        if seen < WARM:
-            return self._any(lengths)
-        self[key] = found = self._exactly(lengths)
+        pack, plan = self._plan((key,) if isinstance(key, int) else key)
+        if self.is_full() or not self.is_warm(key):
+            return _slowly(pack, plan)
+        self[key] = found = _exactly(pack, plan)
         return found
 
-    def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], list[bytes | int | None]]:
-        """What packs, and what it is given: a count, or None for a value or an array that the caller gives."""
-        codes, given = ">", list[bytes | int | None]()
+    def _plan(self, lengths: Sequence[int]) -> tuple[Callable[..., bytes], _Plan]:
+        """What packs, and what it is given."""
+        codes, given = ">", _Plan()
         left = iter(lengths)
         for piece in self.pieces:
             if piece[0] not in "*+":
                 codes += piece
-                given += [None] * len(struct.unpack(f">{piece}", bytes(struct.calcsize(f">{piece}"))))
+                given += [_Value()] * _values(piece)
                 continue
-            length = next(left)
-            if piece[0] == "+" or length < 127:
-                codes += "i" if piece[0] == "+" else "B"
-                given.append(length + (piece[0] == "*"))
+            length, code = next(left), piece[1:]
+            if piece[0] == "+":
+                codes += "i"
+                given.append(_Known(length))
             else:
                 count = varint(length + 1)
                 codes += f"{len(count)}s"
-                given.append(count)
-            codes += repeated(piece[1:], length)
-            given.append(None)
+                given.append(_Known(count))
+            codes += repeated(code, length)
+            given.append(_Value() if is_stretched(code) else _Elements(length))
         return struct.Struct(codes).pack, given
 
-    def _any(self, lengths: Sequence[int]) -> Callable[..., bytes]:
-        """For lengths that did not come often: nothing is generated."""
-        pack, plan = self._plan(lengths)
 
-        def packed(*values: Any) -> bytes:
-            left = iter(values)
-            given: list[Any] = []
-            for known in plan:
-                value = next(left) if known is None else known
-                if isinstance(value, (list, tuple)):
-                    given += value
-                else:
+def _values(codes: str) -> int:
+    """How many values a struct format takes."""
+    return len(struct.unpack(f">{codes}", bytes(struct.calcsize(f">{codes}"))))
+
+
+def _slowly(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
+    """For lengths that did not come often: nothing is generated."""
+
+    def packed(*values: Any) -> bytes:
+        left = iter(values)
+        given: list[Any] = []
+        for part in plan:
+            match part:
+                case _Known(value):
                     given.append(value)
-            return pack(*given)
+                case _Value():
+                    given.append(next(left))
+                case _Elements():
+                    given += next(left)
+        return pack(*given)
 
-        return packed
+    return packed
 
-    def _exactly(self, lengths: Sequence[int]) -> Callable[..., bytes]:
-        """For lengths that come again and again: short arrays are taken apart, which is faster than ``*``."""
-        pack, plan = self._plan(lengths)
-        arrays = {at for at, _ in self._arrays()}
-        left = iter(lengths)
-        arguments: list[str] = []
-        before: list[str] = []  # lines that take arrays apart
-        packed: list[str] = []
-        for known in plan:
-            name = f"v{len(arguments)}"
-            if known is not None:
-                packed.append(repr(known))
-                continue
-            if len(arguments) not in arrays:
+
+def _exactly(pack: Callable[..., bytes], plan: _Plan) -> Callable[..., bytes]:
+    """For lengths that come again and again: short arrays are taken apart, which is faster than ``*``."""
+    arguments: list[str] = []
+    before: list[str] = []  # lines that take arrays apart
+    packed: list[str] = []
+    for part in plan:
+        if isinstance(part, _Known):
+            packed.append(repr(part.value))
+            continue
+        name = f"v{len(arguments)}"
+        arguments.append(name)
+        match part:
+            case _Value():
                 packed.append(name)
-            elif (length := next(left)) <= MAX_APART and not self._stretched(len(arguments)):
+            case _Elements(length) if length <= MAX_APART:
                 parts = [f"{name}_{n}" for n in range(length)]
                 before.append(f" [{', '.join(parts)}] = {name}")
                 packed += parts
-            else:
-                packed.append(name if self._stretched(len(arguments)) else f"*{name}")
-            arguments.append(name)
-        source = [f"def packed({', '.join(arguments)}):", *before, f" return pack({', '.join(packed)})"]
-        space: dict[str, Any] = {"pack": pack}
-        exec("\n".join(source), space)  # noqa: S102 - made of checked numbers
-        found: Callable[..., bytes] = space["packed"]
-        return found
-
-    def _arrays(self) -> Iterator[tuple[int, str]]:
-        """Which arguments are arrays, and the code of their elements."""
-        at = 0
-        for piece in self.pieces:
-            if piece[0] in "*+":
-                yield at, piece[1:]
-                at += 1
-            else:
-                at += len(struct.unpack(f">{piece}", bytes(struct.calcsize(f">{piece}"))))
-
-    def _stretched(self, argument: int) -> bool:
-        """True for an array that comes as one stretch of bytes."""
-        return any(at == argument and len(code) > 1 for at, code in self._arrays())
+            case _Elements():
+                packed.append(f"*{name}")
+    source = [f"def packed({', '.join(arguments)}):", *before, f" return pack({', '.join(packed)})"]
+    space: dict[str, Any] = {"pack": pack}
+    exec("\n".join(source), space)  # noqa: S102 - made of checked numbers
+    found: Callable[..., bytes] = space["packed"]
+    return found
 
 
 def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
@@ -188,22 +224,14 @@ def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """``value`` as an unsigned varint."""
-    if value < 0x80:
-        return bytes((value,))
+    """``value`` as an unsigned varint that Kafka reads."""
     if value > MAX_VARINT:
         raise Refused
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varints.uvarint(value)
 
 
 # COUNTS[n]: the compact form of a length or count n, for n below SHORT; varint(n + 1) for those above.
-COUNTS = [bytes((n,)) for n in range(1, 128)]
-COUNTS += [bytes((low | 0x80, high)) for high in range(1, 32) for low in range(128)]
+COUNTS = varints.SHORT[1:]
 SHORT = len(COUNTS)
 FLAGS = {False: 0, True: 1}
 

@@ -9,12 +9,11 @@ them are kept, so that no input can make us generate code without end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from struct import Struct, calcsize
+from struct import calcsize
 from typing import Any
 
-from kwire.engines import runtime
-from kwire.engines.runtime import FORGET, WARM, varint
-from kwire.engines.text import CODES, Lines, Names, Way, missing, source
+from kwire.engines.runtime import Table, varint
+from kwire.engines.text import CODES, Lines, Names, Way, missing, run, source
 from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 
 MAX_SHAPES = 16
@@ -55,27 +54,18 @@ def _counts(node: Node) -> int:
             return 0
 
 
-class Shapes(dict[Any, "Rows | None"]):
+class Shapes(Table):
     """Counts of an element, as they stand on the wire -> the loop for elements like it, or None."""
+
+    most = MAX_SHAPES
 
     def __init__(self, record: Record, way: Way) -> None:
         super().__init__()
         self.record = record
         self.way = way
-        self._seen: dict[Any, int] = {}
-        self._in_vain = 0
 
     def __missing__(self, key: Any) -> Rows | None:
-        if len(self) >= MAX_SHAPES:
-            self._in_vain += 1
-            if self._in_vain > FORGET:  # the shapes that are kept are not those that come now
-                self._in_vain = 0
-                self.clear()
-            return None
-        seen = self._seen[key] = self._seen.get(key, 0) + 1
-        if len(self._seen) > MAX_SHAPES:
-            self._seen.clear()
-        if seen < WARM:
+        if self.is_full() or not self.is_warm(key):
             return None
         self[key] = found = self._make((key,) if isinstance(key, int) else key)
         return found
@@ -87,9 +77,7 @@ class Shapes(dict[Any, "Rows | None"]):
         row.record(self.record, "o")
         if calcsize(row.format) > MAX_ROW or len(row.targets) > MAX_FIELDS:
             return None
-        space: dict[str, Any] = {**vars(runtime), **row.names.objects, "new": object.__new__, "Struct": Struct}
-        exec(row.source(), space)  # noqa: S102 - made of layouts and checked numbers
-        found: Rows = space["rows"]
+        found: Rows = run(row.source(), row.names)["rows"]
         return found
 
 
@@ -100,7 +88,7 @@ class _Row:
         self.counts: Iterator[int] = iter(counts)
         self.way = way
         self.names = Names()
-        self.lines = Lines("")
+        self.body: list[str] = []
         self.format = ">"
         self.targets: list[str] = []
         self.checks: list[str] = []
@@ -118,41 +106,42 @@ class _Row:
         with out.block(f"for {', '.join(self.targets)}, in {rows}(memoryview(buf)[pos : pos + count * {size}]):"):
             if self.checks:
                 out.add(f"if {' or '.join(self.checks)}:", "    break")
-            out.add(*(line.strip("\n") for line in self.lines.lines[1:]), "found.append(o)")
+            out.add(*self.body, "found.append(o)")
         out.add("got = len(found) - before")
         if self.way.weighed:
             out.add(f"left -= got * {self.weight}")
         out.add(f"return got, pos + got * {size}{left}")
         return source("rows", self.names, [out])
 
-    def field(self, code: str, name: str) -> str:
-        """One more value of the row."""
+    def field(self, code: str, prefix: str) -> str:
+        """The name of one more value of the row."""
+        name = f"{prefix}{len(self.targets)}"
         self.format += code
         self.targets.append(name)
         return name
 
     def record(self, record: Record, name: str, target: str = "") -> None:
-        self.lines.lines.append(f"{name} = {f'{target} = ' if target else ''}new({self.names.struct(record.type)})")
+        self.body.append(f"{name} = {f'{target} = ' if target else ''}new({self.names.struct(record.type)})")
         for slot in record.slots:
             self.node(slot.node, f"{name}.{slot.name}")
         if record.flexible:
-            tags = self.field("B", self.lines.fresh("t"))
+            tags = self.field("B", "t")
             self.checks.append(tags)
         absent = [(field_name, field) for field_name, field in missing(record)]
         absent += [(slot.name, slot.field) for slot in record.tagged]
-        self.lines.lines.append(f"{name}.unknown_tags = None")
-        self.lines.lines += [f"{name}.{field_name} = {self.names.initial(field)}" for field_name, field in absent]
+        self.body.append(f"{name}.unknown_tags = None")
+        self.body += [f"{name}.{field_name} = {self.names.initial(field)}" for field_name, field in absent]
 
     def node(self, node: Node, target: str) -> None:
         match node:
             case Fixed("uuid"):
-                self.lines.lines.append(f"{target} = uuid({self.field('16s', self.lines.fresh('u'))})")
+                self.body.append(f"{target} = uuid({self.field('16s', 'u')})")
             case Fixed(wire):
-                self.lines.lines.append(f"{target} = {self.field(CODES[wire], self.lines.fresh('f'))}")
+                self.body.append(f"{target} = {self.field(CODES[wire], 'f')}")
             case Record():
-                self.record(node, self.lines.fresh("o"), target)
+                self.record(node, f"o{len(self.body)}", target)
             case Text() | Blob() | List():
-                self.lines.lines.append(f"{target} = {self.counted(node)}")
+                self.body.append(f"{target} = {self.counted(node)}")
 
     def counted(self, node: Node) -> str:
         """An expression for a string, bytes or an array of which the length is known."""
@@ -161,7 +150,7 @@ class _Row:
         code, written = "B" if node.compact else "h" if isinstance(node, Text) else "i", count
         if node.compact and count > 127:
             code, written = "H", int.from_bytes(varint(count), "big")
-        self.checks.append(f"{self.field(code, self.lines.fresh('n'))} != {written}")
+        self.checks.append(f"{self.field(code, 'n')} != {written}")
         length = count - int(node.compact)
         if length < 0:
             return "None"
@@ -169,9 +158,9 @@ class _Row:
             assert isinstance(node.element, Fixed)
             self.weight += length * element_weight(node)
             wire = node.element.wire
-            items = [self.field(CODES[wire], self.lines.fresh("i")) for _ in range(length)]
+            items = [self.field(CODES[wire], "i") for _ in range(length)]
             return f"[{', '.join(f'uuid({item})' if wire == 'uuid' else item for item in items)}]"
         if length == 0:
             return '""' if isinstance(node, Text) else 'b""'
-        content = self.field(f"{length}s", self.lines.fresh("s"))
+        content = self.field(f"{length}s", "s")
         return f"{content}.{self.way.decode}" if isinstance(node, Text) else content

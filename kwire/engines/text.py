@@ -1,15 +1,18 @@
-"""Python source in the making: lines, and the names that they use."""
+"""Python source in the making: lines, the names that they use, and how it becomes functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from struct import Struct
 from typing import Any
 from uuid import UUID
 
+from kwire.engines import runtime
 from kwire.layout import Record
-from kwire.schema import Field, schema_of
+from kwire.schema import ZERO_UUID, Field, schema_of
 
 CODES = {
     "bool": "?",
@@ -21,6 +24,19 @@ CODES = {
     "int64": "q",
     "float64": "d",
     "uuid": "16s",
+}
+
+
+# What every generated source may use beside its own definitions; compiled.ORIGINS tells readers of it.
+NAMES: dict[str, Any] = {
+    **{name: thing for name, thing in vars(runtime).items() if not name.startswith("_")},
+    "Struct": Struct,
+    "unpackers": cache(runtime.Unpackers),
+    "packers": cache(runtime.Packers),
+    "new": object.__new__,
+    "NO_TAGS": {},
+    "NO_LIMIT": 2**62,
+    "ZERO_UUID": ZERO_UUID,
 }
 
 
@@ -118,6 +134,13 @@ def source(title: str, names: Names, functions: Iterable[Lines]) -> str:
     parts = [f"# {title}", "\n".join(f"{name} = {expression}" for name, expression in names.definitions.items())]
     parts += map(str, functions)
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def run(source: str, names: Names) -> dict[str, Any]:
+    """The functions of a source by name, among everything else that it sees."""
+    space = {**NAMES, **names.objects}
+    exec(compile(source, source.partition("\n")[0], "exec"), space)  # noqa: S102 - generated from a checked declaration
+    return space
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:

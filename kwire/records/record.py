@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from kwire import varints
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
 
@@ -24,10 +25,8 @@ FEW_HEADERS = 63  # as many as one byte can say
 MESSAGE = "RecordBatch"
 
 _HEAD = struct.Struct("8B").unpack_from
-_SHORT = 4096
-_VARINTS = tuple(  # of the numbers below _SHORT, in zigzag form
-    [bytes([2 * n]) for n in range(64)] + [bytes([2 * n & 0x7F | 0x80, n >> 6]) for n in range(64, _SHORT)]
-)
+_VARINTS = tuple(varints.SHORT[::2])  # of the numbers below _SHORT, in zigzag form
+_SHORT = len(_VARINTS)
 # What the two bytes of a varint are worth; a negative one is a TypeError, a third byte an IndexError.
 _LOW: tuple[Any, ...] = tuple((n & 0x7F) >> 1 if n % 2 == 0 else None for n in range(256))
 _HIGH = tuple(n << 6 for n in range(128))
@@ -348,13 +347,7 @@ def _name(name: str) -> bytes:
 
 
 def _zigzag(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varints.uvarint((value << 1) ^ (value >> 63))
 
 
 def int64(value: int) -> int:

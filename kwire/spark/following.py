@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.analysis import events, usage
+from kwire.analysis import extract, topics, usage
+from kwire.analysis.clusters import Saying, saying_of
 from kwire.analysis.frames import connection_row, frame_row
 from kwire.capture.calls import Conversation, Row
 from kwire.capture.packets import SYN, unpack_key
@@ -77,6 +78,7 @@ class Following:
     capture_id: str
     conversation: Conversation | None = None
     counts: usage.Usage = field(default_factory=lambda: usage.Usage({}))
+    said: set[Any] = field(default_factory=set)  # what the connection told of its cluster
 
     def segment(self, row: Row, source: Any, base: int, path: str, found: Rows) -> None:
         """The next segment; its payload begins at ``row.start - base`` of ``source``."""
@@ -100,12 +102,15 @@ class Following:
         for call in self.conversation.taken():
             refused = usage.refusals(call)
             found["frames"].append(frame_row(call, self.capture_id, refused))
-            found["names"] += [{"id": key, "name": name} for key, name in events.topic_names(call).items()]
+            found["names"] += [{"id": key, "name": name} for key, name in topics.topic_names(call).items()]
             found["marks"] += [
-                {"ts": mark.ts, "topic": mark.topic, "partition": mark.partition, "offset": mark.offset}
-                for mark in events.watermarks(call)
+                {name: getattr(mark, name) for name in topics.Watermark.__slots__} for mark in topics.watermarks(call)
             ]
-            found["events"] += [event.row(self.capture_id) for event in events.events_of(call)]
+            saying = saying_of(call)
+            if saying is not None and saying.content not in self.said:
+                self.said.add(saying.content)
+                found["sayings"].append({name: getattr(saying, name) for name in Saying.__slots__})
+            found["events"] += [event.row(self.capture_id) for event in extract.events_of(call)]
             self.counts.add(call, refused)
         found["waits"] += self.counts.take_waits()
 
@@ -117,7 +122,8 @@ class Following:
         self.tell(found)
         found["connections"].append(connection_row(connection, self.capture_id))
         software = {"software_name": connection.software_name, "software_version": connection.software_version}
+        found["errors"] += self.counts.refused(self.capture_id)
         for name, rows in self.counts.rows(self.capture_id, {}).items():
-            if name != "latency":
+            if name not in ("latency", "errors"):
                 found[name] += [row | software if "software_name" in row else row for row in rows]
-        self.conversation, self.counts = None, usage.Usage({})
+        self.conversation, self.counts, self.said = None, usage.Usage({}), set()

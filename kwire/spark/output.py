@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from kwire.analysis.tables import TABLES, Table
+from kwire.analysis.columns import Table
+from kwire.analysis.tables import TABLES
 
 DATE, CAPTURE = "date", "capture_id"
 OPTIONS = {"parquet": {"compression": "zstd"}, "orc": {"compression": "zstd"}}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kwire.analysis.tables import SPARK, TABLES, Column, Row, Table, arrow_schema, arrow_table
+from kwire.analysis.columns import SPARK, Column, Row, Table, arrow_schema, arrow_table
+from kwire.analysis.tables import ERRORS, TABLES
 
 ROWS = 10_000  # of a batch
 
@@ -24,7 +25,9 @@ def _shape(name: str, *columns: str) -> Table:
 
 # What a connection gives beside rows of tables.
 NAMES = _shape("names", "id string", "name string")
-MARKS = _shape("marks", "ts long", "topic string", "partition int", "offset long")
+MARKS = _shape("marks", "ts long", "conn_id string", "broker string", "topic string", "partition int", "offset long")
+SAYINGS = _shape("sayings", "ts long", "conn_id string", "broker string", "cluster string", "nodes list<string>")
+REFUSED = Table("errors", "", (*ERRORS.columns, Column("conn_id", "string", ""), Column("broker", "string", "")), ())
 WAITS = _shape("waits", "bucket_ts long", "api_key int", "api_version int", "broker string", "us long")
 PROBLEMS = _shape("problems", "file string", "position long", "reason string")
 
@@ -72,10 +75,12 @@ class Shape:
 # ``turn``, for the connection ``key``: those of its last turn count. Without a stream there are none.
 TRAFFIC = Shape(
     {
-        **{name: TABLES[name] for name in ("connections", "frames", "clients", "api_usage", "errors")},
+        **{name: TABLES[name] for name in ("connections", "frames", "clients", "api_usage")},
+        "errors": REFUSED,
         "events": TABLES["group_events"],
         "names": NAMES,
         "marks": MARKS,
+        "sayings": SAYINGS,
         "waits": WAITS,
         "problems": PROBLEMS,
     },

@@ -24,8 +24,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kwire.capture.files import CaptureFile, Problem, Split, find, first_time
+from kwire.capture.files import CaptureFile, find, first_time
 from kwire.capture.packets import Segments, read_segments, splits
+from kwire.capture.records import Problem, Split
 from kwire.spark.following import log_key
 
 FORMAT = "kafka_pcap"
@@ -267,8 +268,8 @@ def _logged(part: Part) -> Iterator[pa.RecordBatch]:
     if not file.is_log:
         for _ in file.blocks():
             pass
-    if file.problem is not None:
-        yield _problem(part, file.problem)
+    for problem in file.problems:
+        yield _problem(part, problem)
 
 
 def _problem(part: Part, problem: Problem) -> pa.RecordBatch:

@@ -12,16 +12,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from kwire.analysis import events, history, usage
-from kwire.analysis.events import Watermark, event_of
-from kwire.analysis.tables import LATENCY, TABLES, Row, Table, arrow_table, rows_of, spark_schema
+from kwire.analysis.clusters import Clusters, Saying
+from kwire.analysis.columns import Row, Table, arrow_table, rows_of, spark_schema
+from kwire.analysis.events import event_of
+from kwire.analysis.tables import CONNECTIONS, ERRORS, LATENCY, TABLES
+from kwire.analysis.topics import Watermark
 from kwire.capture.calls import Row as Segment
 from kwire.spark.following import SEALED, Following, Payloads, Rows
-from kwire.spark.shapes import GROUP_TABLES, GROUPS, TRAFFIC
+from kwire.spark.shapes import GROUP_TABLES, GROUPS, REFUSED, TRAFFIC
 from kwire.spark.source import ORDER
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows that are handed on together
-COUNTED = ("clients", "api_usage", "errors")
+COUNTED = ("clients", "api_usage")
 
 
 def traffic(references: DataFrame, paths: Sequence[str], capture_id: str, partitions: int) -> DataFrame:
@@ -109,8 +112,13 @@ def tables(found: DataFrame, capture_id: str) -> Tables:
     found.persist()
     kinds = kinds_of(found)
     names = topic_names(found)
-    groups = group_rows(found, capture_id, names).persist()
-    made = {name: kind(found, name) for name in ("connections", "frames")}
+    clusters = clusters_of(found)
+    groups = group_rows(found, capture_id, names, clusters).persist()
+    made = {
+        "frames": kind(found, "frames"),
+        "connections": located(kind(found, "connections"), CONNECTIONS, clusters),
+        "errors": merged(ERRORS, located(kind(found, "errors"), REFUSED, clusters), names),
+    }
     made |= {name: merged(TABLES[name], kind(found, name), names) for name in COUNTED}
     made["latency"] = latency(kind(found, "waits"), capture_id)
     made |= {name: kind(groups, name) for name in GROUP_TABLES}
@@ -127,6 +135,28 @@ def kinds_of(found: DataFrame) -> set[str]:
 def topic_names(found: DataFrame) -> dict[str, str]:
     """Names of topics by id: few enough for one process."""
     return {row.id: row.name for row in kind(found, "names").distinct().collect()}
+
+
+def clusters_of(found: DataFrame) -> Clusters:
+    """Which broker is of which cluster: for one process too, as a connection says it once."""
+    rows = kind(found, "sayings").collect()
+    return Clusters(Saying(row.ts, row.conn_id, row.broker, row.cluster, tuple(row.nodes)) for row in rows)
+
+
+def located(rows: DataFrame, table: Table, clusters: Clusters) -> DataFrame:
+    """Rows with the cluster of their connection."""
+
+    def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made = rows_of(pa.Table.from_batches([batch]))
+            for row in made:
+                where = row["conn_id"], row["broker"], row["first_ts"]
+                row["cluster"] = clusters.of(*where)
+                if table is CONNECTIONS:
+                    row["node_id"] = clusters.node_id(*where)
+            yield from arrow_table(table, made).to_batches()
+
+    return rows.mapInArrow(fill, spark_schema(table))
 
 
 def named(rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
@@ -164,26 +194,25 @@ def latency(waits: DataFrame, capture_id: str) -> DataFrame:
     return by_minute.mapInArrow(rows, spark_schema(LATENCY))
 
 
-def group_rows(found: DataFrame, capture_id: str, names: Mapping[str, str]) -> DataFrame:
+def group_rows(found: DataFrame, capture_id: str, names: Mapping[str, str], clusters: Clusters) -> DataFrame:
     """The tables of groups, in the shape GROUPS: each group where all of its events come together."""
     happened = kind(found, "events")
     marks = kind(found, "marks")
     commits = happened.where("topic IS NOT NULL").selectExpr("group_id AS of", "topic", "partition").distinct()
     if names:
         marks, commits = named(marks, names), named(commits, names)
-    wanted = marks.join(commits.distinct(), ["topic", "partition"]).select("of", "ts", "topic", "partition", "offset")
+    wanted = marks.join(commits.distinct(), ["topic", "partition"]).select("of", *Watermark.__slots__)
     both = happened.groupBy("group_id").cogroup(wanted.groupBy("of"))
-    return both.applyInArrow(_fold(capture_id, dict(names)), GROUPS.spark)
+    return both.applyInArrow(_fold(capture_id, dict(names), clusters), GROUPS.spark)
 
 
-def _fold(capture_id: str, names: dict[str, str]) -> Callable[[pa.Table, pa.Table], pa.Table]:
+def _fold(capture_id: str, names: dict[str, str], clusters: Clusters) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def fold(happened: pa.Table, marks: pa.Table) -> pa.Table:
         group = happened.column("group_id")[0].as_py()
         known = [events.name_topics(event_of(row), names) for row in rows_of(happened)]
-        ends = history.Ends(
-            Watermark(row["ts"], row["topic"], row["partition"], row["offset"]) for row in rows_of(marks)
-        )
-        made: Mapping[str, list[Row]] = history.fold(capture_id, group, known, ends)
+        told = [Watermark(*(row[name] for name in Watermark.__slots__)) for row in rows_of(marks)]
+        ends = history.Ends(told, clusters=clusters)
+        made: Mapping[str, list[Row]] = history.fold(capture_id, group, known, ends, clusters)
         return pa.Table.from_batches(GROUPS.batches(made), GROUPS.arrow)
 
     return fold

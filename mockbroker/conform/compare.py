@@ -26,9 +26,13 @@ TEXTS = frozenset({"error_message"})  # null, empty or something; the words are 
 NUMBERED = frozenset({"producer_id", "session_id"})  # given out by the broker, bound like ids
 SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says nothing; empty for all
     "members": frozenset(),
-    "groups": frozenset({"ListGroups", "DescribeGroups"}),
+    "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
     "topics": frozenset({"OffsetCommit", "OffsetFetch", "ListOffsets", "Metadata", "CreateTopics"}),
-    "partitions": frozenset({"OffsetCommit", "OffsetFetch", "ListOffsets", "Metadata"}),
+    "topic_partitions": frozenset(),
+    "subscribed_topic_names": frozenset(),
+    "partitions": frozenset(
+        {"ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch", "ListOffsets", "Metadata"}
+    ),
     "responses": frozenset({"DeleteTopics"}),
     "results": frozenset({"DeleteGroups"}),
     "mechanisms": frozenset(),
@@ -36,8 +40,10 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
     "configs": frozenset(),
 }
 OFFERED = frozenset({"api_keys", "configs"})  # what we do not have is not missed
+SHORT_IDS = frozenset({"topic_id", "member_id"})
 IDENTITY = ("name", "topic_id", "partition_index", "index", "group_id", "key", "api_key", "member_id")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # of a topic, or of a member that the broker named in the new protocol
 CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")
 ASKED_OPERATIONS = -2147483648
 MISSING = "(nothing)"
@@ -61,8 +67,8 @@ class Bindings:
         if not isinstance(ours, str) or ours in self._bound.values():
             return False
         if not self._labels[recorded].startswith("$topic"):
-            prefix = UUID.sub("", recorded)  # a member id keeps to its form
-            if UUID.search(ours) is None or UUID.sub("", ours) != prefix:
+            form = SHORT_UUID if SHORT_UUID.fullmatch(recorded) else UUID  # a member id keeps to its form
+            if form.search(ours) is None or form.sub("", ours) != form.sub("", recorded):
                 return False
         self.bind(recorded, ours)
         return True
@@ -96,23 +102,25 @@ class Bindings:
         """Where an element of a set stands: by what identifies it, then by the rest; unbound ids do not count."""
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))
-        identity = [self._plain(item.get(name), recorded=recorded) for name in IDENTITY]
+        identity = [self._plain(item.get(name), name, recorded=recorded) for name in IDENTITY]
         rest = {
-            key: self._plain(value, recorded=recorded) for key, value in item.items() if key not in ANYTHING | TEXTS
+            key: self._plain(value, key, recorded=recorded)
+            for key, value in item.items()
+            if key not in ANYTHING | TEXTS
         }
         return json.dumps([identity, rest], sort_keys=True)
 
-    def _plain(self, value: Any, *, recorded: bool) -> Any:
+    def _plain(self, value: Any, name: str = "", *, recorded: bool) -> Any:
         if isinstance(value, Mapping):
-            return {key: self._plain(item, recorded=recorded) for key, item in value.items()}
+            return {key: self._plain(item, key, recorded=recorded) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._plain(item, recorded=recorded) for item in value]
+            return [self._plain(item, name, recorded=recorded) for item in value]
         if not isinstance(value, str):
             return value
         if recorded:
             return self._bound.get(value, "?") if value in self._labels else value
-        unbound = UUID.search(value) is not None and value not in self._bound.values()
-        return "?" if unbound else value
+        made_up = UUID.search(value) or (name in SHORT_IDS and SHORT_UUID.fullmatch(value))
+        return "?" if made_up and value not in self._bound.values() else value
 
 
 class Comparison:

@@ -12,6 +12,13 @@ from typing import Any
 import trio
 
 from kwire import ErrorCode
+from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.consumer_group_describe import (
+    CONSUMER_GROUP_DESCRIBE,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kwire.messages.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -25,6 +32,7 @@ from mockbroker.conform.conversation import Conversation
 
 BROKER = 4  # the kind of resource, in DescribeConfigs
 LOOK_AGAIN = 0.05  # seconds
+HEARD_AFTER = 0.3  # groups hear of a topic a moment after metadata does
 SETTLED_WITHIN = 10.0
 GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
@@ -63,16 +71,37 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
     """The groups and topics of the conversation are gone, but for the topics that it begins with."""
     groups = sorted(set(_texts_of(conversation, GROUP_FIELDS)))
     described = await asker.ask(DescribeGroupsRequest(groups=groups), 5, DescribeGroupsResponse)
-    for group in described.groups:
-        members = [
+    members = {
+        group.group_id: [
             LeaveGroupRequest.Member(member_id=member.member_id, group_instance_id=member.group_instance_id)
             for member in group.members
         ]
-        if members:
-            leave = LeaveGroupRequest(group_id=group.group_id, members=members)
+        for group in described.groups
+    }
+    if any(step.api_key == CONSUMER_GROUP_HEARTBEAT.key for step in conversation.steps):
+        members |= await _consumers(asker, [group for group in groups if group])
+    for group_id, leaving in members.items():
+        if leaving:
+            leave = LeaveGroupRequest(group_id=group_id, members=leaving)
             await asker.ask(leave, 5, LeaveGroupResponse)
     await _delete_groups(asker, groups)
     await _delete_topics(asker, sorted(made_topics(conversation)))
+
+
+async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGroupRequest.Member]]:
+    """Members of those that are groups of the new protocol, if the broker has it."""
+    offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    if CONSUMER_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
+        return {}
+    described = await asker.ask(ConsumerGroupDescribeRequest(group_ids=groups), 0, ConsumerGroupDescribeResponse)
+    return {
+        group.group_id: [
+            LeaveGroupRequest.Member(member_id=member.member_id, group_instance_id=member.instance_id)
+            for member in group.members
+        ]
+        for group in described.groups
+        if not group.error_code
+    }
 
 
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
@@ -100,6 +129,7 @@ async def _settled(asker: Asker, topics: Mapping[str, int]) -> None:
     with trio.move_on_after(SETTLED_WITHIN):
         while await _partitions(asker, list(topics)) != wanted:
             await trio.sleep(LOOK_AGAIN)
+    await trio.sleep(HEARD_AFTER)
 
 
 async def _has_producer_ids(asker: Asker) -> None:

@@ -26,7 +26,7 @@ from mockbroker.conform.conversation import Conversation, Step
 
 CLIENT_ID = "probe"
 WAITS = PARKS | {"Fetch"}
-LOOKS = frozenset({"DescribeGroups", "ListGroups"})
+LOOKS = frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"})
 PATIENCE = 4.0  # seconds within which an answer that is not held must come
 CLOSED_WITHIN = 2.0
 TIMER_SLACK = 0.35  # seconds either way

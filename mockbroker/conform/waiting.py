@@ -24,8 +24,6 @@ WAITING: Mapping[str, Waiting] = {
     "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3, and SASL", 2, anywhere=True),
     "fetch_holds": Waiting("fetch sessions", 30),
     "find_coordinator_versions": Waiting("transactions: a transactional key", 16),
-    "kip848_errors": Waiting("KIP-848", 1),
-    "kip848_join_and_leave": Waiting("KIP-848", 1),
     "sasl_plain": Waiting("SASL, on a listener of its own", 4, anywhere=True),
     "transactional_offsets": Waiting("transactions", 2),
 }

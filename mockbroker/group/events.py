@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from mockbroker.calls import Ticket
 
@@ -50,7 +51,7 @@ class Heartbeat:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Leaving:
     """One member of a LeaveGroup."""
 
@@ -69,9 +70,41 @@ Event = Join | Sync | Heartbeat | Leave
 
 
 @dataclass(slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """A heartbeat of the consumer protocol (KIP-848); None is for what has not changed.
+
+    ``epoch``: of the member, 0 joins, -1 leaves, -2 leaves for a while. ``topics``, ``regex``: the subscription;
+    ``owned``: topic ids and partitions that it has; ``assignor``: the one it asks for.
+    """
+
+    ticket: Ticket
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout: float | None = None
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: frozenset[tuple[UUID, int]] | None = None
+
+    @property
+    def full(self) -> bool:
+        """True if it says everything, as one does that has lost track and wants to be told everything."""
+        subscribed = self.topics is not None or self.regex is not None
+        return self.epoch == 0 or (subscribed and self.rebalance_timeout is not None and self.owned is not None)
+
+
+@dataclass(slots=True, kw_only=True)
 class Commit:
-    """Who wants to commit; the offsets are stored elsewhere once the group agrees."""
+    """Who wants to commit; the offsets are stored elsewhere once the group agrees. ``generation``: or member epoch.
+
+    ``knows_epochs``: the request is of a version in which member epochs are understood (OffsetCommit v9).
+    """
 
     member_id: str
     instance_id: str | None = None
     generation: int
+    knows_epochs: bool = False

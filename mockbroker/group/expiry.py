@@ -5,35 +5,37 @@ Source: Kafka's OffsetMetadataManager.cleanupExpiredOffsets and ClassicGroup.off
 
 from __future__ import annotations
 
+from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.offsets import Committed
 from mockbroker.group.state import Group, State
 from mockbroker.group.subscription import CONSUMER, subscribed_topics
 
 
-def expire(group: Group, now: float, retention: float) -> list[tuple[str, int]]:
+def expire(group: Group | ConsumerGroup, now: float, retention: float) -> list[tuple[str, int]]:
     """Drop what has expired at ``now``; topics and partitions of it. ``retention``: seconds."""
-    subscribed = subscribed_topics(group) if group.state is State.STABLE else None
+    subscribed = subscribed_topics(group) if isinstance(group, Group) and group.state is State.STABLE else None
     gone = [
         (topic, partition)
         for (topic, partition), committed in group.offsets.committed.items()
-        if _expired(group, topic, committed, subscribed, now, retention)
+        if _expired(_counts_from(group, topic, committed, subscribed), committed, now, retention)
     ]
     for topic, partition in gone:
         group.offsets.forget(topic, partition)
     return gone
 
 
-def _expired(
-    group: Group, topic: str, committed: Committed, subscribed: set[str] | None, now: float, retention: float
-) -> bool:
-    since = _counts_from(group, topic, committed, subscribed)
+def _expired(since: float | None, committed: Committed, now: float, retention: float) -> bool:
     if since is None:
         return False
     return now >= committed.expires if committed.expires is not None else now - since >= retention
 
 
-def _counts_from(group: Group, topic: str, committed: Committed, subscribed: set[str] | None) -> float | None:
+def _counts_from(
+    group: Group | ConsumerGroup, topic: str, committed: Committed, subscribed: set[str] | None
+) -> float | None:
     """From when on the retention runs; None while the group still needs the offset."""
+    if isinstance(group, ConsumerGroup):
+        return None if group.reads(topic) else committed.at
     if not group.protocol_type:
         return committed.at  # nobody ever joined: offsets of a simple consumer
     if group.state is State.EMPTY:
@@ -43,6 +45,7 @@ def _counts_from(group: Group, topic: str, committed: Committed, subscribed: set
     return None
 
 
-def is_over(group: Group) -> bool:
+def is_over(group: Group | ConsumerGroup) -> bool:
     """True if nothing is left of the group: no members, no offsets."""
-    return group.state is State.EMPTY and not group.offsets.committed and not group.pending
+    pending = isinstance(group, Group) and bool(group.pending)
+    return group.empty and not group.offsets.committed and not pending

@@ -11,6 +11,7 @@ from mockbroker.calls import Ticket
 from mockbroker.deadlines import Deadlines
 from mockbroker.group.offsets import Offsets
 from mockbroker.java import map_order
+from mockbroker.settings import Settings
 
 
 class State(Enum):
@@ -105,6 +106,27 @@ class Group:
     last_join: float = 0.0
     waits: Deadlines[Wait] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
+
+    @classmethod
+    def configured(cls, group_id: str, settings: Settings, *, java_coordinator: bool = True) -> Group:
+        """A new Empty group of a broker with these settings."""
+        return cls(
+            group_id=group_id,
+            initial_delay=settings.group_initial_rebalance_delay_ms / 1000,
+            settle=settings.mockbroker_join_settle_ms / 1000,
+            max_size=settings.group_max_size,
+            java_coordinator=java_coordinator,
+        )
+
+    @property
+    def state_name(self) -> str:
+        """As tools know it."""
+        return self.state.value
+
+    @property
+    def empty(self) -> bool:
+        """True in the state Empty."""
+        return self.state is State.EMPTY
 
     def move_to(self, state: State, now: float) -> None:
         """Change state; an illegal move is a bug of ours."""

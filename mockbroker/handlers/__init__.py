@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from mockbroker.handlers import (
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -58,5 +60,7 @@ HANDLERS: Mapping[int, Handler] = {
     42: delete_groups.HANDLER,
     47: offset_delete.HANDLER,
     60: describe_cluster.HANDLER,
+    68: consumer_group_heartbeat.HANDLER,
+    69: consumer_group_describe.HANDLER,
     75: describe_topic_partitions.HANDLER,
 }

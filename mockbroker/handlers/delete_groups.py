@@ -7,7 +7,6 @@ from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsRespon
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Note, Reply
-from mockbroker.group.state import State
 from mockbroker.handlers.handler import Handler
 
 
@@ -29,7 +28,7 @@ def _error(broker: Broker, group_id: str, node: int) -> ErrorCode:
     group = broker.groups.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE if group.empty else ErrorCode.NON_EMPTY_GROUP
 
 
 HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -13,7 +13,7 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import legal_topic_name
-from mockbroker.cluster.topic_configs import BOOLEAN, INT, LONG, TOPIC_CONFIGS
+from mockbroker.cluster.topic_configs import BOOLEAN, INT, LIST, LONG, STRING, TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
 
 Resource = DescribeConfigsRequest.Resource
@@ -21,6 +21,7 @@ Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
 LONGS = {"connections.max.idle.ms", "offsets.retention.check.interval.ms"}  # settings that have 64 bits in Kafka
+LISTS = {"group.consumer.assignors", "group.coordinator.rebalance.protocols"}
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
@@ -89,9 +90,17 @@ def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]
             value=str(value).lower(),
             read_only=True,
             config_source=STATIC_BROKER if given else DEFAULT,
-            config_type=BOOLEAN if isinstance(value, bool) else LONG if key in LONGS else INT,
+            config_type=_type(key, value),
         )
     return found, ErrorCode.NONE
+
+
+def _type(name: str, value: bool | int | str) -> int:
+    if isinstance(value, bool):
+        return BOOLEAN
+    if isinstance(value, str):
+        return LIST if name in LISTS else STRING
+    return LONG if name in LONGS else INT
 
 
 HANDLER = Handler(Versions.parse("1-4"), handle)

@@ -1,4 +1,4 @@
-"""DescribeGroups: v0-6. Not modelled: authorization (everything is allowed), KIP-848 groups."""
+"""DescribeGroups: v0-6. Not modelled: authorization (everything is allowed)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.group.state import DEAD, Group, Member, State
-from mockbroker.handlers.handler import Handler
+from mockbroker.handlers.handler import ALL_OPERATIONS, Handler
 
 Described = DescribeGroupsResponse.Group
-ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -23,8 +22,10 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
     if error := broker.coordinator_error(group_id, call.client.node):
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
-    if group is None:
-        return _absent(call, group_id)
+    if not isinstance(group, Group):
+        if group is not None and not group.empty:
+            return _absent(call, group_id, f"Group {group_id} is not a classic group.")
+        return _absent(call, group_id, f"Group {group_id} not found.")
     stable = group.state is State.STABLE
     found = Described(
         group_id=group_id,
@@ -38,12 +39,12 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
     return found
 
 
-def _absent(call: Call[DescribeGroupsRequest], group_id: str) -> Described:
-    """From v6 on a group that is not there is an error; before it is Dead, which is none."""
+def _absent(call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
+    """From v6 on a group that is not there, or of the other protocol, is an error; before it is Dead, which is none."""
     found = Described(group_id=group_id, group_state=DEAD)
     if call.version >= 6:
         found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        found.error_message = f"Group {group_id} not found."
+        found.error_message = text
     return found
 
 

@@ -10,6 +10,8 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects
 
+ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:

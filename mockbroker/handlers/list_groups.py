@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from kwire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kwire.schema import Versions
-from mockbroker.broker import Broker
+from mockbroker.broker import AnyGroup, Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.state import Group
 from mockbroker.handlers.handler import Handler
 
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -18,16 +19,20 @@ def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects
     groups = [
         ListGroupsResponse.Group(
             group_id=group.group_id,
-            protocol_type=group.protocol_type,
-            group_state=group.state.value,
-            group_type=CLASSIC,
+            protocol_type=group.protocol_type if isinstance(group, Group) else CONSUMER,
+            group_state=group.state_name,
+            group_type=_type(group),
         )
         for group in broker.groups.values()
         if broker.coordinator(group.group_id) == call.client.node
-        and (not states or group.state.value.lower() in states)
-        and (not types or CLASSIC in types)
+        and (not states or group.state_name.lower() in states)
+        and (not types or _type(group) in types)
     ]
     return [Reply(call.ticket, ListGroupsResponse(groups=groups))]
+
+
+def _type(group: AnyGroup) -> str:
+    return CLASSIC if isinstance(group, Group) else CONSUMER
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,19 +1,19 @@
-"""OffsetCommit: v2-10. Not modelled: member epochs (v9)."""
+"""OffsetCommit: v2-10."""
 
 from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.schema import Versions
-from mockbroker.broker import Broker
+from mockbroker.broker import AnyGroup, Broker
 from mockbroker.calls import Call, Effects, Note, Reply
 from mockbroker.cluster.model import Topic
 from mockbroker.group.events import Commit
 from mockbroker.group.offsets import Committed
-from mockbroker.group.state import Group
 from mockbroker.handlers.handler import Handler
 
 NONE = ErrorCode.NONE
+EPOCHS_SINCE = 9  # the version from which on a generation may be a member epoch (KIP-848)
 RequestTopic = OffsetCommitRequest.Topic
 RequestPartition = OffsetCommitRequest.Topic.Partition
 Known = tuple[Topic, RequestTopic, RequestPartition]
@@ -67,7 +67,7 @@ def _known_partitions(broker: Broker, call: Call[OffsetCommitRequest], answer: _
     return known
 
 
-def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[Group | None, ErrorCode]:
+def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[AnyGroup | None, ErrorCode]:
     """The group if it takes the commit, else the error for every partition. An empty group id is allowed."""
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):
@@ -76,10 +76,15 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
-            told = call.version >= 9 and broker.release.java_coordinator
+            told = call.version >= EPOCHS_SINCE and broker.release.java_coordinator
             return None, ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION
         group = broker.make_group(request.group_id)
-    event = Commit(member_id=request.member_id, instance_id=request.group_instance_id, generation=generation)
+    event = Commit(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=generation,
+        knows_epochs=call.version >= EPOCHS_SINCE,
+    )
     error = broker.may_commit(group, event, now)
     return (None, error) if error else (group, NONE)
 
@@ -91,7 +96,9 @@ def _too_long(broker: Broker, partition: RequestPartition) -> ErrorCode:
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > limit else NONE
 
 
-def _store(call: Call[OffsetCommitRequest], group: Group, topic: str, partition: RequestPartition, now: float) -> None:
+def _store(
+    call: Call[OffsetCommitRequest], group: AnyGroup, topic: str, partition: RequestPartition, now: float
+) -> None:
     retention_ms = call.request.retention_time_ms  # v2-4; -1 leaves it to the broker
     committed = Committed(
         offset=partition.committed_offset,

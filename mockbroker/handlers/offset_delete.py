@@ -5,10 +5,10 @@ from __future__ import annotations
 from kwire import ErrorCode
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kwire.schema import Versions
-from mockbroker.broker import Broker
+from mockbroker.broker import AnyGroup, Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.expiry import is_over
-from mockbroker.group.state import Group, State
 from mockbroker.group.subscription import CONSUMER, subscribed_topics
 from mockbroker.handlers.handler import Handler
 
@@ -22,22 +22,29 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     if error or group is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
     topics = [_delete(broker, group, topic) for topic in request.topics]
-    if is_over(group) and not group.java_coordinator:
+    if is_over(group) and not broker.release.java_coordinator:
         broker.drop_group(request.group_id)
     return [Reply(call.ticket, OffsetDeleteResponse(topics=topics))]
 
 
-def _group_error(group: Group | None) -> ErrorCode:
+def _group_error(group: AnyGroup | None) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    readable = group.state is State.EMPTY or group.protocol_type == CONSUMER
+    readable = isinstance(group, ConsumerGroup) or group.empty or group.protocol_type == CONSUMER
     return ErrorCode.NONE if readable else ErrorCode.NON_EMPTY_GROUP
 
 
-def _delete(broker: Broker, group: Group, asked: OffsetDeleteRequest.Topic) -> Answer:
-    """Partitions that are not there come first. A subscription that cannot be read counts as one to everything."""
+def _subscribed(group: AnyGroup, topic: str) -> bool:
+    """True if a member reads the topic. A subscription that cannot be read counts as one to everything."""
+    if isinstance(group, ConsumerGroup):
+        return group.reads(topic)
     topics = subscribed_topics(group)
-    subscribed = bool(group.members) and (topics is None or asked.name in topics)
+    return bool(group.members) and (topics is None or topic in topics)
+
+
+def _delete(broker: Broker, group: AnyGroup, asked: OffsetDeleteRequest.Topic) -> Answer:
+    """Partitions that are not there come first."""
+    subscribed = _subscribed(group, asked.name)
     known: list[Answer.Partition] = []
     unknown: list[Answer.Partition] = []
     for index in (partition.partition_index for partition in asked.partitions):

@@ -1,6 +1,7 @@
-"""OffsetFetch: v1-10. Not modelled: transactional offsets, member epochs (v9).
+"""OffsetFetch: v1-10. Not modelled: transactional offsets.
 
-Neither the state of the group nor whether a partition exists is looked at.
+Neither the state of the group nor whether a partition exists is looked at; member epochs (v9) are, in a group of the
+consumer protocol.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group import mixed
+from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.offsets import Committed, Offsets
 from mockbroker.handlers.handler import Handler
 
+NONE = ErrorCode.NONE
 NOTHING = Committed(offset=-1)
 NO_OFFSETS = Offsets()
 Group = OffsetFetchResponse.Group
@@ -66,6 +70,10 @@ def _line(kind: type[Line], offsets: Offsets, name: str, index: int, error: int)
 
 def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchRequest.Group) -> Group:
     if error := broker.coordinator_error(asked.group_id, call.client.node):
+        return Group(group_id=asked.group_id, error_code=error)
+    group = broker.groups.get(asked.group_id)
+    error = mixed.fetch_error(group, asked.member_id, asked.member_epoch) if isinstance(group, ConsumerGroup) else NONE
+    if error:
         return Group(group_id=asked.group_id, error_code=error)
     offsets = _offsets(broker, asked.group_id)
     if asked.topics is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from interop import matrix
-from interop.stage import CONFIG, FAMILIES, Stage, stage_of
+from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, FAMILIES, SESSION_MS, STATIC_SESSION_MS, Stage, stage_of
 
 from mockbroker import run_cluster
 
@@ -27,6 +28,31 @@ def wide_stage() -> Iterator[Stage]:
         yield stage
 
 
+@pytest.fixture
+def consumer_stage() -> Iterator[Stage]:
+    """One broker whose groups of the consumer protocol are quick; a static member has the time to come back."""
+    with _consumer_stage(STATIC_SESSION_MS) as stage:
+        yield stage
+
+
+@pytest.fixture
+def impatient_stage() -> Iterator[Stage]:
+    """The same, but who is not heard of is soon gone."""
+    with _consumer_stage(SESSION_MS) as stage:
+        yield stage
+
+
+@contextmanager
+def _consumer_stage(session_ms: int) -> Iterator[Stage]:
+    times = {
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.heartbeat.interval.ms": CONSUMER_HEARTBEAT_MS,
+    }
+    topics = {Stage.topic: Stage.partitions}
+    with run_cluster(topics=topics, config=CONFIG | times) as cluster, stage_of(cluster) as stage:
+        yield stage
+
+
 @pytest.fixture(params=FAMILIES)
 def family(request: pytest.FixtureRequest) -> str:
     """Each client."""
@@ -36,7 +62,7 @@ def family(request: pytest.FixtureRequest) -> str:
 # --- the matrix: tests that are marked as a scenario, by the client that they try ---
 
 _results: dict[tuple[str, str], str] = {}
-_pairs: dict[tuple[str, str, str], str] = {}
+_meetings: dict[tuple[str, ...], str] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,15 +80,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if mark and (report.when == "call" or not report.passed):
         params = item.callspec.params  # type: ignore[attr-defined]
         said = "not run" if report.skipped else "ok" if report.passed else "FAILED"
-        if "leads" in params:
-            _pairs[params["leads"], params["follows"], params["assignor"]] = said
-        else:
+        if "family" in params:
             scenario = mark.args[0].format(**params)
             about = (matrix.SAME.get(scenario, scenario), params["family"])
             _results[about] = max(said, _results.get(about, said), key=["ok", "not run", "FAILED"].index)
+        else:
+            _meetings[mark.args[0], *params.values()] = said
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if path := session.config.getoption("clients", None):
-        path.write_text(matrix.page(_results, _pairs), "utf-8")
+        path.write_text(matrix.page(_results, _meetings), "utf-8")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from interop.stage import ASSIGNORS, FAMILIES, MODULES
+from interop.stage import ASSIGNORS, CONSUMER, FAMILIES, MODULES, SERVER_ASSIGNORS
 
 HERE = Path(__file__).parent
 
@@ -32,6 +33,53 @@ PAIRS = [
     ("kcat", "kafka-python", "cooperative-sticky"),
 ]
 
+CONSUMER_PAIRS = [  # the same in groups of the consumer protocol
+    (leads, follows, SERVER_ASSIGNORS[0]) for leads, follows in zip(CONSUMER, CONSUMER[1:] + CONSUMER[:1], strict=True)
+]
+
+MIGRATIONS = [  # who speaks the classic protocol, and who the consumer protocol
+    ("confluent-kafka", "confluent-kafka"),
+    ("java", "java"),
+    ("confluent-kafka", "java"),
+    ("java", "confluent-kafka"),
+]
+
+KIP_848 = " (KIP-848)"  # ends the names of scenarios that are there for both protocols
+CONSUMER_SCENARIOS = (
+    "joins alone (KIP-848)",
+    "three join one by one (KIP-848)",
+    "uniform (server)",
+    "range (server)",
+    "commits and resumes (KIP-848)",
+    "leaves, and is replaced at once (KIP-848)",
+    "is killed, and evicted (KIP-848)",
+    "static member restarts without a new epoch",
+    "double of a static member is refused",
+    "subscribes by a regular expression",
+    "topic grows while subscribed",
+)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A table of scenarios that more than one client is in."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[tuple[str, ...]]
+
+
+_PAIR = ("leads", "follows", "assignor")
+MEETINGS: Mapping[str, Meeting] = {  # by scenario
+    "shares a group": Meeting("Two clients in one group", _PAIR, PAIRS),
+    "shares a group (KIP-848)": Meeting("Two clients in one group of the consumer protocol", _PAIR, CONSUMER_PAIRS),
+    "migrates and returns": Meeting(
+        "Groups that change to the consumer protocol while they live, and back",
+        ("classic members", "consumer members"),
+        MIGRATIONS,
+    ),
+}
+
 SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
     "Groups": (
         "joins alone",
@@ -49,6 +97,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "begins at the earliest offset",
         "begins at the latest offset",
     ),
+    "Groups of the consumer protocol (KIP-848)": CONSUMER_SCENARIOS,
     "Records": (
         "acks=0",
         "acks=1",
@@ -94,6 +143,11 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     },
     "its heartbeats do not name the instance, so two doubles take the share from each other, again and again, also on Kafka 4.2": {
         "aiokafka": ["static member is fenced by its double"],
+    },
+    "does not speak the consumer protocol": dict.fromkeys(("kafka-python", "aiokafka", "kafkajs"), CONSUMER_SCENARIOS),
+    "its librdkafka is older than the consumer protocol": {"kcat": CONSUMER_SCENARIOS},
+    "its goodbye does not name the instance, which Kafka 4.2 refuses as well, so the name is taken until the session ends": {
+        "franz-go": ["static member restarts without a new epoch"],
     },
     "needs a package of its own for this codec": {
         "kafka-python": _CODECS,
@@ -149,8 +203,13 @@ def cell(results: Results, scenario: str, family: str) -> str:
     return f"- ({reason})" if reason else result or "not run"
 
 
-def page(results: Results, pairs: Mapping[tuple[str, str, str], str]) -> str:
-    """docs/clients.md."""
+def row_name(scenario: str) -> str:
+    """As the page has it, where a title says which protocol."""
+    return scenario.removesuffix(KIP_848)
+
+
+def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
+    """docs/clients.md. ``meetings``: by scenario and the words of a row."""
     lines = [
         "# Clients",
         "",
@@ -160,18 +219,17 @@ def page(results: Results, pairs: Mapping[tuple[str, str, str], str]) -> str:
         *_table(["client", "version"], [[family, found] for family, found in versions().items()]),
     ]
     for title, scenarios in SCENARIOS.items():
-        rows = [[name, *(cell(results, name, family) for family in FAMILIES)] for name in scenarios]
+        rows = [[row_name(name), *(cell(results, name, family) for family in FAMILIES)] for name in scenarios]
         lines += ["", f"## {title}", "", *_table(["scenario", *FAMILIES], rows)]
     lines += ["", *(f"- ({number}) {reason}" for number, reason in enumerate(LACKS, 1))]
     lines += [
         "",
         "kafkajs calls its assignor RoundRobinAssigner. To share a group with other clients it is given the name that they",
         'use: `partitionAssigners: [config => ({ ...PartitionAssigners.roundRobin(config), name: "roundrobin" })]`.',
-        "",
-        "## Two clients in one group",
-        "",
-        *_table(["leads", "follows", "assignor", "result"], [[*pair, pairs.get(pair, "not run")] for pair in PAIRS]),
     ]
+    for scenario, meeting in MEETINGS.items():
+        rows = [[*who, meetings.get((scenario, *who), "not run")] for who in meeting.rows]
+        lines += ["", f"## {meeting.title}", "", *_table([*meeting.head, "result"], rows)]
     return "\n".join(lines) + "\n"
 
 

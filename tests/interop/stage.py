@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from mockbroker import Cluster, Event
 SESSION_MS = 2000
 STATIC_SESSION_MS = 10_000  # a static member must be back within it
 HEARTBEAT_MS = 300
+CONSUMER_HEARTBEAT_MS = 100  # of the consumer protocol, where the broker sets it
 CONFIG = {"group.initial.rebalance.delay.ms": 50, "group.min.session.timeout.ms": 100}
 LIMIT = 15.0  # seconds for one thing to happen
 MEMBERS = Path(__file__).parent / "members"
@@ -41,6 +43,8 @@ ASSIGNORS = {  # the first of each is what a member uses that is not told otherw
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "kafkajs": ("RoundRobinAssigner", "roundrobin"),
 }
+CONSUMER = ("confluent-kafka", "java", "franz-go")  # families that also speak the consumer protocol (KIP-848)
+SERVER_ASSIGNORS = ("uniform", "range")
 
 MARKS = [
     pytest.mark.interop,
@@ -75,8 +79,10 @@ class Member:
         self.name = name
         self.records: list[tuple[str, int, int, str]] = []
         self.assigned: list[list[Owned]] = []  # what its own callback said, each time
+        self.held: set[Owned] = set()  # what it has by all that its callbacks said
         self.committed = 0
-        self.fenced = False
+        self.fenced = False  # by a double that took its name
+        self.refused = False  # because its name is taken
         self.log: list[str] = []
         self._stage = stage
         self._process = subprocess.Popen(
@@ -104,22 +110,32 @@ class Member:
             case "record":
                 self.records.append((said["topic"], said["partition"], said["offset"], said["value"]))
             case "assigned":
-                self.assigned.append([(topic, partition) for topic, partition in said["partitions"]])
+                self.assigned.append(_pairs(said))
+                self.held |= set(_pairs(said))
+            case "revoked":
+                self.held -= set(_pairs(said))
             case "committed":
                 self.committed += 1
             case "fenced":
                 self.fenced = True
+            case "refused":
+                self.refused = True
 
     def complained(self, line: str) -> None:
         """A line on its stderr."""
         self.log.append(line)
         self.fenced |= "fenced" in line.lower()
+        self.refused |= "instance ID is still used" in line  # librdkafka's words for UNRELEASED_INSTANCE_ID
 
     def commit(self) -> None:
         """Commit the positions of everything it printed; returns when the client says that it is done."""
+        self.start_commit()()
+
+    def start_commit(self) -> Callable[[], object]:
+        """The same, but what is returned waits."""
         before = self.committed
         self._say("commit")
-        self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
+        return lambda: self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
 
     def leave(self) -> None:
         """Close the client and wait for its process to end."""
@@ -188,10 +204,11 @@ class KcatMember(Member):
 
 
 class Stage:
-    """``group`` and ``topic`` are those of every member that is not told otherwise."""
+    """``group``, ``topic`` and ``heartbeat_ms`` are those of every member that comes from then on."""
 
     group = "players"
     topic = "orders"
+    heartbeat_ms = HEARTBEAT_MS  # of the classic protocol
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -214,18 +231,23 @@ class Stage:
         reset: str = "earliest",
         bootstrap: str = "",
         instance: str = "",
+        protocol: str = "classic",
+        regex: str = "",
     ) -> Member:
-        """A client of this family joins the group; returns at once. ``name``: its client id; ``instance``: static."""
+        """A client of this family joins the group; returns at once. ``name``: its client id; ``instance``: static.
+
+        ``protocol``: classic or consumer; ``regex``: subscribe to topics that match, not to ``topic``.
+        """
         need_client(family)
         name = name or f"{family}-{len(self.members)}"
-        assignor = assignor or ASSIGNORS[family][0]
+        assignor = assignor or (SERVER_ASSIGNORS if protocol == "consumer" else ASSIGNORS[family])[0]
         bootstrap = bootstrap or self.cluster.bootstrap_servers
         session_ms = STATIC_SESSION_MS if instance else SESSION_MS
         if family == "kcat":
             settings = {
                 "client.id": name,
                 "session.timeout.ms": session_ms,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "heartbeat.interval.ms": self.heartbeat_ms,
                 "partition.assignment.strategy": assignor,
                 "auto.offset.reset": reset,
                 "topic.metadata.refresh.interval.ms": 1000,
@@ -241,10 +263,12 @@ class Stage:
                 "group": self.group,
                 "topic": self.topic,
                 "session_ms": session_ms,
-                "heartbeat_ms": HEARTBEAT_MS,
+                "heartbeat_ms": self.heartbeat_ms,
                 "assignor": assignor,
                 "reset": reset,
                 "instance": instance,
+                "protocol": protocol,
+                "regex": regex,
             }
             member = Member(self, name, [*member_program(family), json.dumps(asked)])
         self.members.append(member)
@@ -256,6 +280,13 @@ class Stage:
         member = self.member(family, name, **how)
         self.wait_stable({*there, member.name})
         return member
+
+    def produce(self, values: Sequence[str]) -> None:
+        """Spread the values over all partitions, without a client."""
+        partitions = self.all_partitions()
+        for number, (topic, partition) in enumerate(partitions):
+            if mine := values[number :: len(partitions)]:
+                self.cluster.produce(topic, mine, partition=partition)
 
     # --- what the journal says ---
 
@@ -287,9 +318,11 @@ class Stage:
         return [event.member_id for event in self.events() if event.client == client and event.member_id][-1]
 
     def all_partitions(self) -> list[Owned]:
-        return [(self.topic, index) for index in range(self.partitions)]
+        topics = sorted([self.topic, *self.other_topics])
+        return [(topic, index) for topic in topics for index in range(self.partitions)]
 
     partitions = 6
+    other_topics: Sequence[str] = ()  # that the group reads as well, with as many partitions
 
     def check_generations(self) -> int:
         """No partition ever had two owners, and with an eager protocol each had one; the number of generations seen.
@@ -308,6 +341,41 @@ class Stage:
                 assert sorted(owned) == self.all_partitions(), self.report(f"generation {generation}: not all owned")
         return len(seen)
 
+    def check_owners(self) -> None:
+        """In no moment had two members one partition: by what the coordinator told them, and by what they said.
+
+        For groups of the consumer protocol, also while some members still speak the classic one.
+        """
+        told: dict[str, tuple[str, set[Owned]]] = {}  # by member id: client, share
+        for event in self.events():
+            if event.event in ("leave", "expire"):
+                told.pop(event.member_id, None)
+            elif event.event == "generation" and event.leader:  # of a classic group: everybody gets another share
+                told.clear()
+            elif event.event == "assign":
+                if self._came_back(event):
+                    told = {who: share for who, share in told.items() if share[0] != event.client}
+                told[event.member_id] = event.client, set(_flat(event))
+                self._check_disjoint([share for _, share in told.values()], event.to_json())
+        said: dict[str, set[tuple[object, int]]] = {}
+        expired = {event.client: event.time_ms for event in self.events("expire")}
+        for request in self.cluster.requests("ConsumerGroupHeartbeat"):
+            body = request.body
+            for client in [client for client in said if expired.get(client, inf) <= request.time_ms]:
+                del said[client]
+            if body.member_epoch < 0:
+                said.pop(request.client_id, None)
+            elif body.topic_partitions is not None:
+                said[request.client_id] = {(t.topic_id, index) for t in body.topic_partitions for index in t.partitions}
+                self._check_disjoint(said.values(), body)
+
+    def _came_back(self, event: Event) -> bool:
+        return any(other.event == "rejoin" and other.member_id == event.member_id for other in self.events())
+
+    def _check_disjoint(self, shares: Collection[set[T]], when: object) -> None:
+        together = [partition for share in shares for partition in share]
+        assert len(together) == len(set(together)), self.report(f"two owners of one partition at {when}")
+
     # --- waiting ---
 
     def wait(self, what: str, holds: Callable[[], T], seconds: float = LIMIT) -> T:
@@ -325,6 +393,14 @@ class Stage:
     def wait_stable(self, clients: set[str]) -> None:
         """Wait until the group is of these clients, and each partition has its owner."""
         self.wait(f"a stable group of {sorted(clients)}", lambda: self.stable_with(clients))
+
+    def wait_held(self, *members: Member) -> None:
+        """Wait until each of these members has by its own callbacks what the journal says that it was told last."""
+        for member in members:
+            self.wait(
+                f"{member.name} to hear of its share",
+                lambda member=member: sorted(member.held) == self.shares(self.generation()).get(member.name),
+            )
 
     def wait_values(self, values: Sequence[str], *members: Member) -> None:
         """Wait until these members together have printed each of these values, and check that it was once."""
@@ -355,6 +431,10 @@ def stage_of(cluster: Cluster) -> Iterator[Stage]:
     finally:
         for member in stage.members:
             member.clean_up()
+
+
+def _pairs(said: Mapping[str, Any]) -> list[Owned]:
+    return [(topic, partition) for topic, partition in said["partitions"]]
 
 
 def _flat(event: Event) -> list[Owned]:

@@ -20,8 +20,8 @@ import pytest
 import trio
 from interop.stage import CONFIG, MARKS, Member, Stage, stage_of
 
+from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
-from kwire.analysis.tables import Row
 from kwire.capture import Call, Connection, read
 from mockbroker import Event, run_cluster
 

@@ -40,11 +40,14 @@ def test_every_client_in_every_scenario(at: int, title: str) -> None:
     well = {(scenario, family): "ok" for scenario in matrix.SCENARIOS[title] for family in FAMILIES}
     well = {about: said for about, said in well.items() if about not in matrix.REASONS}
     expected = [
-        [scenario, *(matrix.cell(well, scenario, family) for family in FAMILIES)]
+        [matrix.row_name(scenario), *(matrix.cell(well, scenario, family) for family in FAMILIES)]
         for scenario in matrix.SCENARIOS[title]
     ]
     assert rows == expected
 
 
-def test_every_pair() -> None:
-    assert tables()[-1][1:] == [[*pair, "ok"] for pair in matrix.PAIRS]
+@pytest.mark.parametrize(("at", "meeting"), [*enumerate(matrix.MEETINGS.values(), 1 + len(matrix.SCENARIOS))])
+def test_every_meeting(at: int, meeting: matrix.Meeting) -> None:
+    head, *rows = tables()[at]
+    assert head == [*meeting.head, "result"]
+    assert rows == [[*row, "ok"] for row in meeting.rows]

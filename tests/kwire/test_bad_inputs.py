@@ -32,10 +32,10 @@ from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
-from kwire.primitives import uvarint
 from kwire.records.batch import batches
 from kwire.schema import Array, Bytes, Float64, Int32, Nested, Uuid, data, unknown_tags
 from kwire.schema import struct as declare
+from kwire.varints import uvarint
 
 METADATA, HEARTBEAT, API_VERSIONS, VOTE, LEADER_AND_ISR = 3, 12, 18, 52, 4
 SMALL = 250  # bytes

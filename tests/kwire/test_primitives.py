@@ -20,6 +20,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import Float64, Uuid, data, unknown_tags
+from kwire.varints import uvarint
 
 
 @data(versions="0", flexible="none")
@@ -30,7 +31,7 @@ class Measured:
 
 @given(st.integers(0, 2**31 - 1))
 def test_uvarint_round_trip(value: int) -> None:
-    data = primitives.uvarint(value)
+    data = uvarint(value)
     assert primitives.read_uvarint(io.BytesIO(data), "(parsing)", 0) == value
     assert 1 <= len(data) <= 5
 

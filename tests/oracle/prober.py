@@ -24,6 +24,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.conform.asker import open_asker
+from mockbroker.conform.compare import SHORT_UUID, UUID
 from mockbroker.conform.connection import PARKS, SETTLE, Connection
 
 CLIENT_ID = "probe"
@@ -34,7 +35,7 @@ RANGE = ("range", b"\0\1\0\0\0\1\0\5probe\xff\xff\xff\xff\0\0\0\0")
 MORE = ("range", b"\0\1\0\0\0\2\0\5probe\0\6probe2\xff\xff\xff\xff\0\0\0\0")
 ROUND_ROBIN = ("roundrobin", RANGE[1])
 SHARE = b"\0\1\0\0\0\1\0\5probe\0\0\0\1\0\0\0\0\xff\xff\xff\xff"  # partition 0 of topic probe
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+MADE_UP = re.compile(rf"{UUID.pattern}|^{SHORT_UUID.pattern}$")  # ids of members
 
 
 @dataclass(slots=True)
@@ -166,8 +167,8 @@ class Prober:
 
     def _label(self, asked: Asked, fields: Mapping[str, Any]) -> None:
         """Ids that the broker made up: of members, and of topics that were made."""
-        member_id = fields.get("member_id") if asked.api == "JoinGroup" else None
-        if member_id and UUID.search(member_id) and member_id not in self.names:
+        member_id = fields.get("member_id") if asked.api in ("JoinGroup", "ConsumerGroupHeartbeat") else None
+        if member_id and MADE_UP.search(member_id) and member_id not in self.names:
             taken = sum(label.rstrip("0123456789") == f"${asked.conn}" for label in self.names.values())
             self.names[member_id] = f"${asked.conn}{taken + 1 if taken else ''}"
         for topic in fields.get("topics") or ():

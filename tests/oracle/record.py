@@ -1,4 +1,4 @@
-"""Records the conversations of scripts.py on a real broker: ``record.py [--release] [--port] [NAME...]``.
+"""Records the conversations of script.SCRIPTS on a real broker: ``record.py [--release] [--port] [NAME...]``.
 
 Each is written to fixtures/conversations/<release>/ and played at once against the same broker, where it has to pass.
 """
@@ -10,10 +10,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import consumer_scripts  # noqa: F401
 import kafka
-import scripts
+import migration_scripts  # noqa: F401
+import scripts  # noqa: F401
 import trio
 from prober import Prober
+from script import SCRIPTS, Script
 
 from mockbroker.conform.asker import open_asker
 from mockbroker.conform.conversation import Conversation, load
@@ -26,10 +29,16 @@ sys.path.insert(0, str(CONVERSATIONS))
 import take  # noqa: E402
 
 TOPICS = {"probe": 3, "probe2": 3}
-CONFIG = {name: int(value) for name, value in kafka.SETTINGS.items() if value.isdecimal() and name in scripts.RECORDED}
+RECORDED = (  # settings that every conversation names
+    "group.initial.rebalance.delay.ms",
+    "group.min.session.timeout.ms",
+    "group.max.session.timeout.ms",
+    "offset.metadata.max.bytes",
+)
+CONFIG = {name: int(kafka.SETTINGS[name]) for name in RECORDED}
 
 
-async def record(script: scripts.Script, release: str, host: str, port: int) -> Path:
+async def record(script: Script, release: str, host: str, port: int) -> Path:
     config: dict[str, object] = {**CONFIG, **script.config}
     blank = Conversation(
         scenario=script.name, release=release, doc="", config=config, topics=TOPICS, names={}, steps=[]
@@ -66,8 +75,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=19092)
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
-    wanted = [s for s in scripts.SCRIPTS if asked.release in s.releases and (not asked.names or s.name in asked.names)]
-    by_config: dict[tuple[tuple[str, int], ...], list[scripts.Script]] = {}
+    wanted = [s for s in SCRIPTS if asked.release in s.releases and (not asked.names or s.name in asked.names)]
+    by_config: dict[tuple[tuple[str, int | str], ...], list[Script]] = {}
     for script in wanted:
         by_config.setdefault(tuple(script.config.items()), []).append(script)
     bad = 0

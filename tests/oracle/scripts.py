@@ -1,14 +1,13 @@
-"""What record.py asks real brokers: one function a conversation, its docstring says what it shows."""
+"""What record.py asks real brokers about classic groups and the rest: one function a conversation."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
 import trio
 from prober import MORE, RANGE, ROUND_ROBIN, SHARE, Client, Prober
+from script import NEW, script
 
 from kwire.messages.create_partitions import CreatePartitionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
@@ -26,38 +25,8 @@ from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
-NEW, OLD = "4.2.0", "3.9.1"
-BOTH = (NEW, OLD)
 DELAY = {"group.initial.rebalance.delay.ms": 1000}
 TWO_AT_MOST = {"group.max.size": 2}
-RECORDED = (  # settings that a conversation names
-    "group.initial.rebalance.delay.ms",
-    "group.min.session.timeout.ms",
-    "group.max.session.timeout.ms",
-    "offset.metadata.max.bytes",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    name: str
-    doc: str
-    play: Callable[[Prober], Awaitable[None]]
-    config: Mapping[str, int]
-    releases: tuple[str, ...]
-
-
-SCRIPTS: list[Script] = []
-Play = Callable[[Prober], Awaitable[None]]
-
-
-def script(config: Mapping[str, int] | None = None, releases: tuple[str, ...] = BOTH) -> Callable[[Play], Play]:
-    def keep(play: Play) -> Play:
-        doc = " ".join((play.__doc__ or "").split())
-        SCRIPTS.append(Script(play.__name__, doc, play, config or {}, releases))
-        return play
-
-    return keep
 
 
 async def describe(p: Prober, *groups: str, version: int = 5, conn: str = "D") -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kwire.analysis import run
-from kwire.analysis.tables import TABLES, Row, rows_of
+from kwire.analysis.columns import Row, rows_of
+from kwire.analysis.tables import TABLES
 from kwire.capture import Call, Connection, read
 
 ROOT = Path(__file__).parent.parent.parent

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
-from kwire.analysis.tables import Row
 from kwire.capture import Call, Connection, read
 
 ROOT = Path(__file__).parents[2]
@@ -17,13 +17,14 @@ SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"
 
 
 @cache
-def tables_of(path: Path) -> dict[str, list[Row]]:
-    """Every table of one capture."""
-    reading = read(path)
+def tables_of(*paths: Path) -> dict[str, list[Row]]:
+    """Every table of one capture; of several that are read as one, which is then called ``all``."""
+    reading = read(paths)
     items = list(reading)
+    name = paths[0].name if len(paths) == 1 else "all"
     assert reading.problems == []
     calls = [item for item in items if isinstance(item, Call)]
-    return analyse(calls, [item for item in items if isinstance(item, Connection)], path.name)
+    return analyse(calls, [item for item in items if isinstance(item, Connection)], name)
 
 
 def capture(name: str) -> dict[str, list[Row]]:

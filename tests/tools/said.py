@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
-from kwire.analysis.tables import Row
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture import Call, Connection

@@ -25,6 +25,8 @@ type options struct {
 	Assignor    string `json:"assignor"`
 	Reset       string `json:"reset"`
 	Instance    string `json:"instance"`
+	Protocol    string `json:"protocol"`
+	Regex       string `json:"regex"`
 }
 
 var balancers = map[string]kgo.GroupBalancer{
@@ -32,6 +34,7 @@ var balancers = map[string]kgo.GroupBalancer{
 	"roundrobin":         kgo.RoundRobinBalancer(),
 	"sticky":             kgo.StickyBalancer(),
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+	"uniform":            kgo.StickyBalancer(), // what asks a coordinator for it
 }
 
 func runMember(asked options) {
@@ -43,18 +46,26 @@ func runMember(asked options) {
 		kgo.SeedBrokers(strings.Split(asked.Bootstrap, ",")...),
 		kgo.ClientID(asked.ClientID),
 		kgo.ConsumerGroup(asked.Group),
-		kgo.ConsumeTopics(asked.Topic),
 		kgo.ConsumeResetOffset(start),
 		kgo.SessionTimeout(time.Duration(asked.SessionMs) * time.Millisecond),
 		kgo.HeartbeatInterval(time.Duration(asked.HeartbeatMs) * time.Millisecond),
 		kgo.Balancers(balancers[asked.Assignor]),
 		kgo.MetadataMaxAge(time.Second),
+		kgo.FetchMaxWait(poll), // partitions that come later are read after the fetch that is under way
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(partitionsTold("assigned")),
 		kgo.OnPartitionsRevoked(partitionsTold("revoked")),
 		kgo.OnPartitionsLost(partitionsTold("revoked")),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
+	}
+	if asked.Protocol == "consumer" {
+		config = append(config, kgo.ServerSideBalancer())
+	}
+	if asked.Regex != "" {
+		config = append(config, kgo.ConsumeTopics(asked.Regex), kgo.ConsumeRegex())
+	} else {
+		config = append(config, kgo.ConsumeTopics(asked.Topic))
 	}
 	if asked.Instance != "" {
 		config = append(config, kgo.InstanceID(asked.Instance))
@@ -94,6 +105,10 @@ func tellRecords(client *kgo.Client) {
 		if errors.Is(err, kerr.FencedInstanceID) {
 			tell(map[string]any{"event": "fenced"})
 			os.Exit(4)
+		}
+		if errors.Is(err, kerr.UnreleasedInstanceID) {
+			tell(map[string]any{"event": "refused"})
+			os.Exit(5)
 		}
 		if !errors.Is(err, context.DeadlineExceeded) {
 			fmt.Fprintln(os.Stderr, topic, partition, err)

@@ -1,35 +1,61 @@
 """A group member with confluent-kafka (librdkafka)."""
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from talk import OPTIONS, POLL, command, tell, tell_left, tell_partitions, tell_record
+
+CLASSIC = {
+    "session.timeout.ms": OPTIONS["session_ms"],
+    "heartbeat.interval.ms": OPTIONS["heartbeat_ms"],
+    "partition.assignment.strategy": OPTIONS["assignor"],
+}
+MOVED_ON = {
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+}
 
 consumer = Consumer(
     {
         "bootstrap.servers": OPTIONS["bootstrap"],
         "client.id": OPTIONS["client_id"],
         "group.id": OPTIONS["group"],
-        "session.timeout.ms": OPTIONS["session_ms"],
-        "heartbeat.interval.ms": OPTIONS["heartbeat_ms"],
-        "partition.assignment.strategy": OPTIONS["assignor"],
+        "group.protocol": OPTIONS["protocol"],
+        **({"group.remote.assignor": OPTIONS["assignor"]} if OPTIONS["protocol"] == "consumer" else CLASSIC),
         "auto.offset.reset": OPTIONS["reset"],
         "enable.auto.commit": False,
         **({"group.instance.id": OPTIONS["instance"]} if OPTIONS["instance"] else {}),
         "topic.metadata.refresh.interval.ms": 1000,
+        "fetch.wait.max.ms": 100,  # partitions that come later are read after the fetch that is under way
     }
 )
 consumer.subscribe(
-    [OPTIONS["topic"]],
+    [OPTIONS["regex"] or OPTIONS["topic"]],
     on_assign=lambda _, partitions: tell_partitions("assigned", partitions),
     on_revoke=lambda _, partitions: tell_partitions("revoked", partitions),
 )
-while (asked := command()) != "leave":
+
+
+def committed():
+    """False if the group has moved on, as this member will with its next poll."""
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException as refused:
+        if refused.args[0].code() not in MOVED_ON:
+            raise
+        return False
+    return True
+
+
+asked = ""
+while asked != "leave":
+    if asked == "commit" and committed():
+        tell("committed")
+        asked = ""
     message = consumer.poll(POLL)
     if message is not None:
         if message.error():
             raise KafkaException(message.error())
         tell_record(message.topic(), message.partition(), message.offset(), message.value())
-    if asked == "commit":
-        consumer.commit(asynchronous=False)
-        tell("committed")
+    asked = asked or command()
 consumer.close()
 tell_left()

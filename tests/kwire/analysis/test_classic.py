@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from tools.said import GROUP, Wire, line, two_members
 
+from kwire.analysis.view import groups
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 
 FACTS = "to_generation trigger trigger_member started_ts ended_ts duration_ms stw_ms_max partitions_moved incomplete"
@@ -56,6 +57,37 @@ def test_expired_begins_when_the_session_ends() -> None:
     assert line(last, "trigger trigger_member trigger_confidence started_ts") == ("expired", "b", "inferred", 1301.0)
     assert [row["left_how"] for row in tables["members"] if row["member_id"] == "b"] == ["silent"]
     assert [row["member_id"] for row in tables["group_events"] if row["event"] == "member_silent"] == ["b"]
+
+
+@pytest.mark.parametrize(("heard", "began"), [(1205, 1201.0), (1250, 1251.0)])
+def test_a_late_sync_lengthens_a_session_only_if_all_is_well_afterwards(heard: float, began: float) -> None:
+    """B asks for its share 50 ms after the plan is there: brokers since 4.0 go on counting from its JoinGroup."""
+    wire = Wire()
+    wire.join("a", 100, 1, "a", "b", took=101)
+    wire.join("b", 200, 1)
+    wire.sync("a", 210, 1, [0], {"a": [0], "b": [1]})
+    wire.sync("b", 250, 1, [1])
+    for at in (700, heard - 1):
+        wire.beat("a", at, 1)
+    wire.calls[-1].response.error_code = 0 if began > 1201 else 27
+    if began > 1201:
+        wire.beat("a", 1255, 1, error=27)
+    wire.join("a", 1300, 2, "a")
+    wire.sync("a", 1310, 2, [0, 1], {"a": [0, 1]})
+    row = wire.tables()["rebalances"][-1]
+    assert line(row, "trigger trigger_member started_ts") == ("expired", "b", began)
+
+
+def test_refused_commits_do_not_lengthen_a_session() -> None:
+    wire = two_members()
+    del wire.calls[8:]
+    wire.beat("b", 300, 2)
+    wire.commit("b", 900, 2, 1, 5, error=22)
+    wire.beat("a", 1000, 2)
+    wire.beat("a", 1600, 2, error=27)
+    wire.join("a", 1610, 3, "a")
+    wire.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
+    assert line(wire.tables()["rebalances"][-1], "trigger trigger_member started_ts") == ("expired", "b", 1301.0)
 
 
 def test_everybody_leaves() -> None:
@@ -146,7 +178,12 @@ def test_static_member_comes_back() -> None:
     tables = wire.tables()
     assert [row["to_generation"] for row in tables["rebalances"]] == [1]
     assert [line(row, "member_id left_how") for row in tables["members"]] == [("a", "replaced"), ("a2", None)]
-    assert [row["event"] for row in tables["group_events"] if row["inferred"]] == ["static_restart"]
+    (event,) = [row for row in tables["group_events"] if row["inferred"]]
+    assert (event["event"], event["reason"]) == ("static_restart", "instance one came back, it was a; no rebalance")
+    (group,) = groups(tables)
+    assert [(one["trigger"], one["trigger_member"], one["stw_ms"]) for one in group["restarts"]] == [
+        ("restart", "a2", 500.0)
+    ]
     assert tables["violations"] == []
 
 

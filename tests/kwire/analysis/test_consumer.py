@@ -5,6 +5,7 @@ from uuid import UUID
 from tools.captures import capture
 from tools.said import GROUP, Wire, line
 
+from kwire.analysis.view import groups
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 TEA = UUID(int=7)
@@ -21,11 +22,13 @@ def beat(
     told=None,
     error: int = 0,
     first: bool = False,
+    instance: str | None = None,
 ) -> None:  # type: ignore[no-untyped-def]
     request = ConsumerGroupHeartbeatRequest(
         group_id=GROUP,
         member_id=client,
         member_epoch=epoch,
+        instance_id=instance,
         subscribed_topic_names=["tea"] if first else None,
         topic_partitions=None
         if owned is None
@@ -81,6 +84,97 @@ def test_silent_member() -> None:
     beat(wire, "a", 380, 2, 3, told=[0, 1])
     row = wire.tables()["rebalances"][-1]
     assert line(row, FACTS) == (3, "expired", "b", 381.0, 381.0, 230.0, 1, False)
+
+
+def statics(back: str = "b2", epoch: int = 2) -> Wire:
+    """As ``moved``, of static members; B goes away for a while, and is back as ``back`` in ``epoch``."""
+    wire = Wire()
+    beat(wire, "a", 0, 0, 1, owned=[], told=[0, 1], first=True, instance="one")
+    beat(wire, "b", 100, 0, 2, owned=[], told=[], first=True, instance="two")
+    beat(wire, "a", 110, 1, 1, told=[0])
+    beat(wire, "a", 120, 1, 2, owned=[0])
+    beat(wire, "b", 150, 2, 2, told=[1])
+    beat(wire, "b", 200, -2, -2, instance="two")
+    beat(wire, "a", 220, 2, 2)
+    beat(wire, back, 300, 0, epoch, owned=[], told=[1], first=True, instance="two")
+    beat(wire, "a", 310, 2, epoch)
+    beat(wire, back, 390, epoch, epoch)
+    return wire
+
+
+ENDS = "generation member_id joined_ts left_ts left_how stopped_ts resumed_ts"
+
+
+def test_static_member_goes_away() -> None:
+    """Its place is kept: it is of the group, and suspended."""
+    wire = statics()
+    del wire.calls[7:]
+    tables = wire.tables()
+    assert [line(row, "member_id left_ts left_how") for row in tables["members"][1:]] == [
+        ("a", None, None),
+        ("b", 200.0, "suspended"),
+    ]
+    assert [line(row, FACTS) for row in tables["rebalances"]][1:] == [
+        (2, "joined", "b", 100.0, 151.0, 40.0, 1, False),
+    ]
+
+
+def test_static_member_does_not_come_back() -> None:
+    wire = statics()
+    del wire.calls[7:]
+    for at in (300, 390, 480):
+        beat(wire, "a", at, 2, 2)
+    beat(wire, "a", 570, 2, 3, told=[0, 1])
+    tables = wire.tables()
+    assert line(tables["rebalances"][-1], FACTS) == (3, "expired", "b", 571.0, 571.0, 371.0, 1, False)
+    assert {row["left_how"] for row in tables["members"] if row["member_id"] == "b"} == {"suspended"}
+
+
+def test_static_member_comes_back() -> None:
+    """Under a new id, in the same epoch: there is no rebalance, and the one before it lasted no longer for it."""
+    tables = statics().tables()
+    assert [line(row, FACTS) for row in tables["rebalances"]] == [
+        (1, "joined", "a", 0.0, 1.0, None, 0, False),
+        (2, "joined", "b", 100.0, 151.0, 40.0, 1, False),
+    ]
+    assert tables["rebalances"][1]["members_after"] == ["a", "b"]
+    assert [line(row, ENDS) for row in tables["members"] if row["generation"] == 2] == [
+        (2, "a", 1.0, None, None, None, 121.0),
+        (2, "b", 101.0, 200.0, "suspended", 111.0, 151.0),
+        (2, "b2", 301.0, None, None, 200.0, 301.0),
+    ]
+    assert [line(row, "member_id partition from_prev_owner") for row in tables["assignments"]][2:] == [
+        ("a", 0, "a"),
+        ("b", 1, "a"),
+        ("b2", 1, "b"),
+    ]
+    (event,) = [row for row in tables["group_events"] if row["event"] == "static_restart"]
+    assert (event["member_id"], event["generation"]) == ("b2", 2)
+    assert event["reason"] == "instance two came back, it was b; no rebalance"
+    (group,) = groups(tables)
+    (restart,) = group["restarts"]
+    assert (restart["trigger"], restart["trigger_member"], restart["stw_ms"]) == ("restart", "b2", 101.0)
+    assert tables["violations"] == []
+
+
+def test_static_member_comes_back_under_its_id() -> None:
+    tables = statics(back="b").tables()
+    assert [row["to_generation"] for row in tables["rebalances"]] == [1, 2]
+    assert [line(row, ENDS) for row in tables["members"] if row["member_id"] == "b"] == [
+        (2, "b", 101.0, None, None, 111.0, 151.0)
+    ]
+    assert line(tables["rebalances"][-1], FACTS) == (2, "joined", "b", 100.0, 151.0, 40.0, 1, False)
+    assert [one["stw_ms"] for group in groups(tables) for one in group["restarts"]] == [None]
+    assert tables["violations"] == []
+
+
+def test_static_member_comes_back_and_changes_something() -> None:
+    """A new epoch: a rebalance that the restart set off; what the member had has not moved."""
+    tables = statics(epoch=3).tables()
+    assert line(tables["rebalances"][-1], FACTS) == (3, "restart", "b2", 300.0, 311.0, 101.0, 0, False)
+    assert tables["rebalances"][-1]["members_after"] == ["a", "b2"]
+    assert [list(group["restarts"]) for group in groups(tables)] == [[]]
+    assert tables["violations"] == []
 
 
 def test_two_owners() -> None:

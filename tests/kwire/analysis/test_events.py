@@ -1,105 +1,16 @@
 from __future__ import annotations
 
-from uuid import UUID
-
-import pytest
 from tools.captures import capture
-from tools.said import GROUP, Wire, two_members
+from tools.said import two_members
 
-from kwire.analysis.events import (
-    EVENTS,
-    GroupEvent,
-    event_of,
-    events_of,
-    name_topics,
-    split_partition,
-    topic_names,
-    watermarks,
-)
-from kwire.messages.fetch import FetchRequest, FetchResponse
-from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kwire.messages.metadata import MetadataRequest, MetadataResponse
-from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-
-KINDS = [  # what happens, the events
-    (lambda wire: wire.join("a", 0, 1, "a"), ["join_sent", "join_done"]),
-    (lambda wire: wire.join("a", 0, -1, error=79, member_id=""), ["join_sent", "member_id_given"]),
-    (lambda wire: wire.join("a", 0, -1, error=25), ["join_sent", "join_error"]),
-    (lambda wire: wire.sync("a", 0, 1, [0], {"a": [0], "b": [1]}), ["sync_sent", "planned", "planned", "sync_done"]),
-    (lambda wire: wire.sync("a", 0, 1, [], error=27), ["sync_sent", "sync_error"]),
-    (lambda wire: wire.beat("a", 0, 1), ["heartbeat"]),
-    (lambda wire: wire.beat("a", 0, 1, error=27), ["heartbeat_error"]),
-    (lambda wire: wire.leave("a", 0), ["leave"]),
-    (lambda wire: wire.commit("a", 0, 1, 0, 5), ["commit"]),
-    (lambda wire: wire.commit("a", 0, 1, 0, 5, error=22), ["commit_error"]),
-]
-
-
-@pytest.mark.parametrize(("happens", "expected"), KINDS)
-def test_events_of_a_call(happens, expected: list[str]) -> None:  # type: ignore[no-untyped-def]
-    wire = Wire()
-    happens(wire)
-    found = events_of(wire.calls[0])
-    assert [event.event for event in found] == expected
-    assert {event.group_id for event in found} == {GROUP}
-    assert [event.part for event in found] == list(range(len(found)))
-
-
-def test_unreadable_metadata_is_no_reason_to_stop() -> None:
-    wire = Wire()
-    wire.join("a", 0, 1, "a")
-    wire.calls[0].request.protocols[0].metadata = b"\xff"
-    assert events_of(wire.calls[0])[0].topics is None
+from kwire.analysis.events import EVENTS, event_of
+from kwire.analysis.extract import events_of
 
 
 def test_event_goes_through_a_row() -> None:
     for call in two_members().calls:
         for event in events_of(call):
             assert event_of(event.row("x")) == event
-
-
-def test_topics_by_id() -> None:
-    topic = UUID(int=9)
-    wire = Wire()
-    known = MetadataResponse(topics=[MetadataResponse.Topic(name="tea", topic_id=topic)])
-    names = topic_names(wire.call("a", 0, MetadataRequest(), known, 12))
-    assert list(names.values()) == ["tea"]
-    (key,) = names
-    event = GroupEvent(ts=0, group_id="g", protocol="consumer", event="assigned", partitions=[f"{key}-3"])
-    assert name_topics(event, names).partitions == ["tea-3"]
-    assert name_topics(event, {}).partitions == [f"{key}-3"]
-    assert split_partition("orders-to-go-12") == ("orders-to-go", 12)
-
-
-def test_watermarks_of_a_fetch() -> None:
-    part = FetchResponse.Topic.Partition
-    told = FetchResponse.Topic(
-        topic="tea",
-        partitions=[
-            part(partition_index=0, high_watermark=7),
-            part(partition_index=1, high_watermark=-1, error_code=1),
-        ],
-    )
-    call = Wire().call("a", 0, FetchRequest(), FetchResponse(responses=[told]), 11)
-    assert [(mark.topic, mark.partition, mark.offset) for mark in watermarks(call)] == [("tea", 0, 7)]
-
-
-def test_coordinator() -> None:
-    answer = FindCoordinatorResponse(host="h", port=1)
-    call = Wire().call("a", 0, FindCoordinatorRequest(key="g"), answer, 1)
-    assert [(event.event, event.leader) for event in events_of(call)] == [("coordinator_found", "h:1")]
-
-
-def test_share_groups_are_events() -> None:
-    request = ShareGroupHeartbeatRequest(group_id="g", member_id="m", subscribed_topic_names=["tea"])
-    answer = ShareGroupHeartbeatResponse(member_epoch=1, assignment=ShareGroupHeartbeatResponse.Assignment())
-    call = Wire().call("a", 0, request, answer, 1)
-    found = events_of(call)
-    assert [(event.event, event.protocol) for event in found] == [
-        ("join_sent", "share"),
-        ("join_done", "share"),
-        ("assigned", "share"),
-    ]
 
 
 def test_every_event_is_described() -> None:

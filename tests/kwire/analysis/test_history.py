@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from tools.said import GROUP, two_members
 
-from kwire.analysis.events import GroupEvent, Watermark, events_of
-from kwire.analysis.history import FILLED, Ends, fold
+from kwire.analysis.clusters import Clusters, Saying
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.extract import events_of
+from kwire.analysis.history import FILLED, Ends, apart, fold
+from kwire.analysis.topics import Watermark
 
 
 def test_order_of_events_does_not_matter() -> None:
@@ -21,7 +25,7 @@ def test_lag() -> None:
     wire = two_members()
     wire.commit("a", 750, 3, 0, 5)
     (event,) = events_of(wire.calls[-1])
-    marks = [Watermark(event.ts - 2000, "id:x", 0, 8), Watermark(event.ts + 1, "tea", 0, 99)]
+    marks = [Watermark(event.ts - 2000, "c", "b:1", "id:x", 0, 8), Watermark(event.ts + 1, "c", "b:1", "tea", 0, 99)]
     (row,) = fold("x", GROUP, [event], Ends(marks, {"id:x": "tea"}))["offset_commits"]
     assert (row["offset"], row["lag"], row["lag_age_ms"], row["error_code"]) == (5, 3, 2.0, 0)
 
@@ -44,3 +48,49 @@ def test_coordinator_moved() -> None:
 
 def test_group_without_anything() -> None:
     assert fold("x", "g", [], Ends([])) == {name: [] for name in FILLED}
+
+
+X, Y, Z = "10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"
+TEA, MILK = Saying(1, "1", X, "tea", ()), Saying(1, "2", Z, "milk", ())
+
+
+def heard(broker: str, member: str | None, client: str = "c", ts: int = 5) -> GroupEvent:
+    return GroupEvent(
+        ts=ts, group_id="g", protocol=None, event="heartbeat", member_id=member, client_id=client, broker=broker
+    )
+
+
+APART = [  # what is known of clusters, events, how many of them are of which
+    ([TEA], [heard(X, "m"), heard(Z, "n", "d")], {"tea": 1, Z: 1}),
+    ([TEA, MILK], [heard(X, "m"), heard(Z, "m")], {"milk": 1, "tea": 1}),
+    # a broker whose cluster is not known: it has a member of the other, or the same client spoke of the group there
+    ([], [heard(X, "m"), heard(Z, "m")], {X: 2}),
+    ([], [heard(X, "m"), heard(Z, "n")], {X: 1, Z: 1}),
+    ([TEA], [heard(X, "m"), heard(Y, "m", "d")], {"tea": 2}),
+    ([TEA], [heard(X, None), heard(Y, "m")], {"tea": 2}),
+    ([TEA, MILK], [heard(X, None), heard(Z, None), heard(Y, "m")], {"milk": 1, "tea": 1, Y: 1}),
+    ([TEA, MILK], [heard(X, None), heard(Z, "m"), heard(Y, "m")], {"milk": 2, "tea": 1}),
+    # an address that was of one cluster, and later of another
+    ([TEA, Saying(4, "4", X, "milk", ())], [heard(X, "m", ts=3), heard(X, "m", ts=4)], {"milk": 1, "tea": 1}),
+]
+
+
+@pytest.mark.parametrize(("sayings", "events", "expected"), APART)
+def test_groups_of_one_name(sayings: list[Saying], events: list[GroupEvent], expected: dict[str | None, int]) -> None:
+    assert {cluster: len(own) for cluster, own in apart(events, Clusters(sayings))} == expected
+
+
+def test_lag_is_not_that_of_another_cluster() -> None:
+    wire = two_members()
+    wire.commit("a", 750, 3, 0, 5)
+    (event,) = events_of(wire.calls[-1])
+    here, there = Saying(event.ts, "a", "10.0.0.9:9092", "here", ()), Saying(1, "z", Z, "there", ())
+    clusters = Clusters([here, there])
+    mine, other = (
+        Watermark(event.ts - 9, "y", "10.0.0.9:9092", "tea", 0, 8),
+        Watermark(event.ts - 2, "z", Z, "tea", 0, 99),
+    )
+    unknown = Watermark(event.ts - 5, "w", Y, "tea", 0, 7)
+    for marks, lag in (([mine, other], 3), ([other], None), ([mine, unknown], 2)):
+        (row,) = fold("x", GROUP, [event], Ends(marks, clusters=clusters), clusters)["offset_commits"]
+        assert (row["cluster"], row["lag"]) == ("here", lag)

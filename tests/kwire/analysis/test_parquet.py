@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from tools.captures import capture
 
-from kwire.analysis import parquet
+from kwire.analysis import parquet, report
 
 NAME = "confluent-kafka-2.16.1__kafka-4.2.0__three"
 
@@ -31,3 +32,15 @@ def test_not_the_table(tmp_path: Path) -> None:
     (tmp_path / "members" / "one.parquet").write_bytes(b"PAR1")
     with pytest.raises((ValueError, OSError)):
         parquet.read(tmp_path)
+
+
+def test_tables_of_an_older_version(tmp_path: Path) -> None:
+    """They do not say which cluster and which life of a group is meant."""
+    tables = capture(NAME)
+    parquet.write(tmp_path, "one", tables)
+    file = tmp_path / "members" / "one.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["cluster", "life"]), file)
+    expected = [row | {"cluster": None, "life": None} for row in tables["members"]]
+    assert parquet.read(tmp_path, ["members"])["members"] == expected
+    everything = parquet.read(tmp_path, report.NEEDED)
+    assert "g-three" in report.page(everything, "x")

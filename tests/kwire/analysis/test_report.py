@@ -95,6 +95,13 @@ def test_real_capture(browser: Any, tmp_path: Path) -> None:
     assert total == sum(row["n"] for row in tables["latency"])
 
 
+def test_restart_of_a_static_member(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, capture("aiokafka-0.14.0__kafka-4.2.0__static"))
+    assert [row[2] for row in page.cells("rebalances")] == ["joined", "joined"]
+    ((_, generation, trigger, by, _, away),) = page.cells("restarts")
+    assert (generation, trigger, by, away) == ("2", "restart", "m2 ..752bb4af", "1552.0")
+
+
 def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
     wire = Wire()
     bad = "</script><script>document.title='x'</script><img src=x onerror=alert(1)>"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.captures import SHARED, capture, shared, tables_of
+from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
 from tools.said import two_members
 
-from kwire.analysis.tables import TABLES, Row
+from kwire.analysis.columns import Row
+from kwire.analysis.tables import TABLES
 
 # Rebalances that a client makes by itself: kafka-python leads before it knows the topic, and cooperative members come
 # twice. ``UNASKED`` are left out where a time line is compared.
@@ -92,6 +93,42 @@ def test_killed_member_was_evicted_after_its_session() -> None:
     assert expired["trigger_confidence"] == "inferred"
 
 
+SAME_NAME = [f"confluent-kafka-2.16.1__kafka-{release}__three" for release in ("3.9.1", "4.2.0")]
+OF_GROUPS = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")
+
+
+def union(table: str, alone: list[dict[str, list[Row]]]) -> list[Row]:
+    return TABLES[table].sorted(row | {"capture_id": "all"} for tables in alone for row in tables[table])
+
+
+@pytest.mark.parametrize("table", OF_GROUPS)
+def test_groups_of_one_name_in_two_clusters(table: str) -> None:
+    """Two captures with a group of the same name, read together, give what each of them gives."""
+    alone = [capture(name) for name in SAME_NAME]
+    assert {row["group_id"] for tables in alone for row in tables["group_events"]} == {"g-three-confluent-kafka-2.16.1"}
+    together = tables_of(*(CAPTURES / f"{name}.pcap.gz" for name in SAME_NAME))
+    assert together[table] == union(table, alone)
+
+
+@pytest.mark.skipif(not shared(), reason="no captures beside the checkout")
+@pytest.mark.parametrize("table", OF_GROUPS)
+def test_everything_read_together(table: str) -> None:
+    paths = [SHARED / one["file"] for one in shared()]
+    assert tables_of(*paths)[table] == union(table, [tables_of(path) for path in paths])
+
+
+def test_connections_and_errors_have_their_cluster() -> None:
+    together = tables_of(*(CAPTURES / f"{name}.pcap.gz" for name in SAME_NAME))
+    clusters = {row["cluster"] for row in together["connections"]}
+    assert {row["node_id"] for row in together["connections"]} == {1}
+    assert len(clusters) == 2
+    for cluster in clusters:
+        (own,) = (t for name in SAME_NAME if (t := capture(name))["connections"][0]["cluster"] == cluster)
+        errors = [row for row in together["errors"] if row["cluster"] == cluster]
+        assert [row | {"capture_id": ""} for row in errors] == [row | {"capture_id": ""} for row in own["errors"]]
+        assert errors
+
+
 def test_commits_in_transactions() -> None:
     rows = capture("kafka-python-3.0.12__kafka-4.2.0__txn")["offset_commits"]
     assert {row["transactional"] for row in rows} == {True}
@@ -102,6 +139,13 @@ def test_lag_is_against_the_end_last_seen() -> None:
     rows = capture("confluent-kafka-2.16.1__kafka-4.2.0__three")["offset_commits"]
     assert rows
     assert all(row["lag"] == 0 and row["lag_age_ms"] > 0 for row in rows)
+
+
+def test_frames_say_where_both_sides_begin() -> None:
+    rows = [row for row in capture("java-4.2.0__kafka-4.2.0__timeout")["frames"] if row["latency_us"] is not None]
+    assert rows
+    assert all(row["response_file"] == row["file"] for row in rows)
+    assert all(row["response_position"] > row["position"] for row in rows)
 
 
 def test_every_row_has_the_columns_of_its_table() -> None:

@@ -55,7 +55,7 @@ def test_the_same_records(name: str, size: int, written: Callable[..., str]) -> 
     path = written(FILES[name])
     file = CaptureFile(path, block=size)
     times = [int(time) for found in file.blocks() for time in found.times]
-    assert file.problem is None
+    assert file.problems == []
     assert times == [time for time, _, _ in PACKETS]
     calls, _, problems = all_of(path)
     assert (generations(calls), problems) == (EXPECTED, [])

@@ -6,6 +6,7 @@ import pytest
 from captures import COMMITTED, all_of
 
 from kwire.capture import Call, Connection, read
+from kwire.capture.files import CaptureFile
 
 
 def test_everything_comes_once_and_connections_after_their_calls() -> None:
@@ -30,7 +31,7 @@ def test_calls_come_in_the_order_in_which_they_were_complete() -> None:
 
 def test_the_same_again_whatever_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {str(path): sorted(all_of(path)[0], key=lambda call: (call.connection, call.number)) for path in COMMITTED}
-    monkeypatch.setattr("kwire.capture.files.CaptureFile.__init__.__defaults__", (3_000, None, None))
+    monkeypatch.setattr(CaptureFile.__init__, "__defaults__", (3_000, *(CaptureFile.__init__.__defaults__ or ())[1:]))
     for path, calls in whole.items():
         assert sorted(all_of(path)[0], key=lambda call: (call.connection, call.number)) == calls
 

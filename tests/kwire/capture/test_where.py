@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.capture.rows import COLUMNS
 from kwire.capture.where import FilterError, parse
+from kwire.cli.capture import columns
 
 ROW = {
     "api_name": "JoinGroup",
@@ -26,15 +26,20 @@ CASES = [
     ("body.topics[0].name == 't'", True),
     ("body.topics[5].name == 't'", False),
     ("body.nothing.at.all is None", True),
-    ("api_name < 5", False),
-    ("5 in error_code", False),
+    ("error_code == null", True),
+    ("latency_ms != null and error_code is null", True),
+    ("body.group_id != null", True),
+    ("body.flag == true", False),
+    ("body.nothing < 5", False),
+    ("api_name > 'A'", True),
+    ("\n api_name == 'JoinGroup'\n  and latency_ms > 1 ", True),
     ("client == 'x'", False),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
 def test_filters(text: str, expected: bool) -> None:
-    check, _ = parse(text, COLUMNS)
+    check, _ = parse(text, columns())
     assert check(ROW) is expected
 
 
@@ -55,13 +60,40 @@ REFUSED = [
     "1 == 1 and " * 600 + "1",
     "body.__class__()",
 ]
+NEVER = [  # filter, what is said, the character that is pointed at
+    ("api_name == 'JoinGrup'", "no api_name is 'JoinGrup'; did you mean JoinGroup?", 12),
+    ("api_name in ['Fetch', 'joingroup']", "no api_name is 'joingroup'; did you mean JoinGroup?", 22),
+    ("api_name != 'Nonsense'", "no api_name is 'Nonsense', at", 12),
+    ("direction == 'up'", "no direction is 'up'; there are request, response", 13),
+    ("reason == 'lost'", "no reason is 'lost'; there are request_not_seen", 10),
+    ("latency_ms > '10'", "latency_ms is a number, and is compared with text", 13),
+    ("10 < client", "client is text, and is compared with a number", 0),
+    ("error_code == true", "error_code is a number, and is compared with true or false", 14),
+    ("size > 1 and latency_ms > null", "null is neither less nor more", 26),
+    ("5 in error_code", "error_code is a number, nothing is in it", 5),
+    ("api_name < 5", "api_name is text", 11),
+    ("latency > 1", "no column is called latency; did you mean latency_ms?", 0),
+    ("nonsense > 1", "no column is called nonsense; there are time, file", 0),
+    ("size == = 1", "invalid syntax", 8),
+    ("client == 'ä' and size.x", "has nothing inside", 18),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "place"), NEVER)
+def test_what_never_holds_is_refused_with_its_place(text: str, said: str, place: int) -> None:
+    with pytest.raises(FilterError) as raised:
+        parse(text, columns())
+    reason, shown, mark = str(raised.value).split("\n")
+    assert said in reason
+    assert reason.endswith(f"at character {place + 1}")
+    assert (shown, mark) == (f"  {text}", "  " + " " * place + "^")
 
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused(text: str) -> None:
     with pytest.raises(FilterError):
-        parse(text, COLUMNS)
+        parse(text, columns())
 
 
 def test_columns_that_are_looked_at() -> None:
-    assert parse("body.x == 1 or size > 2", COLUMNS)[1] == {"body", "size"}
+    assert parse("body.x == 1 or size > 2", columns())[1] == {"body", "size"}

@@ -53,10 +53,25 @@ def test_page_and_tables(tmp_path: Path) -> None:
     assert {row["capture_id"] for row in rows["frames"]} == {"tuesday"}
 
 
+def test_a_static_member_that_came_back_has_a_line() -> None:
+    lines = kwire("groups", str(CAPTURES / "aiokafka-0.14.0__kafka-4.2.0__static.pcap.gz")).stdout.splitlines()
+    (found,) = [line for line in lines if "restart: " in line]
+    assert "generation 2 goes on: restart: m2 ..752bb4af after 1.552 s - instance inst-2 came back" in found
+    times = [line.split()[0] for line in lines if line.startswith("  01:")]
+    assert times == sorted(times)
+
+
 def test_folder_and_one_group() -> None:
     group = "g-three-confluent-kafka-2.16.1"
     done = kwire("groups", str(CAPTURES), "--group", group)
-    assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("group ")] == [f"group {group}"]
+    clusters = ("YnTRyemrTQGTu_e9aIewVQ", "y1YOEYR0TwK2-KjO1YFN2Q")  # two of them have a group of this name
+    assert [line.split(":")[0] for line in done.stdout.splitlines() if line.startswith("group ")] == [
+        f"group {group} (cluster {cluster})" for cluster in clusters
+    ]
+    found = json.loads(kwire("groups", str(CAPTURES), "--group", group, "--json").stdout)["groups"]
+    assert [(one["group_id"], one["cluster"], len(one["rebalances"])) for one in found] == [
+        (group, cluster, 6) for cluster in clusters
+    ]
 
 
 def test_cut_file_gives_what_is_before_the_cut(tmp_path: Path) -> None:

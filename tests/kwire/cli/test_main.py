@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from captures import COMMITTED
 from commands import command, kwire
 
 import kwire as package
@@ -85,6 +86,62 @@ def test_reader_that_leaves_early(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(10) == 1
+
+
+CAPTURE = str(next(path for path in COMMITTED if "kip848" in path.name))
+PRINTING = [  # a verb each, with what it needs to print something; --help for those that print nothing without a network
+    ["apis"],
+    ["apis", "--json"],
+    ["blob", "ConsumerProtocolSubscription"],
+    ["capture", CAPTURE],
+    ["capture", "--format", "table", CAPTURE],
+    ["decode"],
+    ["encode"],
+    ["explain"],
+    ["fuzz", "--help"],
+    ["groups", CAPTURE],
+    ["groups", "--json", CAPTURE],
+    ["layout", "Fetch"],
+    ["pipeline", "--help"],
+    ["report", "--help"],
+    ["--help"],
+    ["--version"],
+]
+GIVEN = {"decode": FRAME, "explain": FRAME, "blob": b'{"hex_as_stored": "00000000000000000000"}\n'}
+
+
+def test_every_verb_is_among_those_that_print() -> None:
+    assert {arguments[0] for arguments in PRINTING if not arguments[0].startswith("-")} == set(VERBS)
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_a_reader_that_is_gone_ends_quietly(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with command(*arguments, stdout=writing) as process:
+        os.close(writing)
+        _, said = process.communicate(GIVEN.get(arguments[0], b"{}\n"), timeout=60)
+    if arguments[0] == "encode":  # a line that is refused is told, whoever reads the others
+        said = b"".join(line for line in said.splitlines() if not line.startswith(b"<stdin>:1:"))
+    assert (process.returncode, said) == (1, b"")
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_is_told(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full, command(*arguments, stdout=full) as process:
+        _, said = process.communicate(GIVEN.get(arguments[0], b"{}\n"), timeout=60)
+    assert process.returncode == 1
+    assert said.splitlines()[-1] == b"Error: cannot write: No space left on device"
+    assert b"Traceback" not in said
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="there is no file here that cannot be read")
+def test_a_read_that_fails_is_not_called_a_write() -> None:
+    result = kwire("capture", "/proc/self/mem")
+    assert result.exit_code == 1
+    assert "cannot be read: Input/output error" in result.stderr
+    assert "cannot write" not in result.stderr
 
 
 def test_no_colour_in_a_pipe() -> None:

@@ -18,7 +18,7 @@ from strategies import MESSAGES, cells, values
 
 from kwire import jsonform
 from kwire.codec import ENGINES, decode, decode_at, encode
-from kwire.engines import compiled, reference, shapes
+from kwire.engines import compiled, reference, runtime, shapes, text
 from kwire.engines.runtime import WARM
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.fuzz.values import full
@@ -286,7 +286,7 @@ def test_tables_begin_anew_when_others_come() -> None:
     for name in ("topics", "partitions"):
         array_node: Any = next(slot.node for slot in partitions.slots if slot.name == name)
         partitions = array_node.element
-    with patch.object(shapes, "FORGET", 100):
+    with patch.object(runtime, "FORGET", 100):
         rows = shapes.Shapes(partitions, compiled.PLAIN)
         for n in range(shapes.MAX_SHAPES):
             for _ in range(WARM):
@@ -316,7 +316,7 @@ def test_made_once() -> None:
 def test_source_runs_and_names_what_it_is() -> None:
     source = compiled.source(HeartbeatRequest, 4)
     assert source.count("# HeartbeatRequest v4\n") == 2
-    space = {**compiled._NAMES, "_HeartbeatRequest": HeartbeatRequest}
+    space = {**text.NAMES, "_HeartbeatRequest": HeartbeatRequest}
     exec(source, space)
     value = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
     assert space["write"](value) == encode(value, 4)

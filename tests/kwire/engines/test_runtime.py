@@ -1,8 +1,10 @@
 import struct
+from unittest.mock import patch
 from uuid import UUID
 
 import pytest
 
+from kwire.engines import runtime
 from kwire.engines.runtime import (
     COUNTS,
     SHORT,
@@ -61,6 +63,19 @@ def test_tables_stop_growing() -> None:
     assert len(packers._seen) <= TABLE_SIZE
     with pytest.raises(struct.error):
         unpackers[MAX_VARINT](b"abc", 0)
+
+
+def test_a_full_table_begins_anew_when_others_come() -> None:
+    unpackers, packers = Unpackers("s", "B", 1, True), Packers("h", "*i")
+    for n in range(TABLE_SIZE):
+        assert unpackers[n + 1]
+        for _ in range(WARM):
+            assert packers[n]
+    with patch.object(runtime, "FORGET", 100):
+        for table in (unpackers, packers):
+            for _ in range(101 + WARM):
+                assert table[TABLE_SIZE + 1]
+            assert list(table) == [TABLE_SIZE + 1]
 
 
 @pytest.mark.parametrize("first", [0, 1, 126, 127, 128, 20_000])

@@ -9,7 +9,8 @@ from mockbroker.conform.compare import Bindings, Comparison
 A, B = "probe-11111111-1111-4111-8111-111111111111", "probe-22222222-2222-4222-8222-222222222222"
 X, Y = "probe-aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa", "probe-bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
 TOPIC, OTHER_TOPIC = "AAAAAAAAQACAAAAAAAAAAQ", "AAAAAAAAQACAAAAAAAAAAg"
-NAMES = {A: "$A", B: "$B", TOPIC: "$topic:t"}
+SHORT, OTHER_SHORT = "aaaaaaaaaaaaaaaaaaaaaA", "bbbbbbbbbbbbbbbbbbbbbA"  # ids of members, in the new protocol
+NAMES = {A: "$A", B: "$B", SHORT: "$C", TOPIC: "$topic:t"}
 ASKED, NOT_ASKED = 3400, -2147483648
 
 
@@ -31,6 +32,19 @@ SAME = [  # recorded, ours, api
     ({"member_id": A, "leader": A}, {"member_id": X, "leader": X}, "JoinGroup"),
     ({"member_id": "made-up-1"}, {"member_id": "made-up-1"}, "JoinGroup"),
     ({"topic_id": TOPIC}, {"topic_id": OTHER_TOPIC}, "Fetch"),
+    ({"member_id": SHORT}, {"member_id": OTHER_SHORT}, "ConsumerGroupHeartbeat"),
+    ({"partitions": [0, 10, 2]}, {"partitions": [10, 2, 0]}, "ConsumerGroupHeartbeat"),
+    (
+        {"topic_partitions": [{"topic_id": "x"}, {"topic_id": "y"}]},
+        {"topic_partitions": [{"topic_id": "y"}, {"topic_id": "x"}]},
+        "ConsumerGroupDescribe",
+    ),
+    ({"subscribed_topic_names": ["a", "b"]}, {"subscribed_topic_names": ["b", "a"]}, "ConsumerGroupDescribe"),
+    (
+        {"groups": [{"group_id": "a"}, {"group_id": "b"}]},
+        {"groups": [{"group_id": "b"}, {"group_id": "a"}]},
+        "ConsumerGroupDescribe",
+    ),
     ({"producer_id": 7}, {"producer_id": 0}, "InitProducerId"),
     ({"producer_id": -1}, {"producer_id": -1}, "InitProducerId"),
     ({"session_id": 0}, {"session_id": 0}, "Fetch"),
@@ -78,6 +92,12 @@ DIFFERENT = [  # recorded, ours, api, where
     ({"member_id": A}, {"member_id": "probe-7"}, "JoinGroup", "member_id"),
     ({"member_id": A}, {"member_id": ""}, "JoinGroup", "member_id"),
     ({"member_id": ""}, {"member_id": X}, "JoinGroup", "member_id"),
+    ({"member_id": SHORT}, {"member_id": X}, "ConsumerGroupHeartbeat", "member_id"),
+    ({"member_id": SHORT}, {"member_id": f"{OTHER_SHORT}A"}, "ConsumerGroupHeartbeat", "member_id"),
+    ({"member_id": A}, {"member_id": OTHER_SHORT}, "JoinGroup", "member_id"),
+    ({"partitions": [0, 1]}, {"partitions": [0, 2]}, "ConsumerGroupHeartbeat", "partitions[1]: recorded 1, got 2"),
+    ({"partitions": [0]}, {"partitions": [0, 0]}, "ConsumerGroupHeartbeat", "partitions: recorded 1 elements, got 2"),
+    ({"subscribed_topic_names": ["a"]}, {"subscribed_topic_names": ["b"]}, "ConsumerGroupDescribe", "subscribed_topic_names[0]"),
     ({"member_id": "made-up-1"}, {"member_id": "made-up-2"}, "JoinGroup", "member_id"),
     ({"producer_id": 7}, {"producer_id": -1}, "InitProducerId", "producer_id"),
     ({"producer_id": -1}, {"producer_id": 7}, "InitProducerId", "producer_id"),
@@ -129,6 +149,17 @@ def test_a_member_is_found_in_its_place_once_it_is_bound() -> None:
     ours = {"members": [{"member_id": X, "metadata": "b"}, {"member_id": Y, "metadata": "a"}]}
     assert Comparison(bindings, "JoinGroup").difference(recorded, ours) is None
     assert bindings.ours(B) == X
+
+
+def test_a_member_with_a_short_id_is_found_in_its_place() -> None:
+    """Ids that are not bound do not count when members are put in order; names of the same length do."""
+    bindings = Bindings(NAMES)
+    recorded = {"members": [{"member_id": SHORT, "member_epoch": 1}, {"member_id": "a", "member_epoch": 2}]}
+    ours = {"members": [{"member_id": "a", "member_epoch": 2}, {"member_id": OTHER_SHORT, "member_epoch": 1}]}
+    assert Comparison(bindings, "ConsumerGroupDescribe").difference(recorded, ours) is None
+    assert bindings.ours(SHORT) == OTHER_SHORT
+    named = [{"group_id": "g" * 22}, {"group_id": "a"}]
+    assert difference({"groups": named}, {"groups": named[::-1]}, "ListGroups") is None
 
 
 def test_of_a_list_only_what_is_asked_for() -> None:

@@ -89,13 +89,14 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
     recorded = gzip.decompress(FILES["kip848_errors"].read_bytes())
     later.write_bytes(recorded.replace(b'"api_key": 68', b'"api_key": 9999'))
     settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "num.partitions": 3}
+    settings |= {"group.consumer.session.timeout.ms": 6_000, "group.consumer.heartbeat.interval.ms": 500}
     async with open_cluster(config=settings, first_node=1) as cluster:
         address = cluster.nodes[0].host, cluster.nodes[0].port
         for scenario in ("two_members_join", "two_members_join", "offsets_by_topic_id", "cluster_and_topics"):
             assert await play_file(FILES[scenario], address) == Outcome(f"{scenario} (Apache Kafka 4.2.0)", "ok")
         other = await play_file(FILES["delay_two_joiners"], address)
         unknown = await play_file(later, address)
-        lacking = await play_file(FILES["kip848_errors"], address)
+        lacking = await play_file(FILES["transactional_offsets"], address)
     assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
     assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
     assert lacking.verdict == "differs"

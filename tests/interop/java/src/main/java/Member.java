@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
@@ -14,11 +15,14 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.StickyAssignor;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.UnreleasedInstanceIdException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** A member of a classic group. Commands come on stdin, what happens goes out as JSON lines. */
+/** A member of a group, by either protocol. Commands come on stdin, what happens goes out as JSON lines. */
 final class Member implements ConsumerRebalanceListener {
   private static final Duration POLL = Duration.ofMillis(100); // that a poll may take before commands are looked at
   private static final Map<String, Class<?>> ASSIGNORS =
@@ -36,9 +40,14 @@ final class Member implements ConsumerRebalanceListener {
     settings.put("bootstrap.servers", options.get("bootstrap").asText());
     settings.put("client.id", options.get("client_id").asText());
     settings.put("group.id", options.get("group").asText());
-    settings.put("session.timeout.ms", options.get("session_ms").asInt());
-    settings.put("heartbeat.interval.ms", options.get("heartbeat_ms").asInt());
-    settings.put("partition.assignment.strategy", List.of(ASSIGNORS.get(options.get("assignor").asText())));
+    settings.put("group.protocol", options.path("protocol").asText("classic"));
+    if (options.path("protocol").asText().equals("consumer")) {
+      settings.put("group.remote.assignor", options.get("assignor").asText());
+    } else {
+      settings.put("session.timeout.ms", options.get("session_ms").asInt());
+      settings.put("heartbeat.interval.ms", options.get("heartbeat_ms").asInt());
+      settings.put("partition.assignment.strategy", List.of(ASSIGNORS.get(options.get("assignor").asText())));
+    }
     settings.put("auto.offset.reset", options.get("reset").asText());
     settings.put("enable.auto.commit", false);
     settings.put("metadata.max.age.ms", 1000);
@@ -47,7 +56,11 @@ final class Member implements ConsumerRebalanceListener {
       settings.put("group.instance.id", options.get("instance").asText());
     }
     consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer());
-    consumer.subscribe(List.of(options.get("topic").asText()), this);
+    if (options.path("regex").asText().isEmpty()) {
+      consumer.subscribe(List.of(options.get("topic").asText()), this);
+    } else {
+      consumer.subscribe(new SubscriptionPattern(options.get("regex").asText()), this); // the broker matches it
+    }
   }
 
   void run() {
@@ -55,10 +68,10 @@ final class Member implements ConsumerRebalanceListener {
     listener.setDaemon(true);
     listener.start();
     try {
-      for (String asked = ""; !asked.equals("leave"); asked = next()) {
-        if (asked.equals("commit")) {
-          consumer.commitSync();
+      for (String asked = ""; !asked.equals("leave"); asked = asked.isEmpty() ? next() : asked) {
+        if (asked.equals("commit") && committed()) {
           Client.tell(Map.of("event", "committed"));
+          asked = "";
         }
         for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
           Client.tell(
@@ -76,6 +89,19 @@ final class Member implements ConsumerRebalanceListener {
     } catch (FencedInstanceIdException fenced) {
       Client.tell(Map.of("event", "fenced"));
       Runtime.getRuntime().halt(4);
+    } catch (UnreleasedInstanceIdException refused) {
+      Client.tell(Map.of("event", "refused"));
+      Runtime.getRuntime().halt(5);
+    }
+  }
+
+  /** False if the group has moved on, as this member will with its next poll. */
+  private boolean committed() {
+    try {
+      consumer.commitSync();
+      return true;
+    } catch (CommitFailedException | RebalanceInProgressException moved) {
+      return false;
     }
   }
 

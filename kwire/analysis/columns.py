@@ -1,0 +1,142 @@
+"""What a table is made of: columns with type, unit and how each is obtained, and the forms Spark and Arrow want."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+Row = dict[str, Any]  # a row of a table by its columns; timestamps are integers: microseconds since 1970, UTC
+
+# Types of columns: how Spark and Arrow call each.
+SPARK = {
+    "string": "STRING",
+    "int": "INT",
+    "long": "BIGINT",
+    "double": "DOUBLE",
+    "bool": "BOOLEAN",
+    "timestamp": "TIMESTAMP",
+    "list<string>": "ARRAY<STRING>",
+    "map<int,long>": "MAP<INT,BIGINT>",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``how``: where the value comes from; ``unit``: of a number, empty where there is none."""
+
+    name: str
+    type: str
+    how: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``grain``: what one row is; ``order``: the columns that rows are sorted by."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    order: tuple[str, ...]
+    _empty: Row = field(init=False, repr=False, compare=False)  # a row of which nothing is known
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_empty", dict.fromkeys(column.name for column in self.columns))
+
+    def row(self, **values: Any) -> Row:
+        """A row: what is not given is None. Raises: ValueError for a column that is not there."""
+        row = {**self._empty, **values}
+        if len(row) > len(self._empty):
+            unknown = values.keys() - self._empty.keys()
+            raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
+        return row
+
+    def sorted(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows in the table's order; None comes first."""
+        kept = list(rows)
+        try:
+            return sorted(kept, key=itemgetter(*self.order))  # the same, unless None meets something else
+        except TypeError:
+            return sorted(kept, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
+
+
+def text(name: str, how: str) -> Column:
+    return Column(name, "string", how)
+
+
+def texts(name: str, how: str) -> Column:
+    return Column(name, "list<string>", how)
+
+
+def integer(name: str, how: str, unit: str = "") -> Column:
+    return Column(name, "int", how, unit)
+
+
+def long(name: str, how: str, unit: str = "") -> Column:
+    return Column(name, "long", how, unit)
+
+
+def millis(name: str, how: str) -> Column:
+    return Column(name, "double", how, "ms")
+
+
+def flag(name: str, how: str) -> Column:
+    return Column(name, "bool", how)
+
+
+def moment(name: str, how: str) -> Column:
+    return Column(name, "timestamp", how, "UTC, µs")
+
+
+def spark_schema(table: Table) -> str:
+    """The table's schema as Spark reads it from text."""
+    return ", ".join(f"`{column.name}` {SPARK[column.type]}" for column in table.columns)
+
+
+def arrow_schema(table: Table) -> Any:
+    """The table's schema in pyarrow, which Parquet files get."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "double": pa.float64(),
+        "bool": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "list<string>": pa.list_(pa.string()),
+        "map<int,long>": pa.map_(pa.int32(), pa.int64()),
+    }
+    return pa.schema([(column.name, types[column.type]) for column in table.columns])
+
+
+def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
+    """Rows as a pyarrow.Table."""
+    import pyarrow as pa
+
+    kept = list(rows)
+    schema = arrow_schema(table)
+    columns = []
+    for column in table.columns:
+        values = [row[column.name] for row in kept]
+        if column.type.startswith("map"):
+            values = [None if value is None else sorted(value.items()) for value in values]
+        columns.append(pa.array(values, schema.field(column.name).type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def rows_of(found: Any) -> list[Row]:
+    """The rows of a pyarrow.Table, as they were put into it."""
+    import pyarrow as pa
+
+    columns: dict[str, list[Any]] = {}
+    for told, values in zip(found.schema, found.columns, strict=True):
+        if pa.types.is_timestamp(told.type):
+            columns[told.name] = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+        elif pa.types.is_map(told.type):
+            columns[told.name] = [None if value is None else dict(value) for value in values.to_pylist()]
+        else:
+            columns[told.name] = values.to_pylist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,90 @@
+"""The generations of a classic group, out of answers to JoinGroup and SyncGroup.
+
+The first answer to a JoinGroup that names a generation ends its join phase.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.joins import Join
+
+COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep what they still own
+
+
+@dataclass(slots=True)
+class Phase:
+    """A generation. ``joins``: those that waited for it; ``members``: everybody in it, also who replaced another."""
+
+    generation: int
+    done_ts: int
+    joins: list[Join] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
+    leader: str | None = None
+    protocol: str | None = None
+    told: dict[str, GroupEvent] = field(default_factory=dict)  # first answer to a SyncGroup, by member
+    planned: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether members keep reading what they still own."""
+        return any(word in (self.protocol or "") for word in COOPERATIVE_PROTOCOLS)
+
+    def shares(self) -> dict[str, list[str]]:
+        """Partitions by member: as told, or as planned where that was not seen; nothing if nobody was told anything."""
+        if not self.told:
+            return {}
+        told = {member: event.partitions for member, event in self.told.items() if event.partitions is not None}
+        return {member: told.get(member, self.planned.get(member, [])) for member in {**self.planned, **told}}
+
+    def ended_ts(self) -> int | None:
+        """When the last of those that waited was told its share."""
+        waited = {join.member_id for join in self.joins}
+        return max((event.ts for member, event in self.told.items() if member in waited), default=None)
+
+    def incomplete(self) -> bool:
+        """Whether one of those that waited was never told its share."""
+        return any(join.member_id not in self.told for join in self.joins)
+
+
+def phases_of(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
+    """The generations that were told, in order."""
+    phases: list[Phase] = []
+    answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
+    for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):
+        done = join.done
+        assert done is not None
+        generation = done.generation or 0
+        current = phases[-1] if phases else None
+        if current is None or generation > current.generation:
+            current = Phase(generation, done.ts)
+            phases.append(current)
+        if generation != current.generation or join.sent.ts > current.done_ts:
+            continue  # an answer that was under way, or one to a member that asked again in a stable group
+        current.joins.append(join)
+        current.leader, current.protocol = done.leader, done.protocol_name
+        if done.member_id and done.member_id not in current.members:
+            current.members.append(done.member_id)
+        for member in done.members or []:
+            if member not in current.members:
+                current.members.append(member)
+    _told(phases, events)
+    return phases
+
+
+def _told(phases: Sequence[Phase], events: Iterable[GroupEvent]) -> None:
+    moments = [phase.done_ts for phase in phases]
+    for event in events:
+        if event.event not in ("sync_done", "planned") or not event.member_id:
+            continue
+        place = bisect_right(moments, event.ts)
+        for phase in reversed(phases[:place]):
+            if phase.generation == event.generation:
+                if event.event == "sync_done":
+                    phase.told.setdefault(event.member_id, event)
+                elif event.partitions is not None:
+                    phase.planned.setdefault(event.member_id, event.partitions)
+                break

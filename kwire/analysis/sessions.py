@@ -1,0 +1,106 @@
+"""When the members of a classic group were heard of, and when their sessions began anew or ran out."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.outcome import MS, Membership
+from kwire.errorcodes import ErrorCode
+
+REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
+GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
+SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
+RENEWING = {"heartbeat", "commit"}  # beside answers to JoinGroup and SyncGroup
+
+
+class Sessions:
+    """What the events of a group, sorted, say of each of its members."""
+
+    def __init__(self, events: Sequence[GroupEvent]) -> None:
+        self.events = events
+        self.moments = [event.ts for event in events]
+        self.synced = {(event.generation, event.member_id) for event in events if event.event == "sync_sent"}
+        self.signs: dict[str, list[int]] = defaultdict(list)
+        self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)  # from when to when it waited for an answer
+        self.refused: dict[str, list[int]] = defaultdict(list)  # when it was asked to rejoin
+        self.gone: dict[str, list[int]] = defaultdict(list)  # when it was told that it is no member
+        self.shares: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)  # told when, and what
+        self._renewed: dict[str, list[int]] = defaultdict(list)
+        self._synced_late: dict[str, list[int]] = defaultdict(list)  # renewed, if the broker is older than 4.0
+        self._read()
+
+    def _read(self) -> None:
+        waiting: dict[tuple[str | None, int], GroupEvent] = {}
+        planned: dict[int | None, int] = {}  # when the leader made its plan known, by generation
+        for event in self.events:
+            if event.event == "planned":
+                planned.setdefault(event.generation, event.ts)
+        for event in self.events:
+            member = event.member_id
+            if member and (event.event in SIGNS or event.error_code == REBALANCE):
+                self.signs[member].append(event.ts)
+            if event.event in ("join_sent", "sync_sent"):
+                waiting[event.conn_id, event.number] = event
+            elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
+                begin = waiting.pop((event.conn_id, event.number), None)
+                if begin is not None and member:
+                    self.parked[member].append((begin.ts, event.ts))
+                    if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
+                        self._synced_late[member].append(event.ts)
+                    elif event.event in ("join_done", "sync_done"):
+                        self._renewed[member].append(event.ts)
+            elif member and (
+                event.event in RENEWING or (event.event == "heartbeat_error" and event.error_code == REBALANCE)
+            ):
+                self._renewed[member].append(event.ts)
+            if member and event.error_code == REBALANCE:
+                self.refused[member].append(event.ts)
+            if member and event.error_code in GONE:
+                self.gone[member].append(event.ts)
+            if event.event == "sync_done" and member and event.partitions is not None:
+                self.shares[member].append((event.ts, event.partitions))
+        for begin in waiting.values():  # never answered: it may have waited to the end
+            if begin.member_id:
+                self.parked[begin.member_id].append((begin.ts, begin.ts))
+
+    def between(self, low: int, high: int) -> Sequence[GroupEvent]:
+        """Events after ``low`` and up to ``high``."""
+        return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
+
+    def last_sign(self, member: str, before: int) -> int | None:
+        """When a member was last heard of, at or before a moment."""
+        return _last(self.signs[member], before)
+
+    def over(self, person: Membership, high: int) -> int | None:
+        """When the session of a member ran out of whom nothing more is heard up to ``high``.
+
+        It begins anew with answers to JoinGroup, Heartbeat and accepted commits, and to a SyncGroup that waited for the
+        leader's. One that came later begins it anew for brokers before 4.0 alone: they are told by members that were
+        answered as if nothing had happened when it would have been over otherwise.
+        """
+        member = person.member_id
+        if person.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
+            return None
+        over, late = last + person.session_timeout_ms * MS, _last(self._synced_late[member], high)
+        if late is None or late <= last:
+            return over
+        longer = late + person.session_timeout_ms * MS
+        goes_on = any(event.event == "heartbeat" and event.error_code == 0 for event in self.between(over, longer))
+        return longer if goes_on else over
+
+    def may_commit(self, event: GroupEvent) -> bool:
+        """Whether the partition is in one of the last two shares of the member: one it gives up may be committed."""
+        shares = self.shares[event.member_id or ""]
+        place = bisect_right(shares, event.ts, key=lambda told: told[0])
+        return not place or any(
+            f"{event.topic}-{event.partition}" in told for _, told in shares[max(place - 2, 0) : place]
+        )
+
+
+def _last(moments: Sequence[int], before: int) -> int | None:
+    """The last of them at or before a moment."""
+    place = bisect_right(moments, before)
+    return moments[place - 1] if place else None

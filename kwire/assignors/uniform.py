@@ -1,0 +1,83 @@
+"""``uniform``, the broker's default: as equal as can be, and what a member owns stays with it where that allows.
+
+This file is for members that subscribe to the same topics, ``uniform_mixed`` for others; it is told apart by the names
+they gave, so also by names of topics that do not exist. Source: UniformAssignor and
+UniformHomogeneousAssignmentBuilder of Kafka 4.2 (4.0 and before gave the larger shares to other members).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from uuid import UUID
+
+from kwire.assignors import uniform_mixed
+from kwire.assignors.server import (
+    GroupAssignment,
+    MemberAssignment,
+    Members,
+    MemberSubscription,
+    Partitions,
+    partitions_of,
+    subscribed_alike,
+)
+from kwire.java import copy_order, uuid_hash
+
+_Partition = tuple[UUID, int]
+
+
+def assign(members: Members, partitions: Partitions, alike: bool | None = None) -> GroupAssignment:
+    """The assignment; ``alike``: whether all gave the same names, None tells it by the ids. Raises AssignorError."""
+    if subscribed_alike(members.values()) if alike is None else alike:
+        return _equal(members, partitions)
+    return uniform_mixed.assign(members, partitions)
+
+
+def _equal(members: Members, partitions: Partitions) -> GroupAssignment:
+    """Everyone keeps up to its share; what is nobody's, then what was cut off, goes to those below theirs."""
+    if not members:
+        return {}
+    topic_ids = next(iter(members.values())).topic_ids
+    counts = partitions_of(copy_order(dict.fromkeys(topic_ids), uuid_hash), partitions)
+    share, larger = divmod(sum(counts.values()), len(members))
+
+    target: GroupAssignment = {}
+    owned: set[_Partition] = set()
+    cut: list[_Partition] = []
+    missing: dict[str, int] = {}  # member id -> how many it is below its share
+    for behind, (member_id, member) in zip(range(len(members), 0, -1), members.items(), strict=True):
+        room = share + (larger > 0)
+        target[member_id], over = _kept(member, counts, room)
+        owned.update(_flat(target[member_id]), over)
+        cut += over
+        room -= sum(map(len, target[member_id].values()))
+        takes_larger = larger > 0
+        if room and takes_larger and behind > larger:  # left to a later member; there are enough of them
+            room -= 1
+            takes_larger = False
+        if room:
+            missing[member_id] = room
+        larger -= takes_larger
+
+    nobodys = [(topic, n) for topic, count in counts.items() for n in range(count) if (topic, n) not in owned]
+    given = iter(nobodys + cut)
+    for member_id, room in missing.items():
+        for topic, n in islice(given, room):
+            target[member_id].setdefault(topic, []).append(n)
+    return {member_id: {topic: sorted(held) for topic, held in kept.items()} for member_id, kept in target.items()}
+
+
+def _kept(member: MemberSubscription, counts: dict[UUID, int], room: int) -> tuple[MemberAssignment, list[_Partition]]:
+    """The first ``room`` partitions that a member owns of topics that it still subscribes to, and those over it."""
+    kept: MemberAssignment = {}
+    over: list[_Partition] = []
+    for topic, assigned in member.assigned.items():
+        held = [n for n in assigned if n < counts.get(topic, 0)]
+        if held[:room]:
+            kept[topic] = held[:room]
+        over += [(topic, n) for n in held[room:]]
+        room -= len(held[:room])
+    return kept, over
+
+
+def _flat(assignment: MemberAssignment) -> list[_Partition]:
+    return [(topic, n) for topic, held in assignment.items() for n in held]

@@ -1,0 +1,140 @@
+"""``uniform`` for members that subscribe to different topics.
+
+What is owned and still subscribed to stays; what is nobody's goes to the subscriber with least; then topics are gone
+through again and again, and those with most give to those with least, until nothing moves. Topics with most partitions
+a subscriber come first. Source: UniformHeterogeneousAssignmentBuilder of Kafka 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice
+from uuid import UUID
+
+from kwire.assignors.server import GroupAssignment, Members, Partitions, partitions_of
+from kwire.java import uuid_order
+
+MAX_ROUNDS = 16  # over all topics, as in Kafka; what is not balanced by then stays so
+
+_NOBODY = -1
+
+
+@dataclass(slots=True)
+class _Topic:
+    id: UUID
+    subscribers: list[int]  # places of members
+    owners: list[int]  # by partition, _NOBODY or the place of a member
+
+    @property
+    def order(self) -> tuple[float, int, int]:
+        count = len(self.subscribers)
+        return -len(self.owners) / count, count, uuid_order(self.id)
+
+
+def assign(members: Members, partitions: Partitions) -> GroupAssignment:
+    """The assignment; raises AssignorError."""
+    topics = _topics(members, partitions)
+    loads = [0] * len(members)
+    for place, member in enumerate(members.values()):
+        for topic_id in set(member.topic_ids).intersection(member.assigned):
+            owners = topics[topic_id].owners
+            for number in member.assigned[topic_id]:
+                if number < len(owners):
+                    owners[number] = place
+                    loads[place] += 1
+    ordered = sorted(topics.values(), key=lambda topic: topic.order)
+    for topic in ordered:
+        _fill(topic, loads)
+    _balance([topic for topic in ordered if len(topic.subscribers) > 1], loads)
+    return _target(list(members), ordered)
+
+
+def _topics(members: Members, partitions: Partitions) -> dict[UUID, _Topic]:
+    subscribers: dict[UUID, list[int]] = {}
+    for place, member in enumerate(members.values()):
+        for topic_id in dict.fromkeys(member.topic_ids):
+            subscribers.setdefault(topic_id, []).append(place)
+    counts = partitions_of(subscribers, partitions)
+    return {topic: _Topic(topic, subscribers[topic], [_NOBODY] * count) for topic, count in counts.items()}
+
+
+def _fill(topic: _Topic, loads: list[int]) -> None:
+    free = [number for number, owner in enumerate(topic.owners) if owner == _NOBODY]
+    if free:
+        for number, (_, place) in zip(free, _from_least(_by_load(topic, loads), loads), strict=False):
+            topic.owners[number] = place
+            loads[place] += 1
+
+
+def _balance(topics: list[_Topic], loads: list[int]) -> None:
+    """Goes around the topics until it is back where it last moved something."""
+    last = 0
+    for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
+        if turn and at == last:
+            return
+        if _even_out(topic, loads):
+            last = at
+
+
+def _even_out(topic: _Topic, loads: list[int]) -> int:
+    """Moves partitions of one topic from those with most to those with least; how many. Nothing moves twice."""
+    held = [loads[place] for place in topic.subscribers]
+    if max(held) - min(held) <= 1:
+        return 0
+    gives: dict[int, list[int]] = {}
+    for number, owner in enumerate(topic.owners):
+        gives.setdefault(owner, []).append(number)
+    by_load = _by_load(topic, loads)
+    moved = 0
+    for (most, giver), (least, taker) in zip(
+        _from_most(by_load, loads, gives), _from_least(by_load, loads), strict=False
+    ):
+        if most - least <= 1:
+            break
+        topic.owners[gives[giver].pop()] = taker
+        loads[giver] -= 1
+        loads[taker] += 1
+        moved += 1
+    return moved
+
+
+def _by_load(topic: _Topic, loads: list[int]) -> list[int]:
+    return sorted(topic.subscribers, key=loads.__getitem__)  # stable: ties stay in the order of members
+
+
+def _from_least(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
+    """Without end: a load, and one that has it and now gets one more. Those who had one more join in the next walk."""
+    end = 0
+    level = loads[by_load[0]]
+    while True:
+        while end < len(by_load) and loads[by_load[end]] == level:
+            end += 1
+        for place in by_load[:end]:
+            yield level, place
+        level += 1
+
+
+def _from_most(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
+    """A load, and one that has it and now gives one away. Who has none left to give drops out, until nobody is left."""
+    rest = list(by_load)
+    walked: list[int] = []
+    level = first = 0
+    while rest or first < len(walked):
+        level = level - 1 if first < len(walked) else loads[rest[-1]]
+        while rest and loads[rest[-1]] == level:
+            walked.append(rest.pop())
+        for at in range(first, len(walked)):
+            if gives.get(walked[at]):
+                yield level, walked[at]
+            else:  # the first takes its place, as in Kafka, which changes who comes first in the next walk
+                walked[at] = walked[first]
+                first += 1
+
+
+def _target(member_ids: list[str], topics: list[_Topic]) -> GroupAssignment:
+    target: GroupAssignment = {member_id: {} for member_id in member_ids}
+    for topic in topics:
+        for number, owner in enumerate(topic.owners):
+            target[member_ids[owner]].setdefault(topic.id, []).append(number)
+    return target

@@ -1,0 +1,70 @@
+"""Frame logs: one JSON object a line, for whoever writes frames down without packets.
+
+``{"time_us", "connection", "client", "broker", "direction": "request"|"response", "hex"}``, where ``connection`` is any
+text that tells connections apart and ``hex`` is the frame without its length prefix.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.capture.limits import MAX_LINE
+from kwire.capture.records import Damage
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFrame:
+    """One line of a frame log."""
+
+    time_us: int
+    connection: str
+    client: str
+    broker: str
+    to_broker: bool
+    frame: bytes
+    position: int
+
+
+def lines(source: Any, size: int) -> Iterator[bytes]:
+    """Lines of a stream, each with its end. Raises: Damage."""
+    rest, at = b"", 0
+    while more := source.read(size):
+        rest += more
+        *whole, rest = rest.split(b"\n")
+        for line in whole:
+            yield line + b"\n"
+            at += len(line) + 1
+        if len(rest) > MAX_LINE:
+            raise Damage(at, f"a line of more than {MAX_LINE} bytes")
+    if rest:
+        yield rest
+
+
+def logged(line: bytes, at: int) -> LoggedFrame:
+    """The frame of one line. Raises: Damage."""
+    try:
+        found = json.loads(line)
+        direction = found["direction"]
+        if direction not in ("request", "response"):
+            raise ValueError(f"direction is {direction!r}")
+        texts = [found[name] for name in ("client", "broker")]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("client and broker are texts")
+        time = found["time_us"]
+        if isinstance(time, bool) or not isinstance(time, int) or not -(2**62) < time < 2**62:
+            raise ValueError("time_us is microseconds since 1970")
+        return LoggedFrame(
+            time,
+            str(found.get("connection", "")),
+            texts[0],
+            texts[1],
+            direction == "request",
+            bytes.fromhex(found["hex"]),
+            at,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else error
+        raise Damage(at, f"not a line of a frame log: {reason}") from error

@@ -1,0 +1,175 @@
+"""The records of a pcap, as far as each is followed by another; what its header says is all there is to go by."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kwire.capture.limits import MAX_PACKET, NEAR_SECONDS, SNAPLEN
+from kwire.capture.records import CUT, US, Block, Interface, Ints, Lost, Passed, Split, words
+from kwire.capture.salvage import NANOSECONDS, Records
+
+MAGICS = {  # first bytes of a pcap -> byte order, ticks per second
+    b"\xd4\xc3\xb2\xa1": ("<", 1_000_000),
+    b"\xa1\xb2\xc3\xd4": (">", 1_000_000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1_000_000_000),
+    b"\xa1\xb2\x3c\x4d": (">", 1_000_000_000),
+}
+HEADER = 24  # bytes of a file before its records
+STRANGE = "no record, by its time and its size"
+BEFORE = 4  # records whose times are known when another is looked for
+
+
+def whole(path: str, head: bytes, packed: bool) -> Split:
+    """All of a file with this header."""
+    order, ticks = MAGICS[head[:4]]
+    _, _, shift, _, snaplen, link = struct.unpack(f"{order}HHiIII", head[4:HEADER])
+    return Split(path, HEADER, None, order, (Interface(link & 0xFFFF, ticks, -shift, snaplen),), False, packed)
+
+
+class Pcap:
+    """Walks the records of a pcap.
+
+    A record is handed on when it is followed by what can be another, or by the end. One that is not stays with the
+    data until the next is found: its own length may be the one that lies.
+    """
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.interface = split.interfaces[0]
+        self.stop = split.stop
+        self.limit = min(MAX_PACKET, 4 * max(self.interface.snaplen, SNAPLEN))
+        self.size_at = struct.Struct(f"{split.order}I").unpack_from
+        self.lost: Lost | None = None
+        self.done = False
+        self.damaged = split.damaged
+        self._begins = split.start == HEADER  # nothing was there that was followed by the first record
+        self._near: list[int] = []
+        self._search: Records | None = None
+        self._from = 0  # in the file, where the search goes on
+        self._held = False  # the data begins with the record before the damage
+
+    def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
+        """The records in ``data``, and where the first one begins that is not handed on. May set ``lost``."""
+        found, at, reason = self._walk(data, base, final)
+        end = len(data)
+        ended = base + at == self.stop or (final and at == end)
+        visible = at <= end - 16 and base + at != self.stop
+        heads = np.array([*found, at] if visible else found, np.int64)
+        count, bad = len(found), len(found) if reason else -1
+        odd = self._odd(data, heads)
+        if odd.any():
+            count, bad, reason = self._judge(odd, count, bad, reason, ended, final)
+        if bad >= 0:
+            return self._lose(data, base, found, bad, at if bad == len(found) else found[bad], reason, odd)
+        if count == len(found) and not visible and not ended:
+            count = max(count - 1, 0)  # what follows the last one is not seen yet
+        self.done = self.stop is not None and base + at >= self.stop and count == len(found)
+        used = at if count == len(found) else found[count]
+        return self._made(data, base, found[:count], used, whole=True), used
+
+    def _walk(self, data: bytes, base: int, final: bool) -> tuple[list[int], int, str]:
+        """Where records begin, by their sizes; where this ends, and why if what is there cannot be one."""
+        found: list[int] = []
+        append, size_at, limit = found.append, self.size_at, self.limit
+        at, end = 0, len(data)
+        last = end - 16
+        stop = end if self.stop is None else self.stop - base
+        while at <= last and at < stop:
+            (size,) = size_at(data, at + 8)
+            if size > limit or at + size > last:
+                break
+            append(at)
+            at += 16 + size
+        if base + at == self.stop or at == end:
+            return found, at, ""
+        if at <= last and (size := size_at(data, at + 8)[0]) > limit:
+            return found, at, f"a record of {size} bytes, where {limit} are the most"
+        if final and at < stop:
+            return found, at, f"{CUT}, {end - at} bytes of it are there"
+        return found, at, ""
+
+    def _odd(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
+        """Headers of which two in a row are none: of no time, no packet, or another day than the one before."""
+        if not len(heads):
+            return np.zeros(0, bool)
+        seconds, fraction, size, original = (
+            words(data, f"{self.split.order}u4", heads + 4 * n).astype(np.int64) for n in range(4)
+        )
+        jumps = np.abs(np.diff(seconds, prepend=seconds[0])) > NEAR_SECONDS
+        odd: NDArray[np.bool_] = (fraction >= NANOSECONDS) | (size == 0) | (size > original) | jumps
+        return odd
+
+    def _judge(
+        self, odd: NDArray[np.bool_], count: int, bad: int, reason: str, ended: bool, final: bool
+    ) -> tuple[int, int, str]:
+        """How many records may be handed on, which header is none, and why: an odd one that an odd one follows."""
+        for n in np.flatnonzero(odd).tolist():
+            if n == 0 and not self._begins:
+                continue  # judged when the one before it was handed on
+            if n == bad:
+                break
+            if n + 1 < len(odd):
+                if not odd[n + 1] and n + 1 != bad:
+                    continue
+            elif n < count and ended:
+                continue
+            elif not final:
+                return max(n - 1, 0), -1, ""
+            return n, n, STRANGE
+        return count, bad, reason
+
+    def _lose(
+        self, data: bytes, base: int, found: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
+    ) -> tuple[Block | None, int]:
+        """No record is at ``at``: all before it are handed on, but for the last if its length may be what lies."""
+        seconds = words(data, f"{self.split.order}u4", np.array(found[max(0, bad - BEFORE) : bad], np.int64)).tolist()
+        self._near = [*self._near, *seconds][-BEFORE:]
+        cut = reason.startswith(CUT) and bad < len(odd) and not odd[bad]
+        self._held = bad > 0 and not cut
+        begin = found[bad - 1] if self._held else at
+        self._from = base + (begin + 16 if self._held or cut else begin + 1)
+        self.lost = Lost(base + at, reason)
+        self._search = Records(self.split.order, self.interface.link, self._near, self.interface.snaplen or SNAPLEN)
+        return self._made(data, base, found[: bad - self._held], begin, whole=False), begin
+
+    def again(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int, Passed | None]:
+        """Look for the next record: what is handed on, the bytes that are done with, and what was passed over."""
+        assert self.lost is not None and self._search is not None  # noqa: PT018 - one is set with the other
+        lost = self.lost
+        place, upto = self._search.next(data, self._from - base, final)
+        upto = min(upto, len(data))
+        self._from = base + upto
+        block: Block | None = None
+        if self._held and (place is not None or final or base + upto >= lost.position):
+            self._held = False
+            block = self._made(data, base, [0], 0, whole=False)
+            if block is not None and place is not None and base + place < lost.position:
+                said = int(block.sizes[0])
+                block.sizes[0] = place - 16
+                lost = Lost(base, f"a record of {said} bytes, in which the next begins after {place - 16}")
+                self.lost = None
+                return block, place, Passed(lost, 0, goes_on=True)
+        if place is None and not final:
+            return block, 0 if self._held else upto, None
+        self.lost, self._begins = None, False
+        end = len(data) if place is None else place
+        return block, end, Passed(lost, base + end - lost.position, place is not None)
+
+    def _made(self, data: bytes, base: int, found: list[int], used: int, *, whole: bool) -> Block | None:
+        """``whole``: a part of the file may begin behind these records."""
+        if not found:
+            return None
+        records = np.array(found, np.int64)
+        columns = [words(data, f"{self.split.order}u4", records + 4 * n).astype(np.int64) for n in range(4)]
+        ticks, shift = self.interface.ticks, self.interface.shift
+        times = (columns[0] + shift) * US + (columns[1] if ticks == US else columns[1] // (ticks // US))
+        links = np.full(len(found), self.interface.link, np.int64)
+        self._begins = False
+        self._near = columns[0][-BEFORE:].tolist()
+        then = replace(self.split, start=base + used, damaged=self.damaged) if whole else None
+        places = (records, records + 16, columns[2], columns[3])
+        return Block(self.split.path, base, data, *places, times, links, self.split, then)

@@ -1,0 +1,158 @@
+"""The records of a pcapng: its packets, of several interfaces and sections. A block says its size at both its ends."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+
+from kwire.capture.limits import MAX_PACKET
+from kwire.capture.records import CUT, US, Block, Damage, Interface, Lost, Passed, Split
+from kwire.capture.salvage import AHEAD_BLOCKS, Blocks
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+TSRESOL, TSOFFSET = 9, 14  # options of an interface
+ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}  # of a section
+PCAPNG = b"\x0a\x0d\x0d\x0a"
+
+
+class Pcapng:
+    """Walks the blocks of a pcapng."""
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.order = split.order
+        self.interfaces = list(split.interfaces)
+        self.stop = split.stop
+        self.lost: Lost | None = None
+        self.done = False
+        self.damaged = split.damaged
+        self.time = split.time_us
+        self._from = self._hint = 0  # in the file: where the search goes on, and what is tried first
+
+    def block(self, data: bytes, base: int, final: bool) -> tuple[Block | None, int]:
+        """As of Pcap. Blocks that are not packets are taken in, or skipped."""
+        rows: list[tuple[int, int, int, int, int, int]] = []
+        at = 0
+        try:
+            while at < len(data) and (self.stop is None or base + at < self.stop):
+                used = self._one(data, at, base, rows) if at + 12 <= len(data) else 0
+                if not used:
+                    if final:
+                        raise Damage(base + at, f"{CUT}, {len(data) - at} bytes of it are there")
+                    break
+                at += used
+        except Damage as damage:
+            self.lost = Lost(damage.position, damage.reason)
+            self._from = damage.position + 1
+        self.done = self.stop is not None and base + at >= self.stop and self.lost is None
+        if not rows:
+            return None, at
+        table = np.array(rows, np.int64)
+        records, starts, sizes, originals, times, links = (np.ascontiguousarray(table[:, n]) for n in range(6))
+        then = None if self.lost else self._then(base + at)
+        return Block(self.split.path, base, data, records, starts, sizes, originals, times, links, self.split, then), at
+
+    def _then(self, start: int) -> Split:
+        state = {"order": self.order, "interfaces": tuple(self.interfaces), "damaged": self.damaged}
+        return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
+
+    def again(self, data: bytes, base: int, final: bool) -> tuple[None, int, Passed | None]:
+        """As of Pcap."""
+        assert self.lost is not None
+        search = Blocks(self.order, self.interfaces, self.time or None)
+        place: int | None = self._hint - base
+        if self._hint:
+            if not final and len(data) < self._hint - base + AHEAD_BLOCKS:
+                return None, 0, None
+            if not search.is_chain(data, self._hint - base, final):
+                place = None
+        upto = 0
+        if not self._hint or place is None:
+            self._hint = 0
+            place, upto = search.next(data, self._from - base, final)
+        if place is None and not final:
+            self._from = base + upto
+            return None, min(upto, len(data)), None
+        lost, self.lost = self.lost, None
+        end = len(data) if place is None else place
+        return None, end, Passed(lost, base + end - lost.position, place is not None)
+
+    def _one(self, data: bytes, at: int, base: int, rows: list[tuple[int, int, int, int, int, int]]) -> int:
+        """Take in one block; its size, or 0 if it is not all there. Raises: Damage."""
+        self._hint = 0
+        if data[at : at + 4] == PCAPNG:
+            self.interfaces = []
+            self.order = _order(data, at, base)
+        kind, size = struct.unpack_from(f"{self.order}II", data, at)
+        if size < 12 or size % 4 or size > MAX_PACKET + 65_536:
+            raise Damage(base + at, f"a block of {size} bytes")
+        if at + size > len(data):
+            return 0
+        (again,) = struct.unpack_from(f"{self.order}I", data, at + size - 4)
+        if again != size:
+            raise Damage(base + at, f"a block of {size} bytes that ends as one of {again}")
+        self._hint = base + at + size  # both its sizes agree: what is wrong is inside
+        if kind == PACKET and size >= 32:
+            number, high, low, captured, original = struct.unpack_from(f"{self.order}IIIII", data, at + 8)
+            self._packet(rows, base, at, 28, size - 32, number, (high << 32) | low, captured, original)
+        elif kind == INTERFACE and size >= 20:
+            self.interfaces.append(_interface(data, at, size, self.order))
+        elif kind == SIMPLE_PACKET and size >= 16:
+            (original,) = struct.unpack_from(f"{self.order}I", data, at + 8)
+            snaplen = self.interfaces[0].snaplen if self.interfaces else 0
+            captured = min(original, snaplen or original, size - 16)
+            self._packet(rows, base, at, 12, size - 16, 0, None, captured, original)
+        elif kind == OLD_PACKET and size >= 32:
+            number, _, high, low, captured, original = struct.unpack_from(f"{self.order}HHIIII", data, at + 8)
+            self._packet(rows, base, at, 28, size - 32, number, (high << 32) | low, captured, original)
+        return int(size)
+
+    def _packet(
+        self,
+        rows: list[tuple[int, int, int, int, int, int]],
+        base: int,
+        at: int,
+        head: int,
+        room: int,
+        number: int,
+        ticks: int | None,
+        captured: int,
+        original: int,
+    ) -> None:
+        if captured > room:
+            raise Damage(base + at, f"a packet of {captured} bytes in a block with room for {room}")
+        if number >= len(self.interfaces):
+            raise Damage(base + at, f"a packet of interface {number}, of which nothing was said")
+        interface = self.interfaces[number]
+        if ticks is not None:  # a simple packet has no time: that of the one before it
+            self.time = min(ticks * US // interface.ticks + interface.shift * US, 2**62)
+        rows.append((at, at + head, captured, original, self.time, interface.link))
+
+
+def _order(data: bytes, at: int, base: int) -> str:
+    """The byte order that a section says."""
+    said = data[at + 8 : at + 12]
+    if said not in ORDERS:
+        raise Damage(base + at, f"a section with the byte order {said.hex(' ')}")
+    return ORDERS[said]
+
+
+def _interface(data: bytes, at: int, size: int, order: str) -> Interface:
+    """What an interface block says; options that cannot be read are left out."""
+    link, _, snaplen = struct.unpack_from(f"{order}HHI", data, at + 8)
+    ticks, shift = US, 0
+    option, end = at + 16, at + size - 4
+    while option + 4 <= end:
+        code, length = struct.unpack_from(f"{order}HH", data, option)
+        value = data[option + 4 : option + 4 + length]
+        if code == 0 or option + 4 + length > end:
+            break
+        if code == TSRESOL and length == 1:
+            power = value[0] & 0x7F
+            ticks = 2 ** min(power, 63) if value[0] & 0x80 else 10 ** min(power, 18)
+        elif code == TSOFFSET and length == 8:
+            (shift,) = struct.unpack(f"{order}q", value)
+        option += 4 + length + -length % 4
+    return Interface(link, ticks, max(-(2**40), min(shift, 2**40)), snaplen)

@@ -1,0 +1,105 @@
+"""What the readers of capture files hand on: records in blocks, parts of files, and what is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+US = 1_000_000
+CUT = "the file ends inside a record"
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a file, and where. ``time_us``: of the last record before, if there was one."""
+
+    file: str
+    position: int
+    reason: str
+    time_us: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file} at byte {self.position}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """Of a capture: link type, ticks per second, seconds to add, bytes kept of a packet (0: all)."""
+
+    link: int
+    ticks: int = US
+    shift: int = 0
+    snaplen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a file: the records that begin from ``start`` up to ``stop``; ``order`` and ``interfaces`` as they are
+    there, ``stop`` None for the end of the file."""
+
+    path: str
+    start: int
+    stop: int | None
+    order: str
+    interfaces: tuple[Interface, ...]
+    pcapng: bool
+    packed: bool = False
+    damaged: int = 0  # places before it that were
+    time_us: int = 0  # of the packet before it, in a pcapng
+
+
+@dataclass(slots=True)
+class Block:
+    """Records in one piece of memory. ``base``: where ``data`` begins in the file; the rest is one entry a record.
+
+    ``records`` is where each begins in ``data``, ``starts`` where its packet does; ``sizes`` is what was captured,
+    ``originals`` what was on the wire; ``times`` are microseconds.
+    """
+
+    path: str
+    base: int
+    data: bytes
+    records: Ints
+    starts: Ints
+    sizes: Ints
+    originals: Ints
+    times: Ints
+    links: Ints
+    whole: Split  # of the file, or the part that was asked for
+    then: Split | None  # from behind these records on, if a part of the file may begin there
+
+
+class Damage(Exception):
+    """Ends a file: what is wrong, and at which byte."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position, self.reason = position, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A place in the file at which no record is, and why not."""
+
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How many bytes were passed over for that; whether records follow."""
+
+    lost: Lost
+    size: int
+    goes_on: bool
+
+
+def words(data: bytes, kind: str, offsets: Ints) -> NDArray[Any]:
+    """Integers that begin at any bytes."""
+    width = int(kind[-1])
+    return np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))[offsets]

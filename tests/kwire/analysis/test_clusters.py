@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+from tools.said import BEGIN, Wire
+
+from kwire.analysis.clusters import Clusters, Saying, saying_of
+from kwire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
+
+X, Y, Z = "10.0.0.1:9092", "10.0.0.2:9092", "10.0.0.3:9092"
+BROKERS = [MetadataResponse.Broker(node_id=n, host=host, port=9092) for n, host in enumerate(["10.0.0.1", "::1"])]
+COORDINATOR = FindCoordinatorResponse.Coordinator(node_id=7, host="10.0.0.2", port=9092)
+
+ANSWERS = [  # request, response, version, cluster, nodes
+    (MetadataRequest(), MetadataResponse(cluster_id="tea", brokers=BROKERS), 12, "tea", (f"0 {X}", "1 [::1]:9092")),
+    (MetadataRequest(), MetadataResponse(brokers=BROKERS), 1, None, (f"0 {X}", "1 [::1]:9092")),
+    (MetadataRequest(), MetadataResponse(), 1, None, None),
+    (DescribeClusterRequest(), DescribeClusterResponse(cluster_id="tea"), 1, "tea", ()),
+    (FindCoordinatorRequest(), FindCoordinatorResponse(node_id=7, host="10.0.0.2", port=9092), 2, None, (f"7 {Y}",)),
+    (FindCoordinatorRequest(), FindCoordinatorResponse(coordinators=[COORDINATOR]), 4, None, (f"7 {Y}",)),
+    (FindCoordinatorRequest(), FindCoordinatorResponse(error_code=15, host="10.0.0.2", port=1), 2, None, None),
+    (HeartbeatRequest(), HeartbeatResponse(), 4, None, None),
+    (MetadataRequest(), None, 12, None, None),
+]
+
+
+@pytest.mark.parametrize(("request_", "response", "version", "cluster", "nodes"), ANSWERS)
+def test_what_an_answer_says(request_, response, version, cluster, nodes) -> None:  # type: ignore[no-untyped-def]
+    found = saying_of(Wire().call("a", 0, request_, response, version))
+    expected = None if nodes is None else Saying(BEGIN + 1000, "a", "10.0.0.9:9092", cluster, nodes)
+    assert found == expected
+
+
+def said(ts: int, broker: str, cluster: str | None, *nodes: str, conn: str = "") -> Saying:
+    numbered = tuple(f"{ts} {node}" for node in nodes)
+    return Saying(ts, conn or f"{broker} {ts}", broker, cluster, numbered)
+
+
+CASES = [  # what was said, connection, broker, time; the cluster that is known, and what stands for one
+    ([], None, X, 5, None, X),
+    ([], None, None, 5, None, None),
+    ([said(1, X, "tea")], None, X, 5, "tea", "tea"),
+    ([said(1, X, "tea")], None, Y, 5, None, Y),
+    ([said(1, X, "tea", X, Y)], None, Y, 5, "tea", "tea"),
+    # one address, two clusters: what was told last, at the beginning what was told first, on a connection what it told
+    ([said(3, X, "tea"), said(6, X, "milk")], None, X, 2, "tea", "tea"),
+    ([said(3, X, "tea"), said(6, X, "milk")], None, X, 5, "tea", "tea"),
+    ([said(3, X, "tea"), said(6, X, "milk")], None, X, 6, "milk", "milk"),
+    ([said(3, X, "tea"), said(6, X, "milk", conn="c")], "c", X, 5, "milk", "milk"),
+    # what a broker says of itself counts more than what another one lists
+    ([said(3, X, "tea"), said(6, Y, "milk", X, Y)], None, X, 7, "tea", "tea"),
+    # answers without an id: brokers of one cluster, whichever it is
+    ([said(1, Y, None, X, Y), said(2, Z, None, Y)], None, Z, 5, None, X),
+    ([said(1, Y, None, X, Y), said(2, Z, "tea", Z, Y)], None, X, 5, "tea", "tea"),
+    ([said(1, X, None, Y), said(9, X, "tea")], None, Y, 0, "tea", "tea"),
+    ([said(1, X, "tea"), said(2, Y, "milk"), said(3, Z, None, X, Y)], None, Z, 5, None, X),
+]
+
+
+@pytest.mark.parametrize(("sayings", "conn", "broker", "ts", "known", "stands"), CASES)
+def test_cluster_of_a_broker(sayings, conn, broker, ts, known, stands) -> None:  # type: ignore[no-untyped-def]
+    for order in (sayings, sayings[::-1], [*sayings, *sayings]):
+        clusters = Clusters(order)
+        assert clusters.known(conn, broker, ts) == known
+        assert clusters.of(conn, broker, ts) == stands
+
+
+IDS = [  # what was said, broker; its id, which is the time of the answer that lists it
+    ([], X, None),
+    ([said(3, X, "tea", Y)], X, None),
+    ([said(3, X, "tea", X), said(4, Y, "tea", X, Y)], X, 4),
+    ([said(3, X, "tea", X), said(4, Y, "milk", X, Y)], X, 3),
+    ([said(3, Y, None, X)], X, 3),
+    ([said(3, X, "tea"), said(4, X, None, X)], X, 4),
+]
+
+
+@pytest.mark.parametrize(("sayings", "broker", "expected"), IDS)
+def test_id_of_a_broker(sayings: list[Saying], broker: str, expected: int | None) -> None:
+    assert Clusters(sayings).node_id(None, broker, 9) == expected

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import doctest
+from uuid import UUID
+
+import pytest
+
+import kwire.assignors
+from kwire.assignors import SERVER, AssignorError, MemberSubscription, assign
+
+TOPIC = UUID(int=1)
+
+
+def test_public_names() -> None:
+    assert all(hasattr(kwire.assignors, name) for name in kwire.assignors.__all__)
+
+
+def test_the_default_comes_first() -> None:
+    assert list(SERVER) == ["uniform", "range"]
+
+
+def test_an_assignor_that_is_not_there() -> None:
+    with pytest.raises(KeyError):
+        assign("zz", {}, {})
+
+
+@pytest.mark.parametrize("name", SERVER)
+@pytest.mark.parametrize("alike", [True, False, None])
+def test_a_topic_without_metadata(name: str, alike: bool | None) -> None:
+    with pytest.raises(AssignorError, match="not in the metadata"):
+        assign(name, {"a": MemberSubscription([TOPIC])}, {}, alike=alike)
+
+
+def test_the_example() -> None:
+    assert doctest.testmod(kwire.assignors) == (0, 3 + 1)

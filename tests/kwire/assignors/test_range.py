@@ -1,0 +1,56 @@
+"""range, held to Kafka's class; 3.9 and 4.2 give the same."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+import server_groups
+
+from kwire.assignors import range as range_assignor
+from kwire.assignors.server import MemberSubscription
+
+T1, T2 = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize(("release", "count"), [("4.2.0", 137), ("3.9.1", 49)])
+def test_as_kafka(release: str, count: int) -> None:
+    groups = server_groups.groups("range", release)
+    assert len(groups) == count
+    assert [group.id for group in groups if group.assigned() != group.expected] == []
+    assert [group.id for group in groups if server_groups.problems(group, group.assigned())] == []
+
+
+@pytest.mark.parametrize(
+    ("count", "members", "shares"),
+    [
+        (3, "ab", [("a", [0, 1]), ("b", [2])]),
+        (4, "ab", [("a", [0, 1]), ("b", [2, 3])]),
+        (1, "abc", [("a", [0])]),
+        (0, "ab", []),
+        (5, "abc", [("a", [0, 1]), ("b", [2, 3]), ("c", [4])]),
+    ],
+)
+def test_shares(count: int, members: str, shares: list[tuple[str, list[int]]]) -> None:
+    assert [(who, list(share)) for who, share in range_assignor.shares(count, members)] == shares
+
+
+def test_static_members_come_first_and_by_instance_id() -> None:
+    members = {
+        "a": MemberSubscription([T1]),
+        "b": MemberSubscription([T1], instance_id="2"),
+        "c": MemberSubscription([T1], instance_id="1"),
+    }
+    assert range_assignor.assign(members, {T1: 3}) == {"c": {T1: [0]}, "b": {T1: [1]}, "a": {T1: [2]}}
+
+
+def test_alike_or_not_is_the_same() -> None:
+    for group in server_groups.groups("range", "4.2.0"):
+        if group.alike:
+            assert range_assignor.assign(group.members, group.partitions, alike=False) == group.expected
+
+
+def test_nobody_and_nothing() -> None:
+    assert range_assignor.assign({}, {T1: 1}) == {}
+    assert range_assignor.assign({"a": MemberSubscription([])}, {T1: 1}) == {"a": {}}
+    assert range_assignor.assign({"a": MemberSubscription([T1, T2])}, {T1: 0, T2: 1}) == {"a": {T2: [0]}}

@@ -1,0 +1,56 @@
+"""Hashes and orders of Kafka's topic ids as on a JVM, which made these tables; those of strings: mockbroker/test_java.py."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from kwire.java import bucket_order, copy_order, utf16, uuid_hash, uuid_order
+
+IDS = [
+    UUID(text)
+    for text in [
+        "bb0f1798a3773418bfc9945a02770b39",
+        "592ad3097d984a5de5b3f440be1a4792",
+        "b54b190491b3ca5d5a1715fff3e147a1",
+        "1ee88ee940ae7fdfd993e7beb252edfc",
+        "154de301afcac4e5edc26f161bfba4ce",
+        "a440e2651db344e9c8e60506bdf81cb7",
+        "96c697fbb25830697914dd2d973295f1",
+        "4121c8e0996da4a661f44c359fc917b3",
+        "c54c61ed9f024ba7384e818eb69539d9",
+        "5021aa93d7917884dddda85caf3464c4",
+        "1a7850eaf96443e070f3a3b34779ab7e",
+        "85c8a30a98496cb61a64d9ffee20a422",
+        "98ec899916e40159bf8fc3c9002ae27a",
+    ]
+]
+
+
+@pytest.mark.parametrize(("at", "value"), [(0, -1513702173), (1, 2132486790), (2, -1928429305)])
+def test_hash_of_a_topic_id(at: int, value: int) -> None:
+    assert uuid_hash(IDS[at]) == value
+
+
+SETS = [  # how many of IDS, the order when they were put one by one, the order in a copy of a list
+    (5, [4, 3, 0, 2, 1], [4, 3, 0, 2, 1]),
+    (12, [5, 7, 10, 4, 3, 11, 0, 6, 9, 8, 2, 1], [4, 11, 0, 8, 2, 5, 7, 10, 3, 6, 9, 1]),
+    (13, [4, 11, 0, 8, 2, 5, 7, 10, 3, 6, 9, 1, 12], [4, 11, 0, 8, 2, 5, 7, 10, 3, 6, 9, 1, 12]),
+]
+
+
+@pytest.mark.parametrize(("count", "put", "copied"), SETS)
+def test_order_in_a_hash_set(count: int, put: list[int], copied: list[int]) -> None:
+    assert [IDS.index(each) for each in bucket_order(IDS[:count], uuid_hash)] == put
+    assert [IDS.index(each) for each in copy_order(IDS[:count], uuid_hash)] == copied
+
+
+def test_ids_are_compared_as_signed_halves() -> None:
+    assert [IDS.index(each) for each in sorted(IDS[:8], key=uuid_order)] == [6, 5, 2, 0, 4, 3, 7, 1]
+    low, high = UUID(int=1 << 63), UUID(int=1)
+    assert sorted([high, low], key=uuid_order) == [low, high]
+
+
+def test_strings_are_compared_by_utf_16_units() -> None:
+    assert sorted(["\ufffd", "\U0001f600", "a", "B"], key=utf16) == ["B", "a", "\U0001f600", "\ufffd"]

@@ -1,0 +1,56 @@
+"""Expressions: RE2, whole names, and complaints in the words of Kafka's library."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.group import regex
+
+NAMES = ["orders", "orders-eu", "orders.us", "audit", "", "ÄPFEL"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("orders", {"orders"}),
+        ("orders.*", {"orders", "orders-eu", "orders.us"}),
+        ("orders[.-]..", {"orders-eu", "orders.us"}),
+        ("(?i)ORDERS", {"orders"}),
+        ("audit|orders", {"audit", "orders"}),
+        ("\\Qorders.us\\E", {"orders.us"}),
+        ("(?P<name>a)udit", {"audit"}),
+        ("(?<name>a)udit", {"audit"}),
+        ("\\pL+", {"orders", "audit", "ÄPFEL"}),
+        (".*", set(NAMES)),
+        ("nothing", set()),
+    ],
+)
+def test_matching(expression, found):
+    assert regex.matching(expression, NAMES) == found
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("((", "missing closing )"),
+        ("[", "missing closing ]"),
+        ("a)", "unexpected )"),
+        ("a\\", "trailing backslash at end of expression"),
+        ("*a", "missing argument to repetition operator"),
+        ("a{1001}", "invalid repeat count"),
+        ("a**", "invalid nested repetition operator"),
+        ("a(?=b)", "invalid or unsupported Perl syntax"),
+        ("(?!a)", "invalid or unsupported Perl syntax"),
+        ("(a)\\1", "invalid escape sequence"),
+        ("[b-a]", "invalid character class range"),
+        ("\\pX", "invalid character class range"),
+    ],
+)
+def test_complaints(expression, text):
+    with pytest.raises(regex.InvalidRegex, match=f"^{text.replace(chr(41), chr(92) + chr(41))}$"):
+        regex.check(expression)
+
+
+def test_no_expression_takes_for_ever():
+    assert regex.matching("(a*)*b", ["a" * 249]) == frozenset()
+    assert regex.matching("(x+x+)+y", ["x" * 249]) == frozenset()

@@ -1,0 +1,1064 @@
+"""What record.py asks real brokers about groups of the new protocol (KIP-848): one function a conversation."""
+
+from __future__ import annotations
+
+import trio
+from consumer import Consumer, consumer_script, create, drop, grow, list_groups, look, look_old, owning
+from prober import Client, Prober
+from script import script
+
+from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.offset_delete import OffsetDeleteRequest
+
+
+async def two(p: Prober, **both: object) -> tuple[Consumer, Consumer]:
+    """A stable group of two at epoch 2: A has 0 and 1, B has 2."""
+    a, b = Consumer(p=p, conn="A", **both), Consumer(p=p, conn="B", **both)  # type: ignore[arg-type]
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await a.beat(0, 1)
+    await b.beat(topic_partitions=[])
+    return a, b
+
+
+# --- joining, and what a heartbeat may say ------------------------------------------------------------------------
+
+
+@script({"group.coordinator.rebalance.protocols": "classic"})
+async def kip848_switched_off(p: Prober) -> None:
+    """The protocol is off, as it is in 3.9 unless switched on: heartbeats and descriptions are unsupported."""
+    a = Consumer(p=p, conn="A", version=0)
+    await a.join()
+    await a.join(group_id="")
+    await a.beat(member_epoch=1)
+    await look(p, version=0)
+    await look(p, "", p.group, version=0)
+    await Client(p=p, conn="C").stable()
+    await a.join()
+
+
+@consumer_script()
+async def kip848_fields_of_a_join(p: Prober) -> None:
+    """v1, epoch 0: what each field must be; then a join with the least that is taken."""
+    a = Consumer(p=p, conn="A")
+    await a.join(group_id="")
+    await a.join(member_id="")
+    await a.join(instance_id="")
+    await a.join(rack_id="")
+    await a.join(rebalance_timeout_ms=-1)
+    await a.join(topic_partitions=None)
+    await a.join(topic_partitions=owning(p, 0))
+    await a.join(subscribed_topic_names=None)
+    await a.join(subscribed_topic_names=None, subscribed_topic_regex="((")
+    await a.join(server_assignor="zz")
+    await a.join(server_assignor="")
+    await look(p)
+    await a.join(group_id=f"{p.group}-1", subscribed_topic_names=[])
+    await a.join(group_id=f"{p.group}-2", subscribed_topic_names=None, subscribed_topic_regex="")
+    await a.join(group_id=f"{p.group}-3", rebalance_timeout_ms=0)
+    await a.join(group_id=f"{p.group}-4", subscribed_topic_names=["probe", "probe"])
+    await a.join(group_id=f"{p.group}-5", subscribed_topic_names=["bad/name"])
+    await a.join(group_id=f"{p.group}-6", member_id=" ")
+    await look(p, *(f"{p.group}-{n}" for n in range(1, 7)))
+
+
+@consumer_script()
+async def kip848_fields_of_a_heartbeat(p: Prober) -> None:
+    """v1, other epochs: what each field must be, of no group and of one with a member."""
+    a = Consumer(p=p, conn="A")
+    for _ in range(2):
+        await a.beat(member_epoch=1, member_id="")
+        await a.beat(member_epoch=-1, member_id="")
+        await a.beat(member_epoch=-2, member_id="", instance_id="i")
+        await a.beat(member_epoch=-2)
+        await a.beat(member_epoch=-2, instance_id="")
+        await a.beat(member_epoch=-1, instance_id="")
+        await a.beat(member_epoch=-3)
+        await a.beat(member_epoch=1, instance_id="")
+        await a.beat(member_epoch=1, rack_id="")
+        await a.beat(member_epoch=1, server_assignor="zz")
+        await a.beat(member_epoch=-1, server_assignor="zz", rack_id="")
+        await a.beat(member_epoch=1, subscribed_topic_names=[])
+        await a.beat(member_epoch=1)
+        await a.beat(member_epoch=-1)
+        await a.join()
+
+
+@consumer_script()
+async def kip848_fields_in_version_0(p: Prober) -> None:
+    """v0: a member without an id gets one, 22 characters; names may not be missing, an empty list is taken."""
+    a = Consumer(p=p, conn="A", version=0)
+    await a.join(subscribed_topic_names=None)
+    await a.join(subscribed_topic_names=[], group_id=f"{p.group}-empty")
+    await a.beat(member_id="", member_epoch=1)
+    await a.beat(member_id="", member_epoch=-1)
+    await a.join(member_id="")
+    await a.beat()
+    await a.beat(0, 1, 2)
+    await look(p, version=0)
+    await look(p, version=1)
+    b = Consumer(p=p, conn="B", version=0)
+    await b.join(member_id="", instance_id="i")
+    await b.leave(-2, instance_id="i")
+    await b.join(member_id="", instance_id="i")
+    await a.leave()
+
+
+@consumer_script()
+async def kip848_which_error(p: Prober) -> None:
+    """Heartbeats that are wrong in two ways: which one is told."""
+    a = Consumer(p=p, conn="A")
+    await a.join(group_id="", member_id="")
+    await a.join(member_id="", instance_id="")
+    await a.join(instance_id="", rack_id="")
+    await a.join(rack_id="", rebalance_timeout_ms=-1)
+    await a.join(rebalance_timeout_ms=-1, topic_partitions=None)
+    await a.join(topic_partitions=None, subscribed_topic_names=None)
+    await a.join(subscribed_topic_names=None, server_assignor="zz")
+    await a.beat(member_epoch=-3, instance_id="")
+    await a.beat(member_epoch=5, server_assignor="zz")
+    await a.join()
+    await a.beat(member_epoch=9, server_assignor="zz")
+    await a.beat(member_epoch=9, member_id="nobody")
+    await a.beat(member_epoch=1, member_id="nobody", server_assignor="zz")
+    await a.beat(member_epoch=9, subscribed_topic_regex="((")
+    await a.beat(member_epoch=9, instance_id="i")
+    await a.beat(instance_id="i")
+    await a.beat(subscribed_topic_regex="((", server_assignor="range")
+    await look(p)
+
+
+@consumer_script()
+async def kip848_worked_example(p: Prober) -> None:
+    """Two members, three partitions, step by step: one is given up before the other gets it."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await look(p)
+    await b.join()
+    await look(p)
+    await a.beat(0, 1, 2)
+    await look(p)
+    await b.beat()
+    await a.beat(0, 1)
+    await look(p)
+    await b.beat()
+    await look(p)
+    await a.beat()
+    await b.beat(2)
+
+
+@consumer_script()
+async def kip848_three_members(p: Prober) -> None:
+    """A third member comes, and the first leaves: what is taken from whom, and who gets what is free."""
+    a, b = await two(p)
+    c = Consumer(p=p, conn="C")
+    await c.join()
+    await b.beat(2)
+    await a.beat()
+    await c.beat()
+    await a.beat(0)
+    await c.beat()
+    await b.beat()
+    await look(p)
+    await a.leave()
+    await look(p)
+    await b.beat()
+    await c.beat()
+    await look(p)
+    await c.leave()
+    await b.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_more_members_than_partitions(p: Prober) -> None:
+    """Five members, three partitions: two have nothing, and are given what is left behind."""
+    members = [Consumer(p=p, conn=conn) for conn in "ABCDE"]
+    a, *others = members
+    await a.join()
+    for member in others:
+        await member.join()
+    await a.beat(0, 1, 2)
+    await a.beat(topic_partitions=owning(p, 0))
+    for member in members:
+        await member.beat()
+    await look(p)
+    await a.leave()
+    for member in others:
+        await member.beat()
+    await look(p)
+
+
+# --- epochs -------------------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_epochs(p: Prober) -> None:
+    """A member at epoch 2 heartbeats with 0 to 4, 99: only its own, 0 and the previous one with partitions that it may
+    have are taken."""
+    a, _ = await two(p)
+    for epoch in (3, 4, 99):
+        await a.beat(0, 1, member_epoch=epoch)
+    await a.beat(member_epoch=1)
+    await a.beat(member_epoch=1, topic_partitions=[])
+    await a.beat(0, member_epoch=1)
+    await a.beat(0, 1, member_epoch=1)
+    await a.beat(0, 1, 2, member_epoch=1)
+    await a.beat(2, member_epoch=1)
+    await a.beat(member_epoch=1, topic_partitions=owning(p, 0, topic="probe2"))
+    await a.beat(0, 1)
+    await a.join()
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_lost_answer_of_a_join(p: Prober) -> None:
+    """The answer to a join was lost: the member joins again, with the same id and then another."""
+    a = Consumer(p=p, conn="A")
+    await a.join()
+    await a.join()
+    await a.join(subscribed_topic_names=["probe", "probe2"])
+    await look(p)
+    again = Consumer(p=p, conn="B")
+    await again.join()
+    await look(p)
+    await a.join()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_joins_again_while_revoking(p: Prober) -> None:
+    """A member that has to give up a partition joins again with epoch 0: it owns nothing, so nothing is waited for."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await look(p)
+    await a.join()
+    await b.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_epochs_while_revoking(p: Prober) -> None:
+    """A member of a group at epoch 2 gives up a partition: it stays at 1, and 2 is too great."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await a.beat(0, 1, member_epoch=2)
+    await a.commit()
+    await b.beat(member_epoch=1)
+    await b.commit()
+    await b.commit(generation_id_or_member_epoch=1)
+    await a.beat(0, 1)
+    await a.commit(generation_id_or_member_epoch=1)
+    await a.commit()
+
+
+@consumer_script()
+async def kip848_full_requests(p: Prober) -> None:
+    """Heartbeats that say everything again are answered with the assignment, those that lack one of three are not."""
+    a = Consumer(p=p, conn="A")
+    await a.join()
+    everything = {"rebalance_timeout_ms": 5000, "subscribed_topic_names": ["probe"]}
+    await a.beat(0, 1, 2, **everything)
+    await a.beat(**everything)
+    await a.beat(0, 1, 2, rebalance_timeout_ms=5000)
+    await a.beat(0, 1, 2, subscribed_topic_names=["probe"])
+    await a.beat(topic_partitions=[], **everything)
+    await a.beat(topic_partitions=[], rebalance_timeout_ms=5000, subscribed_topic_regex="")
+
+
+# --- giving up ----------------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_null_is_not_empty(p: Prober) -> None:
+    """While a partition is to be given up: a heartbeat that names none says nothing, an empty list says all are gone."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat()
+    await a.beat()
+    await look(p)
+    await b.beat()
+    await a.beat(0, 1, 2)
+    await a.beat(topic_partitions=[])
+    await b.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_owns_nothing_to_give_up(p: Prober) -> None:
+    """A member that says it owns nothing (or not that one) when a partition is taken away: nothing is waited for."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1)
+    await b.beat()
+    c = Consumer(p=p, conn="C")
+    await c.join()
+    await a.beat(topic_partitions=[])
+    await c.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_gives_up_in_two_steps(p: Prober) -> None:
+    """Two partitions are to be given up, one after the other: the epoch waits for both, and a third member too."""
+    a, b, c = (Consumer(p=p, conn=conn) for conn in "ABC")
+    await a.join()
+    await b.join()
+    await c.join()
+    await a.beat(0, 1, 2)
+    await look(p)
+    await a.beat(0, 1)
+    await b.beat()
+    await c.beat()
+    await a.beat(0, 2)
+    await a.beat(0)
+    await b.beat()
+    await c.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_target_changes_while_revoking(p: Prober) -> None:
+    """The joiner leaves again while a partition is being given up for it: that is finished first, then it comes back."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await b.leave()
+    await look(p)
+    await a.beat()
+    await look(p)
+    await a.beat(0, 1, 2)
+    await a.beat(0, 1)
+    await a.beat(0, 1, 2)
+    await look(p)
+
+
+@consumer_script()
+async def kip848_does_not_give_up(p: Prober) -> None:
+    """A partition is to be given up within the rebalance timeout (1.5 s): who heartbeats and keeps it is out then."""
+    a, b = Consumer(p=p, conn="A", rebalance=1500), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await p.wait(900)
+    await a.beat(0, 1, 2)
+    await b.beat()
+    await p.wait(900)
+    await look(p)
+    await a.beat(0, 1, 2)
+    await b.beat()
+    await look(p)
+    await a.join()
+
+
+@consumer_script(group_consumer_session_timeout_ms=1000)
+async def kip848_session_ends(p: Prober) -> None:
+    """Session timeout 1 s: a heartbeat renews it, a commit and a refused heartbeat do not; who is silent is out."""
+    clients = [Consumer(p=p, conn=conn, group=f"{p.group}-{conn}") for conn in "ABCD"]
+    a, b, c, d = clients
+    for client in clients:
+        await client.join()
+    await p.wait(600)
+    await a.beat()
+    await b.commit()
+    await c.beat(member_epoch=9)
+    await p.wait(600)
+    for client in clients:
+        await client.beat()
+    await look(p, *(client.group for client in clients))
+    await d.join()
+
+
+@consumer_script(group_consumer_session_timeout_ms=1000)
+async def kip848_does_not_give_up_in_silence(p: Prober) -> None:
+    """A partition is to be given up within 3 s, the session timeout is 1 s: who is silent is out after the latter; the
+    commits that it sends until then are taken."""
+    a, b = Consumer(p=p, conn="A", rebalance=3000), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await p.wait(700)
+    await b.beat()
+    await a.commit()
+    await p.wait(700)
+    await b.beat()
+    await a.commit()
+    await look(p)
+
+
+@consumer_script(group_consumer_session_timeout_ms=1000)
+async def kip848_session_of_one_of_two(p: Prober) -> None:
+    """Session timeout 1 s: one of two is silent, and the other gets everything with its next heartbeat."""
+    _, b = await two(p)
+    for _ in range(3):
+        await p.wait(500)
+        await b.beat()
+    await look(p)
+
+
+# --- leaving ------------------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_leaving(p: Prober) -> None:
+    """Epoch -1: of a member, again, of a stranger, of no group; what other fields say is not looked at."""
+    a, b = await two(p)
+    await a.leave(member_id="nobody")
+    await a.leave(group_id=f"{p.group}-absent")
+    await a.leave(instance_id="i")
+    await a.leave(rebalance_timeout_ms=5000, subscribed_topic_names=["probe2"], topic_partitions=owning(p, 0, 1))
+    await look(p)
+    await a.leave()
+    await a.beat(member_epoch=2)
+    await b.beat(2)
+    await look(p)
+    await b.leave()
+    await look(p)
+    await b.leave()
+    await b.beat(member_epoch=3)
+    await a.join()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_leaving_while_revoking(p: Prober) -> None:
+    """Who has a partition to give up leaves: all that it had is free at once."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    await a.leave()
+    await b.beat()
+    await look(p)
+
+
+# --- static members -----------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_static_members(p: Prober) -> None:
+    """An instance that is in use is not given away, not even to its own id; the ways of naming it wrongly."""
+    a = Consumer(p=p, conn="A", instance="i")
+    b = Consumer(p=p, conn="B", instance="i")
+    await a.join()
+    await b.join()
+    await a.join()
+    await a.beat(instance_id="i")
+    await a.beat()
+    await a.beat(instance_id="other")
+    await b.beat(instance_id="i", member_epoch=1)
+    await b.beat(member_epoch=1)
+    await b.beat(instance_id="nobody", member_epoch=1)
+    await b.leave()
+    await b.leave(-2)
+    await b.leave(-2, instance_id="nobody")
+    await a.leave(instance_id=None)
+    await look(p)
+    await b.join()
+
+
+@consumer_script()
+async def kip848_static_comes_back(p: Prober) -> None:
+    """Epoch -2, then a new id: it has the old one's partitions at once, the epoch of the group stays."""
+    a, b = await two(p)
+    await a.leave()
+    c = Consumer(p=p, conn="C", instance="i")
+    await c.join()
+    await b.beat()
+    await look(p)
+    await c.leave(-2)
+    await look(p)
+    await b.beat()
+    await c.beat(instance_id="i")
+    d = Consumer(p=p, conn="E", instance="i")
+    await d.join()
+    await look(p)
+    await b.beat()
+    await c.beat(instance_id="i", member_epoch=4)
+    await c.beat(member_epoch=4)
+    await c.leave()
+    await d.beat(instance_id="i")
+    await d.leave()
+    await look(p)
+    await d.leave()
+
+
+@consumer_script()
+async def kip848_static_same_id_comes_back(p: Prober) -> None:
+    """Epoch -2, then the same id with epoch 0; and -2 a second time, and -1 after -2."""
+    a = Consumer(p=p, conn="A", instance="i")
+    await a.join()
+    await a.leave(-2)
+    await a.leave(-2)
+    await a.beat(member_epoch=-2, instance_id="i", topic_partitions=[])
+    await a.join()
+    await a.leave(-2)
+    await a.beat(member_epoch=1, instance_id="i")
+    await a.leave()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_static_other_subscription(p: Prober) -> None:
+    """Epoch -2, then a new id that wants other topics: the epoch of the group goes up."""
+    a = Consumer(p=p, conn="A", instance="i")
+    await a.join()
+    await a.leave(-2)
+    b = Consumer(p=p, conn="B", instance="i", names=("probe2",))
+    await b.join()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_static_away_while_another_joins(p: Prober) -> None:
+    """A static member is away (epoch -2): a second member's share waits until it is back and has given it up."""
+    a = Consumer(p=p, conn="A", instance="i")
+    await a.join()
+    await a.leave(-2)
+    b = Consumer(p=p, conn="B")
+    await b.join()
+    await look(p)
+    await b.beat()
+    c = Consumer(p=p, conn="C", instance="i")
+    await c.join()
+    await look(p)
+    await c.beat()
+    await b.beat()
+    await look(p)
+
+
+@consumer_script(group_consumer_session_timeout_ms=1000)
+async def kip848_static_stays_away(p: Prober) -> None:
+    """Epoch -2, and nobody comes back within the session timeout (1 s): removed, the others get its partitions."""
+    a = Consumer(p=p, conn="A", instance="i")
+    await a.join()
+    await p.wait(600)
+    await a.leave(-2)
+    await p.wait(150)
+    await look(p)
+    await p.wait(500)
+    await look(p)
+    b = Consumer(p=p, conn="B", instance="i")
+    await b.join()
+    await b.beat(instance_id="j")
+
+
+# --- what bumps the epoch -----------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_no_bump(p: Prober) -> None:
+    """Other rack, timeout, assignor, or the same names in any order: the epoch of the group stays."""
+    a = Consumer(p=p, conn="A", names=("probe", "probe2"))
+    await a.join()
+    await a.beat(rack_id="r")
+    await a.beat(rebalance_timeout_ms=7000)
+    await a.beat(server_assignor="range")
+    await look(p)
+    await a.beat(subscribed_topic_names=["probe2", "probe"])
+    await a.beat(subscribed_topic_names=["probe", "probe2", "probe"])
+    await a.beat(subscribed_topic_regex="")
+    await look(p)
+
+
+@consumer_script()
+async def kip848_names_change(p: Prober) -> None:
+    """Other names: the epoch of the group goes up, and what is not wanted any more is given up first."""
+    a = Consumer(p=p, conn="A")
+    await a.join()
+    await a.beat(0, 1, 2, subscribed_topic_names=["probe2"])
+    await look(p)
+    await a.beat(0, 1, 2)
+    await a.beat(topic_partitions=[])
+    await look(p)
+    await a.beat(subscribed_topic_names=["probe", "probe2"], topic_partitions=owning(p, 0, 1, 2, topic="probe2"))
+    await a.beat(subscribed_topic_names=[], topic_partitions=None)
+    await look(p)
+    await a.beat(topic_partitions=[])
+    await look(p)
+
+
+@consumer_script()
+async def kip848_names_change_of_one_of_two(p: Prober) -> None:
+    """One of two wants another topic: what it has to give up is the other's once that is done."""
+    a, b = await two(p)
+    await b.beat(2, subscribed_topic_names=["probe2"])
+    await a.beat()
+    await look(p)
+    await b.beat(topic_partitions=[])
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_topic_comes_later(p: Prober) -> None:
+    """A topic that is not there is subscribed to: nothing, until it is made; the next heartbeat of anybody sees it."""
+    name = f"{p.scenario}-topic"
+    a, b = Consumer(p=p, conn="A", names=(name,)), Consumer(p=p, conn="B", names=("probe",))
+    await a.join()
+    await b.join()
+    await a.beat()
+    await look(p)
+    await create(p, name, 2)
+    await look(p)
+    await b.beat(0, 1, 2)
+    await look(p)
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_topic_grows(p: Prober) -> None:
+    """Partitions are added to a topic that is read: the next heartbeat brings them, with a new epoch."""
+    name = f"{p.scenario}-topic"
+    await create(p, name, 1)
+    a = Consumer(p=p, conn="A", names=(name,))
+    await a.join()
+    await grow(p, name, 3)
+    await look(p)
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_topic_goes(p: Prober) -> None:
+    """A topic that is read is deleted, and made again: its partitions are taken away, the new ones come with an epoch."""
+    name = f"{p.scenario}-topic"
+    await create(p, name, 2)
+    a = Consumer(p=p, conn="A", names=(name, "probe"))
+    await a.join()
+    await drop(p, name)
+    await look(p)
+    await a.beat()
+    await look(p)
+    await a.beat(0, 1, 2)
+    await look(p)
+    await create(p, name, 1)
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_other_topics_do_not_matter(p: Prober) -> None:
+    """A topic is made that nobody reads: no epoch."""
+    a = Consumer(p=p, conn="A")
+    await a.join()
+    await create(p, f"{p.scenario}-topic", 1)
+    await a.beat()
+    await look(p)
+
+
+# --- assignors ----------------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_range(p: Prober) -> None:
+    """Two members that prefer range, two topics of three partitions: the first has the first two of each."""
+    a = Consumer(p=p, conn="A", names=("probe", "probe2"))
+    b = Consumer(p=p, conn="B", names=("probe", "probe2"))
+    await a.join(server_assignor="range")
+    await b.join(server_assignor="range")
+    await a.beat()
+    await look(p)
+    await a.beat(topic_partitions=[*owning(p, 0, 1), *owning(p, 0, 1, topic="probe2")])
+    await b.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_assignors_are_voted_for(p: Prober) -> None:
+    """What most prefer is used, none counts for nothing; a changed mind counts with the next epoch."""
+    a, b, c = (Consumer(p=p, conn=conn) for conn in "ABC")
+    await a.join(server_assignor="range")
+    await look(p)
+    await b.join(server_assignor="uniform")
+    await c.join(server_assignor="uniform")
+    await look(p)
+    await b.beat(server_assignor="range")
+    await look(p)
+    d = Consumer(p=p, conn="E")
+    await d.join()
+    await look(p)
+
+
+@consumer_script(group_consumer_assignors="range")
+async def kip848_other_assignors(p: Prober) -> None:
+    """A broker that has range only: it is the default, and uniform is unsupported."""
+    a = Consumer(p=p, conn="A")
+    await a.join(server_assignor="uniform")
+    await a.join()
+    await look(p)
+
+
+@consumer_script(group_consumer_max_size=2)
+async def kip848_max_size(p: Prober) -> None:
+    """At most two members: a third is sent away, even in place of a static one that is away; a member may join again."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B", instance="i")
+    await a.join()
+    await b.join()
+    c = Consumer(p=p, conn="C")
+    await c.join()
+    await c.join(instance_id="i")
+    await c.join(instance_id="j")
+    await c.beat(member_epoch=1)
+    await a.join()
+    await b.leave(-2)
+    await c.join(instance_id="i")
+    await c.join()
+    await a.leave()
+    await c.join()
+    await look(p)
+    d = Client(p=p, conn="E")
+    await p.ask("E", d._join(), 9)
+    await p.ask("E", d._join(member_id="made-up-1"), 9)
+
+
+# --- regular expressions ------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_regex(p: Prober) -> None:
+    """A member joins by a regular expression: nothing at first, and everything once it is resolved."""
+    a = Consumer(p=p, conn="A", names=None, regex="prob[e]")
+    await a.join()
+    await p.wait(300)
+    await look(p)
+    await a.beat()
+    await look(p)
+    await a.beat(subscribed_topic_regex="prob[e]")
+    await look(p)
+    b = Consumer(p=p, conn="B", names=None, regex="prob[e]")
+    await b.join()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_that_matches_nothing(p: Prober) -> None:
+    """A regular expression is for whole names; one that matches no topic bumps nothing when it is resolved."""
+    a = Consumer(p=p, conn="A", names=None, regex="pro")
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_of_a_second_member(p: Prober) -> None:
+    """Another regular expression within 10 s of the last resolution: it is resolved by a heartbeat after that time."""
+    a = Consumer(p=p, conn="A", names=None, regex="probe")
+    b = Consumer(p=p, conn="B", names=None, regex="probe2")
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await b.join()
+    await p.wait(300)
+    await b.beat()
+    await look(p)
+    await p.wait(4800)
+    await a.beat()
+    await b.beat()
+    await p.wait(5200)
+    await b.beat()
+    await p.wait(300)
+    await look(p)
+    await a.beat()
+    await b.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_changes(p: Prober) -> None:
+    """A member that has a regular expression only changes it: what it matched is taken away at once, the new one is
+    resolved by the heartbeat after."""
+    a = Consumer(p=p, conn="A", names=None, regex="probe")
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await a.beat(0, 1, 2, subscribed_topic_regex="probe2")
+    await look(p)
+    await p.wait(300)
+    await a.beat()
+    await p.wait(300)
+    await look(p)
+    await a.beat(topic_partitions=[])
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_shared(p: Prober) -> None:
+    """A member takes the regular expression that another has, so that it is known already, and gives it up again."""
+    a = Consumer(p=p, conn="A", names=None, regex="prob[e]")
+    b = Consumer(p=p, conn="B", names=())
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await b.join()
+    await b.beat(subscribed_topic_regex="prob[e]")
+    await look(p)
+    await b.beat(subscribed_topic_regex="")
+    await b.beat(topic_partitions=[])
+    await look(p)
+    await a.leave()
+    await b.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_and_names(p: Prober) -> None:
+    """Names and a regular expression are added up; the expression changes, and is cleared."""
+    a = Consumer(p=p, conn="A")
+    await a.join()
+    await a.beat(subscribed_topic_regex="probe2")
+    await p.wait(300)
+    await look(p)
+    await a.beat()
+    await look(p)
+    await a.beat(subscribed_topic_regex="probe[3]")
+    await look(p)
+    await p.wait(300)
+    await look(p)
+    await a.beat(topic_partitions=owning(p, 0, 1, 2))
+    await look(p)
+    await a.beat(subscribed_topic_regex="")
+    await look(p)
+    await a.beat(topic_partitions=owning(p, 0, 1, 2))
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_cleared(p: Prober) -> None:
+    """A member that has a regular expression only clears it, and sets another."""
+    a = Consumer(p=p, conn="A", names=None, regex="probe")
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await a.beat(subscribed_topic_regex="")
+    await look(p)
+    await a.beat(topic_partitions=[])
+    await look(p)
+    await a.beat(subscribed_topic_regex="probe2?")
+    await p.wait(300)
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_is_known_to_a_static_member(p: Prober) -> None:
+    """A static member with a regular expression comes back under a new id: the expression is known, and no epoch."""
+    a = Consumer(p=p, conn="A", instance="i", names=None, regex="probe")
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await a.leave(-2)
+    await look(p)
+    b = Consumer(p=p, conn="B", instance="i", names=None, regex="probe")
+    await b.join()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_is_wrong(p: Prober) -> None:
+    """What is no regular expression of RE2/J: joining, and in a heartbeat, which changes nothing."""
+    a = Consumer(p=p, conn="A", names=None, regex="probe")
+    for wrong in ("((", "[", "*", "a{2,1}", "(?=a)", "(a)\\1", "a**", "\\", "(?<n>a", "[z-a]", "a{1001}", "\\pX"):
+        await a.join(subscribed_topic_regex=wrong)
+    await look(p)
+    await a.join(subscribed_topic_names=["probe"], subscribed_topic_regex=None)
+    await a.beat(subscribed_topic_regex="((")
+    await a.beat(subscribed_topic_names=["probe2"], subscribed_topic_regex="((")
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_regex_sees_new_topics(p: Prober) -> None:
+    """A topic is made that a regular expression matches: looked for again 10 s after the last time, by a heartbeat."""
+    name = f"{p.scenario}-topic"
+    a = Consumer(p=p, conn="A", names=None, regex="probe|kip848_regex_sees.*")
+    await a.join()
+    await p.wait(300)
+    await a.beat()
+    await create(p, name, 1)
+    await a.beat()
+    await p.wait(300)
+    await a.beat()
+    await look(p)
+    for _ in range(3):
+        await p.wait(3300)
+        await a.beat()
+    await p.wait(300)
+    await a.beat()
+    await look(p)
+
+
+# --- looking ------------------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_described_in_each_state(p: Prober) -> None:
+    """Empty, Assigning, Reconciling and Stable: ConsumerGroupDescribe v0 and v1, ListGroups, DescribeGroups v4 to v6."""
+    a, b = Consumer(p=p, conn="A", instance="i"), Consumer(p=p, conn="B")
+
+    async def everything() -> None:
+        await look(p, version=0)
+        await look(p, version=1)
+        await list_groups(p, types=["consumer"])
+        for version in (4, 5, 6):
+            await look_old(p, version=version)
+
+    await everything()
+    await a.join(rack_id="r", server_assignor="range")
+    await everything()
+    await b.join()
+    await everything()
+    await b.leave()
+    await everything()
+    await a.leave()
+    await everything()
+
+
+@consumer_script()
+async def kip848_describe_errors(p: Prober) -> None:
+    """ConsumerGroupDescribe of no group, of no name, of a classic one, of several and of one twice; operations."""
+    await Consumer(p=p, conn="A").join()
+    classic = f"{p.group}-classic"
+    await Client(p=p, conn="B", group=classic).stable()
+    simple = f"{p.group}-simple"
+    await Client(p=p, conn="C", group=simple).commit()
+    for version in (0, 1):
+        await look(p, "no-such-group", version=version)
+        await look(p, "", version=version)
+        await look(p, classic, version=version)
+        await look(p, simple, version=version)
+        await look(p, p.group, operations=True, version=version)
+        await look(p, p.group, "no-such-group", "", classic, p.group, version=version)
+        await p.ask("D", ConsumerGroupDescribeRequest(group_ids=[]), version)
+
+
+@consumer_script()
+async def kip848_listed(p: Prober) -> None:
+    """ListGroups: types and states of groups of the new protocol, of classic and of simple ones."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    empty = Consumer(p=p, conn="C", group=f"{p.group}-empty")
+    await empty.join()
+    await empty.leave()
+    await Client(p=p, conn="E", group=f"{p.group}-classic").stable()
+    await Client(p=p, conn="F", group=f"{p.group}-simple").commit()
+    for types in ([], ["consumer"], ["CONSUMER"], ["classic"], ["consumer", "classic"], ["share"], ["nonsense"]):
+        await list_groups(p, types=types)
+    for states in (["Reconciling"], ["reconciling"], ["Empty"], ["Assigning"], ["Stable"], ["Stable", "Reconciling"]):
+        await list_groups(p, states=states)
+    await list_groups(p, states=["empty"], types=["consumer"])
+    await list_groups(p, version=4)
+    await list_groups(p, states=["Reconciling"], version=4)
+
+
+# --- offsets ------------------------------------------------------------------------------------------------------
+
+
+@consumer_script()
+async def kip848_commits(p: Prober) -> None:
+    """OffsetCommit of a member v7 to v10: the right epoch, older and newer ones, strangers, none."""
+    a, _ = await two(p)
+    for version in (7, 8, 9, 10):
+        await a.commit(version)
+        for epoch in (1, 3, 0, -1):
+            await a.commit(version, generation_id_or_member_epoch=epoch)
+        await a.commit(version, member_id="nobody")
+        await a.commit(version, member_id="")
+        await a.commit(version, member_id="", generation_id_or_member_epoch=-1)
+        await a.commit(version, group_instance_id="i")
+        await a.commit(version, group_id=f"{p.group}-absent")
+    await a.fetch()
+
+
+@consumer_script()
+async def kip848_commits_of_a_static_member(p: Prober) -> None:
+    """OffsetCommit of a static member: instances are not looked at; and while it is away."""
+    a = Consumer(p=p, conn="A", instance="i")
+    await a.join()
+    await a.commit()
+    await a.commit(group_instance_id=None)
+    await a.commit(group_instance_id="other")
+    await a.commit(member_id="nobody")
+    await a.leave(-2)
+    await a.commit(generation_id_or_member_epoch=1)
+    await a.commit(generation_id_or_member_epoch=-2)
+    await a.commit(member_id="", group_instance_id=None, generation_id_or_member_epoch=-1)
+
+
+@consumer_script()
+async def kip848_commits_to_an_empty_group(p: Prober) -> None:
+    """All have left: a commit without an epoch is taken, one of a member that was there is not."""
+    a = Consumer(p=p, conn="A")
+    await a.join()
+    await a.leave()
+    for version in (8, 9):
+        for member_id, epoch in (("", -1), ("nobody", -1), ("member-a", 1), ("", 0), ("nobody", 2)):
+            await a.commit(version, member_id=member_id, generation_id_or_member_epoch=epoch)
+
+
+@consumer_script()
+async def kip848_fetches(p: Prober) -> None:
+    """OffsetFetch v8 to v10: with the right epoch, others, strangers, as an admin; no group."""
+    a, _ = await two(p)
+    await a.commit()
+    await p.wait(100)
+    await a.fetch(8, member_id=None, member_epoch=-1)
+    for version in (9, 10):
+        await a.fetch(version)
+        for epoch in (1, 3, 0, -1):
+            await a.fetch(version, member_epoch=epoch)
+        await a.fetch(version, member_id="nobody")
+        await a.fetch(version, member_id="nobody", member_epoch=-1)
+        await a.fetch(version, member_id="")
+        await a.fetch(version, member_id="", member_epoch=-1)
+        await a.fetch(version, member_id=None)
+        await a.fetch(version, member_id=None, member_epoch=-1)
+        await a.fetch(version, topics=None)
+        await a.fetch(version, member_id=None, member_epoch=-1, topics=None)
+        await a.fetch(version, group_id=f"{p.group}-absent")
+        await a.fetch(version, group_id=f"{p.group}-absent", member_id=None, member_epoch=-1)
+
+
+@consumer_script()
+async def kip848_offsets_deleted(p: Prober) -> None:
+    """OffsetDelete of topics that are read, by name and by expression, and that are not; DeleteGroups; all once more
+    when the group is empty."""
+    a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B", names=None, regex="probe2")
+    await a.join()
+    await b.join()
+    await p.wait(300)
+    await a.beat()
+    await b.beat()
+    await a.commit()
+    await a.commit(topic="probe2")
+
+    async def delete() -> None:
+        kind = OffsetDeleteRequest.Topic
+        place = kind.Partition(partition_index=0)
+        for topic in ("probe", "probe2", "no-such-topic"):
+            request = OffsetDeleteRequest(group_id=p.group, topics=[kind(name=topic, partitions=[place])])
+            await p.ask("O", request, 0)
+        await p.ask("O", DeleteGroupsRequest(groups_names=[p.group]), 2)
+
+    await delete()
+    await a.leave()
+    await b.leave()
+    await a.commit(generation_id_or_member_epoch=-1, member_id="")
+    await delete()
+    await trio.sleep(0.1)
+    await look(p)
+    await a.fetch(member_id=None, member_epoch=-1)

@@ -1,0 +1,98 @@
+"""Groups that Kafka's own server-side assignors were given, and what they gave: fixtures/assignors."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from golden import ROOT, read
+
+from kwire.assignors import GroupAssignment, MemberSubscription, assign
+
+FOLDER = ROOT / "fixtures" / "assignors"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One line: what the assignor was given and what it gave."""
+
+    id: str
+    name: str
+    members: Mapping[str, MemberSubscription]
+    partitions: Mapping[UUID, int]
+    alike: bool
+    expected: GroupAssignment
+
+    def assigned(self) -> GroupAssignment:
+        """What ours gives."""
+        return assign(self.name, self.members, self.partitions, alike=self.alike)
+
+
+def groups(name: str, release: str) -> list[Group]:
+    """All lines about an assignor of a release, those with names of their own too."""
+    lines = [*read(FOLDER / f"{name}-server-{release}.jsonl.gz"), *read(FOLDER / f"named-{release}.jsonl.gz")]
+    return [_group(line, name) for line in lines if line["assignor"] == f"{name}(server)"]
+
+
+def _group(line: Mapping[str, Any], name: str) -> Group:
+    given = line["input"]
+    ids = {topic: UUID(bytes=base64.urlsafe_b64decode(text + "==")) for topic, text in given["topic_ids"].items()}
+    members = {
+        member["member_id"]: MemberSubscription(
+            topic_ids=[ids[topic] for topic in member["topics"] if topic in given["topics"]],
+            assigned=_by_topic(ids, member["owned"]),
+            instance_id=member["instance_id"],
+            rack_id=member["rack"],
+        )
+        for member in given["members"]
+    }
+    return Group(
+        id=line["id"],
+        name=name,
+        members=members,
+        partitions={ids[topic]: count for topic, count in given["topics"].items()},
+        alike=given["subscription_type"] == "homogeneous",
+        expected={member_id: _by_topic(ids, owned) for member_id, owned in line["output"].items()},
+    )
+
+
+def _by_topic(ids: Mapping[str, UUID], owned: Iterable[tuple[str, int]]) -> dict[UUID, list[int]]:
+    found: dict[UUID, list[int]] = {}
+    for topic, number in owned:
+        found.setdefault(ids[topic], []).append(number)
+    return found
+
+
+def flat(assignment: Mapping[UUID, Iterable[int]]) -> list[tuple[UUID, int]]:
+    return [(topic_id, number) for topic_id, numbers in assignment.items() for number in numbers]
+
+
+def problems(group: Group, target: GroupAssignment) -> list[str]:
+    """What no assignment may be, whoever made it."""
+    everything = [partition for assignment in target.values() for partition in flat(assignment)]
+    subscribed = {topic_id for member in group.members.values() for topic_id in member.topic_ids}
+    complete = {(topic_id, n) for topic_id in subscribed for n in range(group.partitions[topic_id])}
+    found = []
+    if target.keys() != group.members.keys():
+        found.append("other members")
+    if len(everything) != len(set(everything)):
+        found.append("a partition is given twice")
+    if set(everything) != complete:
+        found.append("not every partition is given, or others are")
+    if any(set(given) - set(group.members[member_id].topic_ids) for member_id, given in target.items()):
+        found.append("a member gets what it does not subscribe to")
+    if any(numbers != sorted(numbers) or not numbers for given in target.values() for numbers in given.values()):
+        found.append("a list is empty or not ascending")
+    return found
+
+
+def loads(target: GroupAssignment) -> list[int]:
+    return [len(flat(assignment)) for assignment in target.values()]
+
+
+def kept(group: Group, target: GroupAssignment) -> int:
+    """How many partitions stay where they were."""
+    return sum(len({*flat(group.members[m].assigned)} & {*flat(given)}) for m, given in target.items())

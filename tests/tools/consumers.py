@@ -1,0 +1,182 @@
+"""Members of the consumer protocol (KIP-848) in virtual time: they believe what they are told, as real clients do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tools.desk import Desk
+
+from kwire import ErrorCode
+from kwire.blobs import decode_stored, encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.sync_group import SyncGroupRequest
+
+NEWEST = 1
+Owned = frozenset[tuple[str, int]]
+NONE: Owned = frozenset()
+
+
+@dataclass
+class Client:
+    """``owns``: what it reads now; ``told``: what it was told to own last."""
+
+    name: str
+    epoch: int = 0
+    instance_id: str | None = None
+    topics: list[str] | None = None
+    owns: Owned = NONE
+    told: Owned = NONE
+    answer: ConsumerGroupHeartbeatResponse = field(default_factory=ConsumerGroupHeartbeatResponse)
+
+
+class Consumers(Desk):
+    """A desk with one group ``g``, and what each client believes."""
+
+    def __init__(self, **how) -> None:
+        super().__init__(**how)
+        self.clients: dict[str, Client] = {}
+
+    @property
+    def group(self):
+        return self.broker.groups["g"]
+
+    def beat(self, name: str, *, version: int = NEWEST, **fields) -> ConsumerGroupHeartbeatResponse:
+        """One heartbeat with just these fields; no client believes its answer."""
+        return self.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id=name, **fields), version, client_id=name)
+
+    def join(self, name: str, topics=("t",), **fields) -> Client:  # type: ignore[override]
+        """A new client, or one that begins anew: it owns nothing."""
+        client = self.clients[name] = Client(name, instance_id=fields.get("instance_id"), topics=list(topics))
+        given = {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": list(topics),
+            "topic_partitions": [],
+        }
+        self._believe(client, self.beat(name, **given | fields))
+        return client
+
+    def poll(self, name: str, **fields) -> Client:
+        """What a client does when its heartbeat is due: say what it owns, take in the answer, give up and take over."""
+        client = self.clients[name]
+        given = {
+            "member_epoch": client.epoch,
+            "instance_id": client.instance_id,
+            "topic_partitions": self.lines(client.owns),
+        }
+        self._believe(client, self.beat(name, **given | fields))
+        return client
+
+    def leave(self, name: str, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
+        """A client goes; it reads nothing any more."""
+        client = self.clients.pop(name)
+        return self.beat(name, member_epoch=epoch, instance_id=client.instance_id)
+
+    def settle(self, rounds: int = 10) -> None:
+        """Everybody polls until nothing changes any more."""
+        for _ in range(rounds):
+            before = [(client.epoch, client.owns) for client in self.clients.values()]
+            for name in list(self.clients):
+                self.poll(name)
+            if before == [(client.epoch, client.owns) for client in self.clients.values()]:
+                return
+        raise AssertionError(f"not settled after {rounds} rounds")
+
+    def owned(self) -> dict[str, list[int]]:
+        """Partitions of topic ``t`` by client."""
+        return {name: sorted(index for topic, index in c.owns if topic == "t") for name, c in self.clients.items()}
+
+    def _believe(self, client: Client, answer: ConsumerGroupHeartbeatResponse) -> None:
+        client.answer = answer
+        if answer.error_code != ErrorCode.NONE:
+            return
+        client.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            client.told = self.read(answer.assignment.topic_partitions)
+        client.owns = client.told
+
+    def lines(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartition]:
+        """As a heartbeat has it."""
+        found: dict[str, list[int]] = {}
+        for topic, index in sorted(owned):
+            found.setdefault(topic, []).append(index)
+        line = ConsumerGroupHeartbeatRequest.TopicPartition
+        return [line(topic_id=self.topic_id(topic), partitions=indexes) for topic, indexes in found.items()]
+
+    def read(self, lines) -> Owned:
+        """By topic name."""
+        return frozenset((self._name(line.topic_id), index) for line in lines for index in line.partitions)
+
+    def _name(self, topic_id: UUID) -> str:
+        return self.broker.cluster.by_id[topic_id].name
+
+    def describe(self, group: str = "g"):
+        """The group as an administrator sees it."""
+        answer = self.ask(ConsumerGroupDescribeRequest(group_ids=[group]), NEWEST)
+        return answer.groups[0]
+
+
+def subscription(topics=("t",), owned=(), version=1):
+    lines = [ConsumerProtocolSubscription.TopicPartition(topic="t", partitions=list(owned))] if owned else []
+    return encode_stored(ConsumerProtocolSubscription(topics=list(topics), owned_partitions=lines), version)
+
+
+class Mixed(Consumers):
+    """The same, and requests of the classic protocol to the same group."""
+
+    def __init__(self, config=None, **how) -> None:
+        super().__init__(topics={"t": 3, "u": 2}, config=config, **how)
+
+    def classic_join(
+        self, member_id="", *, version=5, instance_id=None, metadata=None, name="range", session=10_000, **how
+    ):
+        return self.ask(self.joining(member_id, name, metadata, instance_id, session, **how), version)
+
+    @staticmethod
+    def joining(member_id, name="range", metadata=None, instance_id=None, session=10_000, **how):
+        protocols = [JoinGroupRequest.Protocol(name=name, metadata=metadata or subscription())]
+        return JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=session,
+            rebalance_timeout_ms=how.pop("rebalance", 5_000),
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=how.pop("protocol_type", "consumer"),
+            protocols=protocols,
+        )
+
+    def classic(self, *, instance_id=None, **how) -> str:
+        """A classic member that has joined; its id."""
+        if instance_id is None:
+            member_id = self.classic_join(**how).member_id
+            joined = self.classic_join(member_id, **how)
+        else:
+            joined = self.classic_join(instance_id=instance_id, **how)
+        assert joined.error_code == ErrorCode.NONE
+        return joined.member_id
+
+    def sync(self, member_id, generation, **given):
+        return self.ask(SyncGroupRequest(group_id="g", generation_id=generation, member_id=member_id, **given), 5)
+
+    def share(self, member_id, generation):
+        answer = self.sync(member_id, generation, protocol_type="consumer", protocol_name="range")
+        assert answer.error_code == ErrorCode.NONE
+        found, _ = decode_stored(ConsumerProtocolAssignment, answer.assignment)
+        return {line.topic: line.partitions for line in found.assigned_partitions}
+
+    def heartbeat(self, member_id, generation, instance_id=None):
+        request = HeartbeatRequest(
+            group_id="g", generation_id=generation, member_id=member_id, group_instance_id=instance_id
+        )
+        return self.ask(request, 4).error_code
+
+    def classic_leave(self, *members):
+        lines = [LeaveGroupRequest.Member(member_id=m, group_instance_id=i) for m, i in members]
+        answer = self.ask(LeaveGroupRequest(group_id="g", members=lines), 5)
+        return [member.error_code for member in answer.members]
