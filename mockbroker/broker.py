@@ -5,85 +5,22 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from itertools import count
-from typing import NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
-from kwire.jsonform import uuid_text
 from kwire.limits import MAX_TEXT
-from kwire.messages.fetch import FetchRequest
 from kwire.schema import Versions
 from mockbroker.answers import Answer, Answers
-from mockbroker.calls import Call, Effect, Effects, Note, Ticket
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
-from mockbroker.group import classic, consumer, migration, mixed
-from mockbroker.group.consumer import Refused, World, refused_heartbeat
-from mockbroker.group.consumer_state import JOINING, ConsumerGroup
-from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
-from mockbroker.group.expiry import expire, is_over
-from mockbroker.group.migration import Becomes
-from mockbroker.group.state import Group
+from mockbroker.due import Due
+from mockbroker.groups import Groups
 from mockbroker.java import partition_for
+from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.settings import Settings
-
-AnyGroup: TypeAlias = Group | ConsumerGroup
-G = TypeVar("G", bound=Group | ConsumerGroup)
-
-
-class GroupDue(NamedTuple):
-    """A group has something to do."""
-
-    group_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class FetchDue:
-    """A parked Fetch has waited long enough."""
-
-    ticket: Ticket
-
-
-@dataclass(frozen=True, slots=True)
-class SweepDue:
-    """It is time to look for expired offsets."""
-
-
-Due = GroupDue | FetchDue | SweepDue
-SWEEP = SweepDue()
-
-
-@dataclass(slots=True)
-class ParkedFetches:
-    """Fetches that wait for records, and who waits for which partition."""
-
-    calls: dict[Ticket, Call[FetchRequest]] = field(default_factory=dict)
-    by_partition: dict[tuple[str, int], dict[Ticket, None]] = field(default_factory=dict)
-    wanted: dict[Ticket, set[tuple[str, int]]] = field(default_factory=dict)
-
-    def park(self, call: Call[FetchRequest], partitions: Iterable[tuple[str, int]]) -> None:
-        """Wait for these partitions; a client may name one twice."""
-        self.calls[call.ticket] = call
-        self.wanted[call.ticket] = set(partitions)
-        for partition in self.wanted[call.ticket]:
-            self.by_partition.setdefault(partition, {})[call.ticket] = None
-
-    def take(self, ticket: Ticket) -> Call[FetchRequest] | None:
-        """Stop waiting; None if it did not wait."""
-        for partition in self.wanted.pop(ticket, ()):
-            tickets = self.by_partition[partition]
-            del tickets[ticket]
-            if not tickets:
-                del self.by_partition[partition]
-        return self.calls.pop(ticket, None)
-
-    def of(self, partition: Partition) -> list[Call[FetchRequest]]:
-        """Calls that wait for this partition, oldest first."""
-        return [self.calls[ticket] for ticket in self.by_partition.get((partition.topic, partition.index), ())]
 
 
 class Broker:
@@ -95,8 +32,8 @@ class Broker:
         self.settings = settings
         self.release = release
         self.cluster = Cluster(nodes, new_uuid)
-        self.groups: dict[str, AnyGroup] = {}
         self.waits: Deadlines[Due] = Deadlines()
+        self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
@@ -143,139 +80,8 @@ class Broker:
         newer = leader_epoch > partition.leader_epoch
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
-    def tell_group(self, group_id: str, event: Event, now: float) -> Effects:
-        """What an event of the classic protocol does to a group; a JoinGroup without member id makes the group."""
-        group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            if not (group.empty and isinstance(event, Join)):
-                return self._tell_consumer_group(group, event, now)
-            if not event.member_id:
-                offsets = group.offsets
-                group = self.make_group(group_id)
-                group.offsets = offsets
-        if not isinstance(group, Group):
-            if not isinstance(event, Join) or event.member_id:
-                return classic.absent(event)
-            group = self.make_group(group_id)
-        effects = classic.step(group, event, now)
-        self._schedule(group)
-        return effects
-
-    def _tell_consumer_group(self, group: ConsumerGroup, event: Event, now: float) -> Effects:
-        if isinstance(event, Join) and not event.member_id:
-            event = replace(event, fresh_id=uuid_text(self._new_uuid()))  # not in the form of classic groups
-        return self._settle(group, mixed.step(group, event, self._world(), now))
-
-    def consumer_heartbeat(self, group_id: str, event: ConsumerHeartbeat, now: float) -> Effects:
-        """What a heartbeat of the consumer protocol does. Raises: consumer.Refused."""
-        group = self.groups.get(group_id)
-        if event.epoch < 0:
-            if group is None:
-                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-            if not isinstance(group, ConsumerGroup):
-                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-            return self._settle(group, consumer.leave(group, event, self._world(), now))
-        if not event.member_id:
-            event = replace(event, member_id=uuid_text(self._new_uuid()))
-        before: Effects = []
-        if not isinstance(group, ConsumerGroup):
-            group, before = self._consumer_group(group_id, group, event, now)
-        try:
-            effects = consumer.heartbeat(group, event, self._world(), now)
-        except Refused as refused:
-            if self.groups.get(group_id) is group:
-                raise
-            return [*before, refused_heartbeat(event.ticket, refused)]  # the group that it would have been is forgotten
-        if self.groups.get(group_id) is not group:
-            self._put(group)
-        return before + self._settle(group, effects)
-
-    def _consumer_group(
-        self, group_id: str, group: Group | None, event: ConsumerHeartbeat, now: float
-    ) -> tuple[ConsumerGroup, Effects]:
-        """The group that a member of the consumer protocol finds or makes, not yet kept. Raises: Refused."""
-        if event.epoch != JOINING:
-            text = (
-                f"Consumer group {group_id} not found."
-                if group is None
-                else f"Group {group_id} is not a consumer group."
-            )
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
-        if group is None:
-            return ConsumerGroup(group_id=group_id, since=now), []
-        if group.empty:
-            return ConsumerGroup(group_id=group_id, since=now, offsets=group.offsets), []
-        try:
-            new = migration.upgraded(group, self.cluster, self.settings, now)
-        except migration.NoUpgrade as why:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(why)) from None
-        told = Note(event="upgrade", group=group_id, generation=new.epoch, members=tuple(new.members))
-        return new, [*migration.interrupted(group), told]
-
-    def _settle(self, group: AnyGroup, effects: Iterable[Effect | Becomes]) -> Effects:
-        """Keep what a group has become, and when it is due; the effects for the others."""
-        found: Effects = []
-        for effect in effects:
-            if isinstance(effect, Becomes):
-                group = self._put(effect.group)
-            else:
-                found.append(effect)
-        self._schedule(group)
-        return found
-
-    def _world(self) -> World:
-        return World(self.cluster, self.settings)
-
-    def _put(self, group: G) -> G:
-        self.groups[group.group_id] = group
-        return group
-
-    def make_group(self, group_id: str) -> Group:
-        """A new Empty group of the classic protocol."""
-        return self._put(Group.configured(group_id, self.settings, java_coordinator=self.release.java_coordinator))
-
-    def drop_group(self, group_id: str) -> None:
-        """A group is gone, with its offsets; it must have no members."""
-        del self.groups[group_id]
-        self.waits.forget(GroupDue(group_id))
-
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""
         self.cluster.delete_topic(topic)
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
-
-    def sweep(self, now: float) -> Effects:
-        """Drop offsets that have expired, and groups of which nothing is left; the next sweep is set."""
-        effects: Effects = []
-        retention = self.settings.offsets_retention_minutes * 60.0
-        for group in list(self.groups.values()):
-            for topic, partition in expire(group, now, retention):
-                reason = f"offset of {topic} {partition} expired"
-                effects.append(Note(event="offset_expire", group=group.group_id, reason=reason))
-            if is_over(group):
-                self.drop_group(group.group_id)
-                effects.append(Note(event="delete", group=group.group_id, reason="empty and without offsets"))
-        self.schedule_sweep(now)
-        return effects
-
-    def schedule_sweep(self, now: float) -> None:
-        self.waits.set(SWEEP, now + self.settings.offsets_retention_check_interval_ms / 1000)
-
-    def may_commit(self, group: AnyGroup, event: Commit, now: float) -> ErrorCode:
-        """Whether the group takes a commit from this client."""
-        if isinstance(group, ConsumerGroup):
-            return mixed.commit_error(group, event)
-        error = classic.commit(group, event, now)
-        self._schedule(group)
-        return error
-
-    def tick_group(self, group_id: str, now: float) -> Effects:
-        """Everything that is due in a group."""
-        group = self.groups[group_id]
-        if isinstance(group, ConsumerGroup):
-            return self._settle(group, consumer.tick(group, self._world(), now))
-        return self._settle(group, classic.tick(group, now))
-
-    def _schedule(self, group: AnyGroup) -> None:
-        self.waits.set(GroupDue(group.group_id), group.waits.next())

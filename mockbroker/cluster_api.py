@@ -67,7 +67,7 @@ class _Plan:
         broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version])
         for name, partitions in self.topics.items():
             inside.create_topic(broker, name, partitions)
-        broker.schedule_sweep(trio.current_time())
+        broker.groups.schedule_sweep(trio.current_time())
         return broker
 
 

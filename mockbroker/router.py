@@ -10,8 +10,9 @@ from typing import Any
 from kwire import APIS
 from kwire.headers import request_header_version
 from kwire.schema import Api
-from mockbroker.broker import Broker, FetchDue, GroupDue, SweepDue
+from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
+from mockbroker.due import FetchDue, GroupDue, SweepDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
@@ -84,11 +85,11 @@ class Router:
         """One thing that is due, or nothing; call it until the deadline lies ahead."""
         match self.broker.waits.pop_due(now):
             case GroupDue(group_id):
-                return self.finish(self.broker.tick_group(group_id, now), now)
+                return self.finish(self.broker.groups.tick(group_id, now), now)
             case FetchDue() as due:
                 return self.finish(fetch.waited(self.broker, due), now)
             case SweepDue():
-                return self.finish(self.broker.sweep(now), now)
+                return self.finish(self.broker.groups.sweep(now), now)
             case None:
                 return []
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mockbroker.broker import AnyGroup, Broker
+from mockbroker.broker import Broker
 from mockbroker.group.consumer import named
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.state import DEAD
 from mockbroker.group.target import assignor_of
+from mockbroker.groups import AnyGroup
 from mockbroker.journal import readable
 
 

@@ -27,7 +27,7 @@ def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float
         _check(broker, call)
         if error := broker.coordinator_error(request.group_id, call.client.node):
             return [Reply(call.ticket, ConsumerGroupHeartbeatResponse(error_code=error))]
-        return broker.consumer_heartbeat(request.group_id, _event(call), now)
+        return broker.groups.heartbeat(request.group_id, _event(call), now)
     except Refused as refused:
         return [refused_heartbeat(call.ticket, refused)]
 

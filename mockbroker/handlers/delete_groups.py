@@ -16,7 +16,7 @@ def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effec
     for group_id in dict.fromkeys(call.request.groups_names):
         error = _error(broker, group_id, call.client.node)
         if not error:
-            broker.drop_group(group_id)
+            broker.groups.drop(group_id)
             effects.append(Note(event="delete", group=group_id, client_id=call.client.client_id))
         results.append(DeleteGroupsResponse.Result(group_id=group_id, error_code=error))
     return [*effects, Reply(call.ticket, DeleteGroupsResponse(results=results))]

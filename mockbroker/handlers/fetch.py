@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.schema import Versions
-from mockbroker.broker import Broker, FetchDue
+from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Partition, Topic
+from mockbroker.due import FetchDue
 from mockbroker.handlers.handler import Handler
 
 Answer = FetchResponse.Topic.Partition

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kwire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kwire.schema import Versions
-from mockbroker.broker import AnyGroup, Broker
+from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.group.state import Group
+from mockbroker.groups import AnyGroup
 from mockbroker.handlers.handler import Handler
 
 CLASSIC, CONSUMER = "classic", "consumer"

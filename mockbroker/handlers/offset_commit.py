@@ -5,11 +5,12 @@ from __future__ import annotations
 from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.schema import Versions
-from mockbroker.broker import AnyGroup, Broker
+from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Note, Reply
 from mockbroker.cluster.model import Topic
 from mockbroker.group.events import Commit
 from mockbroker.group.offsets import Committed
+from mockbroker.groups import AnyGroup
 from mockbroker.handlers.handler import Handler
 
 NONE = ErrorCode.NONE
@@ -78,14 +79,14 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
         if generation >= 0:
             told = call.version >= EPOCHS_SINCE and broker.release.java_coordinator
             return None, ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION
-        group = broker.make_group(request.group_id)
+        group = broker.groups.make(request.group_id)
     event = Commit(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=generation,
         knows_epochs=call.version >= EPOCHS_SINCE,
     )
-    error = broker.may_commit(group, event, now)
+    error = broker.groups.may_commit(group, event, now)
     return (None, error) if error else (group, NONE)
 
 

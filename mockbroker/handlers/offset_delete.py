@@ -5,11 +5,12 @@ from __future__ import annotations
 from kwire import ErrorCode
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kwire.schema import Versions
-from mockbroker.broker import AnyGroup, Broker
+from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.expiry import is_over
 from mockbroker.group.subscription import CONSUMER, subscribed_topics
+from mockbroker.groups import AnyGroup
 from mockbroker.handlers.handler import Handler
 
 Answer = OffsetDeleteResponse.Topic
@@ -23,7 +24,7 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
     topics = [_delete(broker, group, topic) for topic in request.topics]
     if is_over(group) and not broker.release.java_coordinator:
-        broker.drop_group(request.group_id)
+        broker.groups.drop(request.group_id)
     return [Reply(call.ticket, OffsetDeleteResponse(topics=topics))]
 
 

@@ -7,10 +7,10 @@ from tools.desk import Desk
 
 from kwire import ErrorCode as E
 from kwire.messages.fetch import FetchRequest
-from mockbroker.broker import ParkedFetches
 from mockbroker.calls import Call, Client, Ticket
 from mockbroker.cluster.model import Partition
 from mockbroker.java import partition_for
+from mockbroker.parked import ParkedFetches
 
 
 def call(number: int) -> Call[FetchRequest]:

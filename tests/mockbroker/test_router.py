@@ -9,8 +9,8 @@ from tools.desk import Desk
 
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.join_group import JoinGroupRequest
-from mockbroker.broker import FetchDue
 from mockbroker.calls import Ticket
+from mockbroker.due import FetchDue
 from mockbroker.handlers import HANDLERS
 from mockbroker.journal import Journal
 from mockbroker.router import Router

@@ -1,0 +1,177 @@
+"""All groups of the cluster, of both protocols: who is asked, what a group becomes, when it is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+from uuid import UUID
+
+from kwire import ErrorCode
+from kwire.jsonform import uuid_text
+from mockbroker.calls import Effect, Effects, Note
+from mockbroker.cluster.model import Cluster
+from mockbroker.deadlines import Deadlines
+from mockbroker.due import SWEEP, Due, GroupDue
+from mockbroker.group import classic, consumer, migration, mixed
+from mockbroker.group.consumer import Refused, World, refused_heartbeat
+from mockbroker.group.consumer_state import JOINING, ConsumerGroup
+from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
+from mockbroker.group.expiry import expire, is_over
+from mockbroker.group.migration import Becomes
+from mockbroker.group.state import Group
+from mockbroker.settings import Settings
+
+AnyGroup: TypeAlias = Group | ConsumerGroup
+G = TypeVar("G", bound=Group | ConsumerGroup)
+
+
+class Groups(dict[str, AnyGroup]):
+    """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0 (release.py)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: Settings,
+        waits: Deadlines[Due],
+        new_uuid: Callable[[], UUID],
+        *,
+        java_coordinator: bool,
+    ) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._settings = settings
+        self._waits = waits
+        self._new_uuid = new_uuid
+        self._java_coordinator = java_coordinator
+
+    def tell(self, group_id: str, event: Event, now: float) -> Effects:
+        """What an event of the classic protocol does to a group; a JoinGroup without member id makes the group."""
+        group = self.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            if not (group.empty and isinstance(event, Join)):
+                return self._tell_consumer_group(group, event, now)
+            if not event.member_id:
+                offsets = group.offsets
+                group = self.make(group_id)
+                group.offsets = offsets
+        if not isinstance(group, Group):
+            if not isinstance(event, Join) or event.member_id:
+                return classic.absent(event)
+            group = self.make(group_id)
+        effects = classic.step(group, event, now)
+        self._schedule(group)
+        return effects
+
+    def _tell_consumer_group(self, group: ConsumerGroup, event: Event, now: float) -> Effects:
+        if isinstance(event, Join) and not event.member_id:
+            event = replace(event, fresh_id=uuid_text(self._new_uuid()))  # not in the form of classic groups
+        return self._settle(group, mixed.step(group, event, self._world(), now))
+
+    def heartbeat(self, group_id: str, event: ConsumerHeartbeat, now: float) -> Effects:
+        """What a heartbeat of the consumer protocol does. Raises: consumer.Refused."""
+        group = self.get(group_id)
+        if event.epoch < 0:
+            if group is None:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            if not isinstance(group, ConsumerGroup):
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            return self._settle(group, consumer.leave(group, event, self._world(), now))
+        if not event.member_id:
+            event = replace(event, member_id=uuid_text(self._new_uuid()))
+        before: Effects = []
+        if not isinstance(group, ConsumerGroup):
+            group, before = self._consumer_group(group_id, group, event, now)
+        try:
+            effects = consumer.heartbeat(group, event, self._world(), now)
+        except Refused as refused:
+            if self.get(group_id) is group:
+                raise
+            return [*before, refused_heartbeat(event.ticket, refused)]  # the group that it would have been is forgotten
+        if self.get(group_id) is not group:
+            self._put(group)
+        return before + self._settle(group, effects)
+
+    def _consumer_group(
+        self, group_id: str, group: Group | None, event: ConsumerHeartbeat, now: float
+    ) -> tuple[ConsumerGroup, Effects]:
+        """The group that a member of the consumer protocol finds or makes, not yet kept. Raises: Refused."""
+        if event.epoch != JOINING:
+            text = (
+                f"Consumer group {group_id} not found."
+                if group is None
+                else f"Group {group_id} is not a consumer group."
+            )
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        if group is None:
+            return ConsumerGroup(group_id=group_id, since=now), []
+        if group.empty:
+            return ConsumerGroup(group_id=group_id, since=now, offsets=group.offsets), []
+        try:
+            new = migration.upgraded(group, self._cluster, self._settings, now)
+        except migration.NoUpgrade as why:
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(why)) from None
+        told = Note(event="upgrade", group=group_id, generation=new.epoch, members=tuple(new.members))
+        return new, [*migration.interrupted(group), told]
+
+    def _settle(self, group: AnyGroup, effects: Iterable[Effect | Becomes]) -> Effects:
+        """Keep what a group has become, and when it is due; the effects for the others."""
+        found: Effects = []
+        for effect in effects:
+            if isinstance(effect, Becomes):
+                group = self._put(effect.group)
+            else:
+                found.append(effect)
+        self._schedule(group)
+        return found
+
+    def _world(self) -> World:
+        return World(self._cluster, self._settings)
+
+    def _put(self, group: G) -> G:
+        self[group.group_id] = group
+        return group
+
+    def make(self, group_id: str) -> Group:
+        """A new Empty group of the classic protocol."""
+        return self._put(Group.configured(group_id, self._settings, java_coordinator=self._java_coordinator))
+
+    def drop(self, group_id: str) -> None:
+        """A group is gone, with its offsets; it must have no members."""
+        del self[group_id]
+        self._waits.forget(GroupDue(group_id))
+
+    def sweep(self, now: float) -> Effects:
+        """Drop offsets that have expired, and groups of which nothing is left; the next sweep is set."""
+        effects: Effects = []
+        retention = self._settings.offsets_retention_minutes * 60.0
+        for group in list(self.values()):
+            for topic, partition in expire(group, now, retention):
+                reason = f"offset of {topic} {partition} expired"
+                effects.append(Note(event="offset_expire", group=group.group_id, reason=reason))
+            if is_over(group):
+                self.drop(group.group_id)
+                effects.append(Note(event="delete", group=group.group_id, reason="empty and without offsets"))
+        self.schedule_sweep(now)
+        return effects
+
+    def schedule_sweep(self, now: float) -> None:
+        self._waits.set(SWEEP, now + self._settings.offsets_retention_check_interval_ms / 1000)
+
+    def may_commit(self, group: AnyGroup, event: Commit, now: float) -> ErrorCode:
+        """Whether the group takes a commit from this client."""
+        if isinstance(group, ConsumerGroup):
+            return mixed.commit_error(group, event)
+        error = classic.commit(group, event, now)
+        self._schedule(group)
+        return error
+
+    def tick(self, group_id: str, now: float) -> Effects:
+        """Everything that is due in a group."""
+        group = self[group_id]
+        if isinstance(group, ConsumerGroup):
+            return self._settle(group, consumer.tick(group, self._world(), now))
+        return self._settle(group, classic.tick(group, now))
+
+    def _schedule(self, group: AnyGroup) -> None:
+        self._waits.set(GroupDue(group.group_id), group.waits.next())
