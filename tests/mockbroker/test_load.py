@@ -112,7 +112,7 @@ def test_146_ten_thousand_groups_are_served_and_leave_nothing_behind(desk):
             assert beat(desk, f"g{number}", member_id) == E.NONE
     assert calls.count < 100 * 200
     desk.wait(2 * SESSION)
-    desk.broker.schedule_sweep(desk.now)
+    desk.broker.groups.schedule_sweep(desk.now)
     desk.wait(601.0)
     assert desk.broker.groups == {}
     assert len(desk.broker.waits) == 1  # the next sweep
