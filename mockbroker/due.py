@@ -1,17 +1,11 @@
-"""What can be due: the keys of the broker's deadlines."""
+"""What can be due: the keys of the broker's deadlines. Ids of groups stand for themselves: each request moves one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mockbroker.calls import Ticket
-
-
-class GroupDue(NamedTuple):
-    """A group has something to do."""
-
-    group_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +20,5 @@ class SweepDue:
     """It is time to look for expired offsets."""
 
 
-Due: TypeAlias = GroupDue | FetchDue | SweepDue
+Due: TypeAlias = str | FetchDue | SweepDue
 SWEEP = SweepDue()

@@ -51,8 +51,9 @@ class RequestLog:
 
     def record(self, call: Call[Any], now: float) -> None:
         """Keep a call that came at ``now`` (seconds)."""
-        self._kept.append((now, call.ticket.api_key, call.client, call.frame))
-        self._bytes += len(call.frame)
+        frame = call.frame
+        self._kept.append((now, call.ticket.api_key, call.client, frame))
+        self._bytes += len(frame)
         while len(self._kept) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
             self._bytes -= len(self._kept.popleft()[3])
 
