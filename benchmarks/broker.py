@@ -35,8 +35,8 @@ INTRODUCTION = """\
 # The broker beside Kafka
 
 {day}, `make bench-broker` (`python benchmarks/broker.py`): {rounds} rounds, mockbroker and Apache Kafka {kafka}
-started once and asked in turn. {cores} cores for servers, load tools and whatever else ran (load {load:.1f} at the start); Linux,
-CPython {python}.
+started once and asked in turn. {cores} cores for servers, load tools and whatever else ran (load {load:.1f} at the
+start); Linux, CPython {python}.
 
 CPU is user and system time of the server from /proc, the median of the rounds. Times and rates by the clock are the
 best of the rounds, the median in brackets: what else runs on the machine can only make them worse. "of Kafka's" is one
