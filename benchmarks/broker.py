@@ -193,12 +193,10 @@ class Bench:
         found = self.kbench("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
         seen = least([{"ms": each} for each in found["rounds_ms"]], "ms")
         self.tell("exec to the first Metadata answer", "ms", seen, None, "<= 250", met=seen.value <= 250)
-        first, *others = run(sys.executable, "-c", IN_PROCESS)["ms"]
-        self.tell(
-            "in process, the first open_cluster", "ms", Figure(first, f"{first:.1f}"), None, "<= 10", met=first <= 10
-        )
-        seen = least([{"ms": each} for each in others], "ms", "{:.1f}")
-        self.tell("in process, another open_cluster", "ms", seen, None, "<= 10", met=seen.value <= 10)
+        inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
+        for which in ("first", "next"):
+            seen = least(inside, which, "{:.1f}")
+            self.tell(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", met=seen.value <= 10)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -282,7 +280,7 @@ ASK = pack(encode_request(MetadataRequest(topics=[]), 4, correlation_id=1))
 
 async def main():
     found = []
-    for _ in range(10):
+    for _ in range(2):
         began = time.perf_counter()
         async with open_cluster() as cluster:
             host, _, port = cluster.bootstrap_servers.rpartition(":")
@@ -291,7 +289,7 @@ async def main():
             await stream.receive_some(1000)
             found.append((time.perf_counter() - began) * 1e3)
             await stream.aclose()
-    print(json.dumps({"ms": found}))
+    print(json.dumps({"first": found[0], "next": found[1]}))
 
 trio.run(main)
 """

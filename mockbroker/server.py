@@ -76,7 +76,7 @@ class _Connection:
     @property
     def full(self) -> bool:
         """True while more input would only pile up."""
-        return self.session.buffered > READ_AHEAD and (self.draining or self.session.ticket is not None)
+        return (self.draining or self.session.ticket is not None) and self.session.buffered > READ_AHEAD
 
 
 class Server:

@@ -10,9 +10,11 @@ import tracemalloc
 from contextlib import contextmanager
 
 import pytest
+from tools.consumers import Consumers
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.leave_group import LeaveGroupRequest
@@ -202,3 +204,52 @@ def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
     others = [fetch("other") for _ in range(2_000)]
     assert produce() == alone
     assert not any(sent.done for sent in others)
+
+
+def consumers(size: int) -> Consumers:
+    """A group ``g`` of the consumer protocol in which everybody has its share."""
+    desk = Consumers()
+    desk.broker.cluster.create_topic("wide", [[0]] * 1_000)
+    for number in range(size):
+        desk.join(f"m{number}", topics=("wide",))
+    desk.settle()
+    return desk
+
+
+def test_a_heartbeat_of_the_consumer_protocol_costs_the_same_in_a_group_of_any_size():
+    costs = []
+    for size in (5, 50, 500):
+        desk = consumers(size)
+        assert desk.group.state_name == "Stable"
+        with counted() as calls:
+            desk.beat("m1", member_epoch=desk.group.epoch)
+        costs.append(calls.count)
+    assert max(costs) == min(costs)
+
+
+def test_a_join_of_the_consumer_protocol_costs_a_few_calls_for_each_member():
+    desk = consumers(500)
+    with counted() as calls:
+        desk.join("new", topics=("wide",))
+    assert calls.count < 20 * 500 + 2_000
+
+
+def test_ten_thousand_groups_of_the_consumer_protocol_are_served(desk):
+    def ask(number: int, epoch: int, topics: list[str] | None = None):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=f"g{number}",
+            member_id="m",
+            member_epoch=epoch,
+            rebalance_timeout_ms=-1 if topics is None else 60_000,
+            subscribed_topic_names=topics,
+            topic_partitions=None if topics is None else [],
+        )
+        return desk.ask(request, 1)
+
+    for number in range(10_000):
+        assert ask(number, 0, ["t"]).member_epoch == 1
+    with counted() as calls:
+        assert all(ask(number, 1).error_code == E.NONE for number in range(0, 10_000, 100))
+    assert calls.count < 100 * 300
+    desk.wait(60.0)  # nobody says anything any more
+    assert all(group.empty for group in desk.broker.groups.values())
