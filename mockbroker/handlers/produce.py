@@ -168,7 +168,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
         return ErrorCode.CORRUPT_MESSAGE
     if len(batch.data) > limit:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if batch.codec > ZSTD or (batch.codec == ZSTD and version < 7):
+    if (codec := batch.codec) > ZSTD or (codec == ZSTD and version < 7):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
 
