@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kwire import DecodeError
@@ -88,7 +90,7 @@ def test_the_first_record_at_or_after_a_time(codec, timestamp, found):
 
 def test_batches_that_end_before_the_time_are_not_opened():
     log = log_of(batch(1), batch(5))
-    log._batches[0] = log._batches[0].__class__(0, 0, 1, b"cannot be opened")
+    log._batches[0] = replace(log._batches[0], data=b"cannot be opened")
     assert log.at_timestamp(5) == (1, 5)
 
 
