@@ -196,12 +196,14 @@ class ConsumerGroup:
         """Names that anybody reads."""
         return set(self.names).union(*(resolved.topics for resolved in self.resolved.values()))
 
+    def seen_in(self, cluster: Cluster) -> Mapping[str, tuple[UUID, int]]:
+        """Subscribed topics that are there, with id and number of partitions."""
+        found = ((name, cluster.topics.get(name)) for name in self.subscribed())
+        return {name: (topic.topic_id, len(topic.partitions)) for name, topic in found if topic is not None}
+
     def look(self, cluster: Cluster, now: float, refresh: float) -> bool:
         """Look at the subscribed topics; True if they are not what they were. Again after ``refresh`` seconds."""
-        found = {}
-        for name in self.subscribed():
-            if topic := cluster.topics.get(name):
-                found[name] = (topic.topic_id, len(topic.partitions))
+        found = self.seen_in(cluster)
         changed = found != self.metadata
         self.metadata, self.version, self.refresh_at = found, cluster.epoch, now + refresh
         return changed

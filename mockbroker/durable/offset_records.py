@@ -1,0 +1,44 @@
+"""Committed offsets as records. Source: Kafka's GroupCoordinatorRecordHelpers.newOffsetCommitRecord."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
+from mockbroker.durable.clock import Wall
+from mockbroker.group.offsets import Committed, Offsets
+
+VERSION = 3
+EXPIRING = 1  # the version that says when an offset goes
+
+
+def records(group_id: str, offsets: Offsets, wall: Wall) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue, int]]:
+    """Key, value and version of each that holds; those of open transactions are not among them."""
+    for (topic, partition), committed in offsets.committed.items():
+        yield record(group_id, topic, partition, committed, wall)
+
+
+def record(
+    group_id: str, topic: str, partition: int, committed: Committed, wall: Wall
+) -> tuple[OffsetCommitKey, OffsetCommitValue, int]:
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=wall.ms(committed.at),
+    )
+    version = VERSION
+    if committed.expires is not None:
+        value.expire_timestamp, value.leader_epoch, version = wall.ms(committed.expires), -1, EXPIRING
+    return OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version
+
+
+def committed(value: OffsetCommitValue, wall: Wall) -> Committed:
+    """What a record says."""
+    return Committed(
+        offset=value.offset,
+        leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        at=wall.at(value.commit_timestamp),
+        expires=None if value.expire_timestamp == -1 else wall.at(value.expire_timestamp),
+    )

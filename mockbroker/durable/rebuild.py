@@ -1,0 +1,199 @@
+"""Groups made of the records of the offsets topic and of nothing else. Source: Kafka's GroupCoordinatorShard.replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kwire.blobs import decode_record
+from kwire.blobs.offsets_topic import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kwire.errors import UnknownApi
+from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster
+from mockbroker.durable import classic_records, consumer_records, offset_records
+from mockbroker.durable.clock import Wall
+from mockbroker.group.consumer_state import (
+    ClassicSide,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    Resolved,
+    Share,
+    rebalance_of,
+)
+from mockbroker.group.offsets import Offsets
+from mockbroker.group.state import Group, session_of
+from mockbroker.settings import Settings
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the records say of one group; None where they say nothing."""
+
+    classic: GroupMetadataValue | None = None
+    consumer: ConsumerGroupMetadataValue | None = None
+    target_epoch: int = 0
+    members: dict[str, ConsumerGroupMemberMetadataValue] = field(default_factory=dict)
+    targets: dict[str, ConsumerGroupTargetAssignmentMemberValue] = field(default_factory=dict)
+    current: dict[str, ConsumerGroupCurrentMemberAssignmentValue] = field(default_factory=dict)
+    expressions: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], OffsetCommitValue] = field(default_factory=dict)
+
+    @property
+    def nothing(self) -> bool:
+        return self.classic is None and self.consumer is None and not self.offsets
+
+
+def rebuilt(
+    live: Mapping[bytes, bytes],
+    cluster: Cluster,
+    settings: Settings,
+    wall: Wall,
+    now: float,
+    *,
+    java_coordinator: bool = True,
+) -> dict[str, Group | ConsumerGroup]:
+    """Groups by id. ``live``: the last value of each key that has one. Sessions begin anew at ``now``.
+
+    Records of types that are newer than we know are passed over, as Kafka does. Raises: DecodeError for one that is
+    damaged.
+    """
+    told: dict[str, _Told] = {}
+    for key, value in live.items():
+        try:
+            _read(told, *decode_record(OFFSETS_TOPIC, key, value))
+        except UnknownApi:
+            continue
+    return {
+        group_id: _group(group_id, found, cluster, settings, wall, now, java_coordinator=java_coordinator)
+        for group_id, found in told.items()
+        if not found.nothing
+    }
+
+
+def replayed(records: Iterable[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
+    """The last value of each key, without those whose last is a tombstone."""
+    live: dict[bytes, bytes] = {}
+    for key, value in records:
+        live.pop(key, None)
+        if value is not None:
+            live[key] = value
+    return live
+
+
+def _read(told: dict[str, _Told], key: object, value: object) -> None:
+    match key, value:
+        case OffsetCommitKey(), OffsetCommitValue():
+            told.setdefault(key.group, _Told()).offsets[key.topic, key.partition] = value
+        case GroupMetadataKey(), GroupMetadataValue():
+            told.setdefault(key.group, _Told()).classic = value
+        case ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue():
+            told.setdefault(key.group_id, _Told()).consumer = value
+        case ConsumerGroupTargetAssignmentMetadataKey(), ConsumerGroupTargetAssignmentMetadataValue():
+            told.setdefault(key.group_id, _Told()).target_epoch = value.assignment_epoch
+        case ConsumerGroupMemberMetadataKey(), ConsumerGroupMemberMetadataValue():
+            told.setdefault(key.group_id, _Told()).members[key.member_id] = value
+        case ConsumerGroupTargetAssignmentMemberKey(), ConsumerGroupTargetAssignmentMemberValue():
+            told.setdefault(key.group_id, _Told()).targets[key.member_id] = value
+        case ConsumerGroupCurrentMemberAssignmentKey(), ConsumerGroupCurrentMemberAssignmentValue():
+            told.setdefault(key.group_id, _Told()).current[key.member_id] = value
+        case ConsumerGroupRegularExpressionKey(), ConsumerGroupRegularExpressionValue():
+            told.setdefault(key.group_id, _Told()).expressions[key.regular_expression] = value
+        case _:  # share groups, Streams groups
+            pass
+
+
+def _group(
+    group_id: str,
+    told: _Told,
+    cluster: Cluster,
+    settings: Settings,
+    wall: Wall,
+    now: float,
+    *,
+    java_coordinator: bool,
+) -> Group | ConsumerGroup:
+    offsets = Offsets()
+    for (topic, partition), value in told.offsets.items():
+        offsets.store(topic, partition, offset_records.committed(value, wall))
+    group: Group | ConsumerGroup
+    if told.consumer is not None:
+        group = _consumer_group(group_id, told, settings, wall, now)
+        group.epoch = told.consumer.epoch
+        seen = group.seen_in(cluster)
+        if consumer_records.metadata_hash(seen) == told.consumer.metadata_hash:  # else the next heartbeat finds out
+            group.metadata, group.version = seen, cluster.epoch
+    elif told.classic is not None:
+        group = classic_records.rebuilt(group_id, told.classic, settings, wall, now, java_coordinator=java_coordinator)
+    else:
+        group = Group.configured(group_id, settings, java_coordinator=java_coordinator)
+    group.offsets = offsets
+    return group
+
+
+def _consumer_group(group_id: str, told: _Told, settings: Settings, wall: Wall, now: float) -> ConsumerGroup:
+    group = ConsumerGroup(group_id=group_id, since=now, assignment_epoch=told.target_epoch)
+    for member_id, metadata in told.members.items():
+        member = _member(member_id, metadata, told.current.get(member_id))
+        group.put(member)
+        session = settings.group_consumer_session_timeout_ms / 1000
+        if member.classic is not None:
+            session = member.classic.session_timeout
+        group.waits.set(session_of(member_id), now + session)
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.rebalance_timeout >= 0:
+            group.waits.set(rebalance_of(member_id), now + member.rebalance_timeout)
+    for member_id, target in told.targets.items():
+        group.target[member_id] = {line.topic_id: list(line.partitions) for line in target.topic_partitions}
+    for expression, found in told.expressions.items():
+        group.resolved[expression] = Resolved(frozenset(found.topics), found.version, wall.at(found.timestamp))
+    return group
+
+
+def _member(
+    member_id: str,
+    metadata: ConsumerGroupMemberMetadataValue,
+    current: ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> ConsumerMember:
+    classic = metadata.classic_member_metadata
+    told = current or ConsumerGroupCurrentMemberAssignmentValue()
+    return ConsumerMember(
+        member_id=member_id,
+        instance_id=metadata.instance_id,
+        rack_id=metadata.rack_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        rebalance_timeout=metadata.rebalance_timeout_ms / 1000,
+        topics=frozenset(metadata.subscribed_topic_names),
+        regex=metadata.subscribed_topic_regex or "",
+        assignor=metadata.server_assignor,
+        classic=None
+        if classic is None
+        else ClassicSide(
+            classic.session_timeout_ms / 1000, [(each.name, each.metadata) for each in classic.supported_protocols]
+        ),
+        epoch=told.member_epoch,
+        previous_epoch=told.previous_member_epoch,
+        state=MemberState(told.state),
+        assigned=_share(told.assigned_partitions),
+        revoking=_share(told.partitions_pending_revocation),
+    )
+
+
+def _share(lines: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> Share:
+    return frozenset((line.topic_id, index) for line in lines for index in line.partitions)
