@@ -59,6 +59,19 @@ CONSUMER_SCENARIOS = (
     "topic grows while subscribed",
 )
 
+TRANSACTIONS = (
+    "consumes, transforms, produces exactly once: commits, an abort, a crash",
+    "another takes its name, and it is fenced",
+    "its transaction takes too long, and is aborted",
+)
+ABOUT_TRANSACTIONS = (
+    "list transactions",
+    "describe transaction",
+    "describe producers",
+    "abort transaction",
+    "fence producers",
+)
+
 
 @dataclass(frozen=True)
 class Meeting:
@@ -112,6 +125,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "topic on first use",
         "three brokers",
     ),
+    "Transactions": (*TRANSACTIONS, "reads what is committed, and nothing else if it likes"),
     "Administration": (
         "create topic",
         "delete topic",
@@ -126,6 +140,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "alter group offsets",
         "delete group offsets",
         "delete group",
+        *ABOUT_TRANSACTIONS,
     ),
 }
 SAME = {"RoundRobinAssigner": "roundrobin"}  # what kafkajs calls it
@@ -156,10 +171,19 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     },
     "has no administrator": {"kcat": SCENARIOS["Administration"]},
     "its administrator has no such call": {
-        "aiokafka": ["list offsets", "alter group offsets", "delete group offsets", "delete group"],
-        "confluent-kafka": ["delete group offsets"],
-        "kafkajs": ["delete group offsets"],
+        "aiokafka": [
+            "list offsets",
+            "alter group offsets",
+            "delete group offsets",
+            "delete group",
+            *ABOUT_TRANSACTIONS,
+        ],
+        "confluent-kafka": ["delete group offsets", *ABOUT_TRANSACTIONS],
+        "kafkajs": ["delete group offsets", *ABOUT_TRANSACTIONS],
+        "kafka-python": ["fence producers"],
+        "franz-go": ["fence producers"],
     },
+    "has no transactions": {"kcat": TRANSACTIONS},
 }
 REASONS = {
     (scenario, family): number

@@ -1,10 +1,12 @@
-// kafkajs at the test's command: `client.js member OPTIONS` is a group member, `client.js ask` answers questions.
+// kafkajs at the test's command: `client.js member OPTIONS` is a group member, `client.js transform
+// OPTIONS` works in transactions, `client.js ask` answers questions.
 "use strict"
 
 const readline = require("node:readline")
 const { logLevel } = require("kafkajs")
 const answer = require("./ask")
 const runMember = require("./member")
+const runTransformer = require("./transform")
 
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = "1"
 
@@ -21,9 +23,10 @@ const settings = options => ({
 
 const [, , mode, options] = process.argv
 const lines = readline.createInterface({ input: process.stdin })
-if (mode === "member") {
+const run = { member: runMember, transform: runTransformer }[mode]
+if (run) {
   const asked = JSON.parse(options)
-  runMember(settings(asked), asked, lines, tell)
+  run(settings(asked), asked, lines, tell)
 } else {
   let earlier = Promise.resolve()
   lines.on("line", line => {
