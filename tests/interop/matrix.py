@@ -64,6 +64,7 @@ TRANSACTIONS = (
     "another takes its name, and it is fenced",
     "its transaction takes too long, and is aborted",
 )
+AS_CONSUMER = "exactly once as a member of the consumer protocol (KIP-848)"
 ABOUT_TRANSACTIONS = (
     "list transactions",
     "describe transaction",
@@ -125,7 +126,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "topic on first use",
         "three brokers",
     ),
-    "Transactions": (*TRANSACTIONS, "reads what is committed, and nothing else if it likes"),
+    "Transactions": (*TRANSACTIONS, AS_CONSUMER, "reads what is committed, and nothing else if it likes"),
     "Administration": (
         "create topic",
         "delete topic",
@@ -159,8 +160,10 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     "its heartbeats do not name the instance, so two doubles take the share from each other, again and again, also on Kafka 4.2": {
         "aiokafka": ["static member is fenced by its double"],
     },
-    "does not speak the consumer protocol": dict.fromkeys(("kafka-python", "aiokafka", "kafkajs"), CONSUMER_SCENARIOS),
-    "its librdkafka is older than the consumer protocol": {"kcat": CONSUMER_SCENARIOS},
+    "does not speak the consumer protocol": dict.fromkeys(
+        ("kafka-python", "aiokafka", "kafkajs"), (*CONSUMER_SCENARIOS, AS_CONSUMER)
+    ),
+    "its librdkafka is older than the consumer protocol": {"kcat": (*CONSUMER_SCENARIOS, AS_CONSUMER)},
     "its goodbye does not name the instance, which Kafka 4.2 refuses as well, so the name is taken until the session ends": {
         "franz-go": ["static member restarts without a new epoch"],
     },

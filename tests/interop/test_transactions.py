@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from interop.adapters import ADAPTERS
-from interop.stage import CONFIG, MARKS, Stage, stage_of
+from interop.stage import CONFIG, CONSUMER, MARKS, Stage, stage_of
 from interop.transformers import (
+    HEARTBEAT_MS,
     OUTPUT,
+    SESSION_MS,
     TRANSACTIONAL_ID,
     TRANSFORMERS,
     TransactionalProducer,
@@ -31,13 +34,31 @@ LAST = "the last"  # written to each partition when all is over: a reader that c
 TIMEOUT_MS = 1000
 
 
+@contextmanager
+def factory(brokers: int = 1, completion_ms: int = 0) -> Iterator[Stage]:
+    """Input and output with 2 partitions each; transactions that take too long are soon noticed."""
+    times = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+        "mockbroker.transaction.completion.ms": completion_ms,
+        "group.consumer.session.timeout.ms": SESSION_MS,
+        "group.consumer.heartbeat.interval.ms": HEARTBEAT_MS,
+    }
+    topics = {Stage.topic: PARTITIONS, OUTPUT: PARTITIONS}
+    with run_cluster(brokers=brokers, topics=topics, config=CONFIG | times) as cluster, stage_of(cluster) as stage:
+        stage.partitions = PARTITIONS
+        yield stage
+
+
 @pytest.fixture
 def works() -> Iterator[Stage]:
-    """Input and output with 2 partitions each; transactions that take too long are soon noticed."""
-    looks = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
-    topics = {Stage.topic: PARTITIONS, OUTPUT: PARTITIONS}
-    with run_cluster(topics=topics, config=CONFIG | looks) as cluster, stage_of(cluster) as stage:
-        stage.partitions = PARTITIONS
+    with factory() as stage:
+        yield stage
+
+
+@pytest.fixture
+def slow_works() -> Iterator[Stage]:
+    """Three brokers, and markers are not written at once: whoever goes on too early is told to come again."""
+    with factory(brokers=3, completion_ms=150) as stage:
         yield stage
 
 
@@ -65,8 +86,20 @@ def check_output(stage: Stage, reader: str, committed: list[list[str]], uncommit
 @pytest.mark.scenario("consumes, transforms, produces exactly once: commits, an abort, a crash")
 @families
 def test_exactly_once(works: Stage, family: str) -> None:
-    stage = works
-    first = transformer(stage, family, "first")
+    exactly_once(works, family, "classic")
+    asked = {request.api for request in works.cluster.requests()}
+    assert ("AddPartitionsToTxn" in asked) == (family not in KIP_890)
+
+
+@pytest.mark.scenario("exactly once as a member of the consumer protocol (KIP-848)")
+@pytest.mark.parametrize("family", CONSUMER)
+def test_exactly_once_by_the_consumer_protocol(works: Stage, family: str) -> None:
+    exactly_once(works, family, "consumer")
+    assert works.cluster.groups()[works.group].group_type == "consumer"
+
+
+def exactly_once(stage: Stage, family: str, protocol: str) -> None:
+    first = transformer(stage, family, "first", protocol=protocol)
     one = orders(stage, "one")
     first.take(len(one))
     first.end("commit")
@@ -78,14 +111,41 @@ def test_exactly_once(works: Stage, family: str) -> None:
     three = orders(stage, "three")
     first.take(len(three))
     first.kill()
-    second = transformer(stage, family, "second")
+    second = transformer(stage, family, "second", protocol=protocol)
     second.take(len(three))
     second.end("commit")
     second.leave()
-    asked = {request.api for request in stage.cluster.requests()}
-    assert ("AddPartitionsToTxn" in asked) == (family not in KIP_890)
     assert {event.reason for event in stage.events("commit")} == {"a transaction was committed"}
     check_output(stage, READERS[family], [one, two, three], [one, two, two, three, three])
+
+
+@families
+def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
+    """Commit after commit, and one who comes while the transaction of the last is being aborted."""
+    stage = slow_works
+    first = transformer(stage, family, "first")
+    batches = [orders(stage, "one")]
+    first.take(len(batches[0]))
+    for name in ("two", "three"):
+        batches.append(orders(stage, name))
+        first.end("commit")
+        first.take(len(batches[-1]))
+    first.kill()
+    second = transformer(stage, family, "second")
+    second.take(len(batches[-1]))
+    second.end("commit")
+    second.leave()
+    stage.wait("the last commit", lambda: committed(stage) == 3 * len(batches[0]))
+    check_output(stage, READERS[family], batches, [*batches, batches[-1]])
+
+
+def committed(stage: Stage) -> int:
+    """Over all partitions, by the journal."""
+    newest: dict[tuple[str, int], int] = {}
+    for event in stage.events("commit"):
+        for topic, offsets in event.offsets.items():
+            newest |= {(topic, index): offset for index, offset in offsets.items()}
+    return sum(newest.values())
 
 
 @pytest.mark.scenario("another takes its name, and it is fenced")

@@ -51,7 +51,9 @@ class Transformer(Member):
         self._stage.wait(f"{self.name} to have {event}", lambda: self.told[event] > before)
 
 
-def transformer(stage: Stage, family: str, name: str, *, timeout_ms: int = PATIENT_MS) -> Transformer:
+def transformer(
+    stage: Stage, family: str, name: str, *, timeout_ms: int = PATIENT_MS, protocol: str = "classic"
+) -> Transformer:
     """One that reads ``stage.topic`` in the stage's group; each record goes to the same partition of OUTPUT."""
     need_client(family)
     asked = {
@@ -60,6 +62,7 @@ def transformer(stage: Stage, family: str, name: str, *, timeout_ms: int = PATIE
         "group": stage.group,
         "topic": stage.topic,
         "output": OUTPUT,
+        "protocol": protocol,
         "session_ms": SESSION_MS,
         "heartbeat_ms": HEARTBEAT_MS,
         "transactional_id": TRANSACTIONAL_ID,

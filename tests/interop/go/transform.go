@@ -21,7 +21,7 @@ type transforming struct {
 
 // runTransformer consumes, transforms and produces, in transactions.
 func runTransformer(asked transforming) {
-	session, err := kgo.NewGroupTransactSession(
+	config := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(asked.Bootstrap, ",")...),
 		kgo.ClientID(asked.ClientID),
 		kgo.ConsumerGroup(asked.Group),
@@ -37,7 +37,11 @@ func runTransformer(asked transforming) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // which every reader understands
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
-	)
+	}
+	if asked.Protocol == "consumer" {
+		config = append(config, kgo.ServerSideBalancer())
+	}
+	session, err := kgo.NewGroupTransactSession(config...)
 	if err != nil {
 		panic(err)
 	}

@@ -3,13 +3,15 @@
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from talk import OPTIONS, awaited, tell, tell_fenced, tell_left, tell_record, transformed
 
+CLASSIC = {"session.timeout.ms": OPTIONS["session_ms"], "heartbeat.interval.ms": OPTIONS["heartbeat_ms"]}
+
 consumer = Consumer(
     {
         "bootstrap.servers": OPTIONS["bootstrap"],
         "client.id": OPTIONS["client_id"],
         "group.id": OPTIONS["group"],
-        "session.timeout.ms": OPTIONS["session_ms"],
-        "heartbeat.interval.ms": OPTIONS["heartbeat_ms"],
+        "group.protocol": OPTIONS["protocol"],
+        **({} if OPTIONS["protocol"] == "consumer" else CLASSIC),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "fetch.wait.max.ms": 100,

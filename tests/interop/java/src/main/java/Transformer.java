@@ -31,8 +31,11 @@ final class Transformer {
     reading.put("bootstrap.servers", options.get("bootstrap").asText());
     reading.put("client.id", options.get("client_id").asText());
     reading.put("group.id", options.get("group").asText());
-    reading.put("session.timeout.ms", options.get("session_ms").asInt());
-    reading.put("heartbeat.interval.ms", options.get("heartbeat_ms").asInt());
+    reading.put("group.protocol", options.get("protocol").asText());
+    if (options.get("protocol").asText().equals("classic")) {
+      reading.put("session.timeout.ms", options.get("session_ms").asInt());
+      reading.put("heartbeat.interval.ms", options.get("heartbeat_ms").asInt());
+    }
     reading.put("auto.offset.reset", "earliest");
     reading.put("isolation.level", "read_committed");
     reading.put("enable.auto.commit", false);
