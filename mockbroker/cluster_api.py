@@ -147,9 +147,12 @@ class Cluster:
         self._server.perform(effects)
         return offsets
 
-    def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError."""
-        return inside.read(self._router.broker, topic, partition)
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
+        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError.
+
+        ``committed``: only what a consumer with isolation level read_committed sees by now.
+        """
+        return inside.read(self._router.broker, topic, partition, committed=committed)
 
     async def wait_group(
         self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT

@@ -198,9 +198,9 @@ class ThreadCluster:
             )
         )
 
-    def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError."""
-        return self._call(lambda cluster: cluster.records(topic, partition))
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
+        """As ``Cluster.records``: what is in a topic, or in one partition. Raises: UnknownTopicError."""
+        return self._call(lambda cluster: cluster.records(topic, partition, committed=committed))
 
     def reset(self) -> None:
         """As ``Cluster.reset``: back to the start, at the same addresses."""

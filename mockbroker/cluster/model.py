@@ -64,6 +64,15 @@ class Partition:
         first = self.producers.first_unstable
         return self.log.end if first is None else first
 
+    def is_committed(self, batch: Batch) -> bool:
+        """True if readers of committed records see the batch, which is stored here. The work grows with ``aborted``."""
+        if batch.base_offset >= self.last_stable:
+            return False
+        return not batch.transactional or not any(
+            each.producer_id == batch.producer_id and each.first <= batch.base_offset <= each.last
+            for each in self.aborted
+        )
+
     def append(self, batch: Batch) -> int:
         """Store a batch; the offset of its first record."""
         base = self.log.append(batch, self.leader_epoch)
