@@ -35,7 +35,7 @@ TIMEOUT_MS = 1000
 
 
 @contextmanager
-def factory(brokers: int = 1, completion_ms: int = 0) -> Iterator[Stage]:
+def factory(brokers: int = 1, completion_ms: int = 0, as_version: str = "4.2") -> Iterator[Stage]:
     """Input and output with 2 partitions each; transactions that take too long are soon noticed."""
     times = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
@@ -44,7 +44,11 @@ def factory(brokers: int = 1, completion_ms: int = 0) -> Iterator[Stage]:
         "group.consumer.heartbeat.interval.ms": HEARTBEAT_MS,
     }
     topics = {Stage.topic: PARTITIONS, OUTPUT: PARTITIONS}
-    with run_cluster(brokers=brokers, topics=topics, config=CONFIG | times) as cluster, stage_of(cluster) as stage:
+    config = CONFIG | times
+    with (
+        run_cluster(brokers=brokers, topics=topics, config=config, as_version=as_version) as cluster,
+        stage_of(cluster) as stage,
+    ):
         stage.partitions = PARTITIONS
         yield stage
 
@@ -96,6 +100,14 @@ def test_exactly_once(works: Stage, family: str) -> None:
 def test_exactly_once_by_the_consumer_protocol(works: Stage, family: str) -> None:
     exactly_once(works, family, "consumer")
     assert works.cluster.groups()[works.group].group_type == "consumer"
+
+
+@pytest.mark.parametrize("family", KIP_890)
+def test_exactly_once_as_kafka_3_9(family: str) -> None:
+    """Without the feature they take partitions in as before."""
+    with factory(as_version="3.9") as stage:
+        exactly_once(stage, family, "classic")
+        assert stage.cluster.requests("AddPartitionsToTxn")
 
 
 def exactly_once(stage: Stage, family: str, protocol: str) -> None:
