@@ -20,6 +20,7 @@ from mockbroker.groups import Groups
 from mockbroker.java import partition_for
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
+from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
 
 
@@ -27,9 +28,15 @@ class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router."""
 
     def __init__(
-        self, nodes: list[Node], settings: Settings, new_uuid: Callable[[], UUID], release: Release = KAFKA_4_2
+        self,
+        nodes: list[Node],
+        settings: Settings,
+        new_uuid: Callable[[], UUID],
+        release: Release = KAFKA_4_2,
+        users: Users | None = None,
     ) -> None:
         self.settings = settings
+        self.users = users or Users()
         self.release = release
         self.cluster = Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from mockbroker.calls import Ticket
+from mockbroker.calls import Dismiss, Ticket
 
 
 class GroupDue(NamedTuple):
@@ -26,5 +26,13 @@ class SweepDue:
     """It is time to look for expired offsets."""
 
 
-Due: TypeAlias = GroupDue | FetchDue | SweepDue
+@dataclass(frozen=True, slots=True)
+class DismissDue:
+    """Whoever failed to authenticate is told, and sent away."""
+
+    ticket: Ticket
+    what: Dismiss | None = field(default=None, compare=False)
+
+
+Due: TypeAlias = GroupDue | FetchDue | SweepDue | DismissDue
 SWEEP = SweepDue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mockbroker.handlers import (
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -16,6 +17,7 @@ from mockbroker.handlers import (
     describe_configs,
     describe_groups,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     fetch,
     find_coordinator,
     heartbeat,
@@ -30,6 +32,7 @@ from mockbroker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
     sasl_handshake,
     sync_group,
 )
@@ -56,9 +59,12 @@ HANDLERS: Mapping[int, Handler] = {
     22: init_producer_id.HANDLER,
     23: offset_for_leader_epoch.HANDLER,
     32: describe_configs.HANDLER,
+    36: sasl_authenticate.HANDLER,
     37: create_partitions.HANDLER,
     42: delete_groups.HANDLER,
     47: offset_delete.HANDLER,
+    50: describe_user_scram_credentials.HANDLER,
+    51: alter_user_scram_credentials.HANDLER,
     60: describe_cluster.HANDLER,
     68: consumer_group_heartbeat.HANDLER,
     69: consumer_group_describe.HANDLER,

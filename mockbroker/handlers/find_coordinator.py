@@ -37,7 +37,9 @@ def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coord
         text = "" if kind == SHARE and call.version < SHARE_SINCE else NOT_SERVED  # Kafka has no words for it there
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     node = broker.cluster.nodes[broker.coordinator(key)]
-    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
+    return Coordinator(
+        key=key, node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener), error_message=""
+    )
 
 
 HANDLER = Handler(Versions.parse("0-6"), handle)

@@ -137,7 +137,7 @@ def test_what_is_wrong_is_said(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: @pytest.mark.kafka takes brokers, config, topics, by name",
+            "*TypeError: @pytest.mark.kafka takes brokers, config, listeners, topics, users, by name",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]
@@ -231,7 +231,7 @@ def test_who_does_not_use_it_does_not_load_it(pytester: pytest.Pytester) -> None
     pytester.makepyfile("def test_one(): ...")
     result = run(pytester, "-s", "--markers")
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.kafka(topics=None, config=None, brokers=1): *", "imported ['mockbroker.pytest_plugin']"]
+        ["@pytest.mark.kafka(topics=None, config=None, brokers=1, *", "imported ['mockbroker.pytest_plugin']"]
     )
     result = run(pytester, "-s")
     result.assert_outcomes(passed=1)

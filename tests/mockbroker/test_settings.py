@@ -10,7 +10,9 @@ from mockbroker.settings import Settings, SettingsError, read_properties
 def test_defaults_are_kafkas():
     assert Settings().by_name() == {
         "auto.create.topics.enable": True,
+        "connection.failed.authentication.delay.ms": 100,
         "connections.max.idle.ms": 600_000,
+        "connections.max.reauth.ms": 0,
         "default.replication.factor": 1,
         "fetch.max.bytes": 57_671_680,
         "group.consumer.assignors": "uniform,range",
@@ -24,14 +26,22 @@ def test_defaults_are_kafkas():
         "group.max.session.timeout.ms": 1_800_000,
         "group.max.size": 2_147_483_647,
         "group.min.session.timeout.ms": 6_000,
+        "listener.security.protocol.map": "",
+        "listeners": "",
         "message.max.bytes": 1_048_588,
         "mockbroker.join.settle.ms": 3,
+        "mockbroker.users": "",
         "num.partitions": 1,
         "offset.metadata.max.bytes": 4_096,
         "offsets.retention.check.interval.ms": 600_000,
         "offsets.retention.minutes": 10_080,
         "offsets.topic.num.partitions": 50,
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",  # Kafka: GSSAPI, which is not here
+        "sasl.server.max.receive.size": 524_288,
         "socket.request.max.bytes": 104_857_600,
+        "ssl.client.auth": "none",
+        "ssl.keystore.location": "",
+        "ssl.truststore.location": "",
     }
 
 
@@ -46,6 +56,10 @@ def test_defaults_are_kafkas():
         ("auto.create.topics.enable", False, False),
         ("group.consumer.assignors", "range, uniform", "range,uniform"),
         ("group.consumer.assignors", "Range", "range"),
+        ("sasl.enabled.mechanisms", "plain, Scram-SHA-256", "PLAIN,SCRAM-SHA-256"),
+        ("ssl.client.auth", "Required", "required"),
+        ("ssl.keystore.location", "/A/Key.pem", "/A/Key.pem"),
+        ("mockbroker.users", "Alice:Secret", "Alice:Secret"),
         ("group.consumer.migration.policy", "DISABLED", "disabled"),
         ("group.coordinator.rebalance.protocols", "classic", "classic"),
         ("group.max.session.timeout.ms", 2**31 - 1, 2**31 - 1),

@@ -17,7 +17,7 @@ from mockbroker.cluster.model import Node
 from mockbroker.handlers import HANDLERS
 from mockbroker.journal import Journal
 from mockbroker.router import Router
-from mockbroker.server import Server, listen
+from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings
 from mockbroker.watch import best
 
@@ -105,7 +105,7 @@ async def serving(*, topics=None, config=None, handlers=HANDLERS, watch=best) ->
     broker = Broker([Node(0, "127.0.0.1", port)], Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)))
     for name, partitions in (topics or {"t": 1}).items():
         broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
-    server = Server(Router(broker, Journal(trio.current_time()), handlers), [(0, listener)], watch)
+    server = Server(Router(broker, Journal(trio.current_time()), handlers), [Door(0, listener)], watch)
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         place = Place(server, port)
