@@ -17,6 +17,7 @@ from kwire import APIS, ErrorCode
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kwire.schema import schema_of
 from mockbroker.calls import Call, Close, Dismiss, Reply, Ticket
 from mockbroker.handlers import api_versions
 from mockbroker.sasl.mechanism import Mechanism, Passed, Refused, Verdict
@@ -172,6 +173,7 @@ def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanis
 def _illegal(ticket: Ticket) -> object:
     """The answer of an API to a request that is out of order; those without an error of their own say nothing."""
     response = APIS[ticket.api_key].response()
-    if hasattr(response, "error_code"):
+    field = schema_of(type(response)).fields.get("error_code")
+    if field is not None and (ticket.version in field.versions or field.ignorable):
         response.error_code = ErrorCode.ILLEGAL_SASL_STATE
     return response
