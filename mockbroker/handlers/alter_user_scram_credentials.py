@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: fl
             _alter(broker.users, one)
             done.append(one.name)
     results = [Result(user=name, error_code=code, error_message=text) for name, (code, text) in problems.items()]
-    results += [Result(user=name) for name in done]
+    results += [Result(user=name, error_message=None) for name in done]
     return [Reply(call.ticket, AlterUserScramCredentialsResponse(results=results))]
 
 
