@@ -37,3 +37,4 @@ class Mechanism(Protocol):
 
     def take(self, token: bytes, wall_ms: int) -> Verdict:
         """The next token of the client, who has come so far. ``wall_ms``: ms since 1970."""
+        ...

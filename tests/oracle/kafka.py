@@ -130,6 +130,34 @@ def _runs(run: Path) -> bool:
         return False
 
 
+def sasl_port(port: int) -> int:
+    """Where a broker with users has its other listener."""
+    return port + 2
+
+
+def with_users(port: int, users: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a broker that has a listener without TLS for these users."""
+    if not users:
+        return {}
+    security = "org.apache.kafka.common.security"
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    modules = {
+        "plain": f"{security}.plain.PlainLoginModule required {passwords};",
+        "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
+        "oauthbearer": f'{security}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+    }
+    places = {"PLAINTEXT": port, "CONTROLLER": port + 1, "SASL_PLAINTEXT": sasl_port(port)}
+    listeners = {name: f"{name}://127.0.0.1:{number}" for name, number in places.items()}
+    return {
+        "listeners": ",".join(listeners.values()),
+        "advertised.listeners": f"{listeners['PLAINTEXT']},{listeners['SASL_PLAINTEXT']}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ",".join(modules).upper(),
+        **{f"listener.name.sasl_plaintext.{name}.sasl.jaas.config": text for name, text in modules.items()},
+    }
+
+
 def _properties(port: int, run: Path) -> dict[str, str]:
     controller = f"127.0.0.1:{port + 1}"
     return {

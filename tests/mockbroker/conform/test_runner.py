@@ -63,7 +63,6 @@ VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, 
     ("fetch_holds", "4.2.0", 0, False, "ok", ""),
     ("api_versions", "3.9.1", 2, True, "waiting", "for message sets"),
     ("api_versions", "4.2.0", 2, True, "differs", "step 2"),
-    ("sasl_plain", "4.2.0", 4, False, "waiting", "for SASL"),
 ]
 
 
@@ -97,6 +96,8 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
         other = await play_file(FILES["delay_two_joiners"], address)
         unknown = await play_file(later, address)
         lacking = await play_file(FILES["transactional_offsets"], address)
+        unsafe = await play_file(FILES["sasl_plain"], address)
     assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
     assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
     assert lacking.verdict == "differs"
+    assert (unsafe.verdict, unsafe.detail) == ("waiting", "for a broker with a SASL listener for its users")

@@ -89,8 +89,8 @@ LAST = [  # what is done to a right one
     lambda text: text.replace(",r=", ",r=z"),
     lambda text: text.replace("c=biws", "c=eSws"),
     lambda text: text.replace("p=", "p=A"),
-    lambda text: "garbage",
-    lambda text: "",
+    lambda _: "garbage",
+    lambda _: "",
 ]
 
 
