@@ -13,7 +13,7 @@ from kwire import ErrorCode
 from kwire.limits import MAX_TEXT
 from kwire.schema import Versions
 from mockbroker.answers import Answer, Answers
-from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Node, Partition, Topic
+from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due
 from mockbroker.groups import Groups
@@ -22,10 +22,14 @@ from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
+from mockbroker.transactions import Transactions
 
 
 class Broker:
-    """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router."""
+    """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
+
+    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in.
+    """
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Broker:
         settings: Settings,
         new_uuid: Callable[[], UUID],
         release: Release = KAFKA_4_2,
+        wall_at_zero: float = 0.0,
         users: Users | None = None,
     ) -> None:
         self.settings = settings
@@ -45,7 +50,17 @@ class Broker:
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
-        self.producer_ids = count()
+        self._producer_ids = count()
+        self._wall_at_zero = wall_at_zero
+        self.transactions = Transactions(
+            self.cluster,
+            self.groups,
+            settings,
+            self.waits,
+            self.new_producer_id,
+            self.wall_ms,
+            kip890=release.kip890,
+        )
         self._new_uuid = new_uuid
         replicas = min(3, len(nodes))
         self.cluster.create_topic(OFFSETS_TOPIC, self.cluster.place(settings.offsets_topic_num_partitions, replicas))
@@ -63,6 +78,18 @@ class Broker:
         name = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
         return f"{name.decode('utf-8', 'ignore')}-{uuid}"
 
+    def new_producer_id(self) -> int:
+        """A producer id that nobody had before."""
+        return next(self._producer_ids)
+
+    def wall_ms(self, now: float) -> int:
+        """A time as milliseconds since 1970."""
+        return round((self._wall_at_zero + now) * 1000)
+
+    def offsets_partition(self, group_id: str) -> tuple[str, int]:
+        """The partition of the offsets topic that keeps the group: topic name and index."""
+        return OFFSETS_TOPIC, partition_for(group_id, len(self.cluster.topics[OFFSETS_TOPIC].partitions))
+
     def coordinator(self, group_id: str) -> int:
         """Id of the broker that leads the group's partition of the offsets topic."""
         partitions = self.cluster.topics[OFFSETS_TOPIC].partitions
@@ -71,6 +98,22 @@ class Broker:
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
         """NOT_COORDINATOR if this broker is not the group's, else NONE."""
         return ErrorCode.NONE if self.coordinator(group_id) == node else ErrorCode.NOT_COORDINATOR
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
+        topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
+        if topic is None:
+            partitions = self.settings.transaction_state_log_num_partitions
+            replicas = min(3, len(self.cluster.nodes))
+            topic = self.cluster.create_topic(TRANSACTIONS_TOPIC, self.cluster.place(partitions, replicas))
+        return topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
+
+    def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
+        """What stops a request about this id at this broker: an empty id, or another coordinator."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        here = self.transaction_coordinator(transactional_id) == node
+        return ErrorCode.NONE if here else ErrorCode.NOT_COORDINATOR
 
     def group_error(self, group_id: str, node: int) -> ErrorCode:
         """What stops a request for this group at this broker: an empty id, or another coordinator."""

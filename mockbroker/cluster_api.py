@@ -82,7 +82,8 @@ class _Plan:
     def broker(self, nodes: Iterable[Node]) -> Broker:
         """The start."""
         users = Users(self.users, self.scram)
-        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], users)
+        wall_at_zero = time.time() - trio.current_time()
+        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users)
         for name, partitions in self.topics.items():
             inside.create_topic(broker, name, partitions)
         broker.groups.schedule_sweep(trio.current_time())

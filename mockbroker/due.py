@@ -34,5 +34,11 @@ class DismissDue:
     what: Dismiss | None = field(default=None, compare=False)
 
 
-Due: TypeAlias = GroupDue | FetchDue | SweepDue | DismissDue
+class TransactionDue(NamedTuple):
+    """A transaction has run too long, or its markers are to be written."""
+
+    transactional_id: str
+
+
+Due: TypeAlias = GroupDue | FetchDue | SweepDue | TransactionDue | DismissDue
 SWEEP = SweepDue()

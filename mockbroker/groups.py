@@ -19,6 +19,7 @@ from mockbroker.group.consumer_state import JOINING, ConsumerGroup
 from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
 from mockbroker.group.expiry import expire, is_over
 from mockbroker.group.migration import Becomes
+from mockbroker.group.rules import is_identified, member_error
 from mockbroker.group.state import Group
 from mockbroker.settings import Settings
 
@@ -165,6 +166,16 @@ class Groups(dict[str, AnyGroup]):
         error = classic.commit(group, event, now)
         self._schedule(group)
         return error
+
+    def may_commit_in_transaction(self, group_id: str, event: Commit) -> ErrorCode:
+        """Whether the group takes offsets that hold when a transaction is committed (KIP-447)."""
+        group = self.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            error = mixed.commit_error(group, event) if is_identified(event) else ErrorCode.NONE
+            return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
+        if group is None and event.generation >= 0:
+            return ErrorCode.ILLEGAL_GENERATION if self._java_coordinator else ErrorCode.UNKNOWN_MEMBER_ID
+        return member_error(group, event) if group is not None and is_identified(event) else ErrorCode.NONE
 
     def tick(self, group_id: str, now: float) -> Effects:
         """Everything that is due in a group."""

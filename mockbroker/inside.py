@@ -127,7 +127,7 @@ def _append(partition: Partition, numbered: Sequence[tuple[int, WireRecord]]) ->
     for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
         part = numbered[at : at + RECORDS_OF_A_BATCH]
         batch = read_batch(build_batch([record for _, record in part]))
-        base = partition.log.append(batch, partition.leader_epoch)
+        base = partition.append(batch)
         yield from ((number, base + delta) for delta, (number, _) in enumerate(part))
 
 

@@ -25,10 +25,21 @@ class Release:
     - a join phase may end when a JoinGroup is refused for the size of the group (Scala), or does not (Java),
     - an empty group goes with the last offset that OffsetDelete takes (Scala), or stays (Java),
     - OffsetFetch v8+ that names no group is answered (Java), or never.
+
+    ``kip890``: transactions as since 4.0, in part also for clients of the flow before. Where it is not there:
+
+    - a producer whose transaction took too long is fenced for good, and cannot say who it was to go on,
+    - in a partition where a producer has a transaction open, a batch of a later epoch is not checked with the
+      coordinator,
+    - the start of the last transaction is told until the next begins.
+
+    ``features``: finalized levels by name, as ApiVersions tells them.
     """
 
     name: str
     java_coordinator: bool = True
+    kip890: bool = True
+    features: Mapping[str, int] = field(default_factory=dict)
     served: Mapping[int, Versions] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions:
@@ -39,10 +50,22 @@ class Release:
         return Versions(max(versions.first, had.first), min(versions.last, had.last))
 
 
-KAFKA_4_2 = Release(name="4.2")
+KAFKA_4_2 = Release(
+    name="4.2",
+    features={
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "metadata.version": 29,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    },
+)
 KAFKA_3_9 = Release(
     name="3.9",
     java_coordinator=False,
+    kip890=False,
+    features={"metadata.version": 21},
     served={
         0: Versions(0, 11),
         1: Versions(0, 17),
@@ -51,7 +74,11 @@ KAFKA_3_9 = Release(
         8: Versions(0, 9),
         9: Versions(0, 9),
         15: Versions(0, 5),
+        26: Versions(0, 4),
+        27: Versions(0, 1),
+        28: Versions(0, 4),
         60: Versions(0, 1),
+        66: Versions(0, 1),
         68: Versions(0, 0),
         69: Versions(0, 0),
     },

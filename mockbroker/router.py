@@ -12,7 +12,7 @@ from kwire.headers import request_header_version
 from kwire.schema import Api
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket
-from mockbroker.due import DismissDue, FetchDue, GroupDue, SweepDue
+from mockbroker.due import DismissDue, FetchDue, GroupDue, SweepDue, TransactionDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
@@ -79,9 +79,9 @@ class Router:
         self.requests.record(call, now)
         return self.finish(self.handlers[call.ticket.api_key].handle(self.broker, call, now), now)
 
-    def admit(self, gate: Gate, call: Call[Any], now: float, wall_ms: int) -> list[Outcome] | None:
+    def admit(self, gate: Gate, call: Call[Any], now: float) -> list[Outcome] | None:
         """What a SASL listener says to a request; None: nothing, it may go on. Who fails is told so a moment later."""
-        outcome = gate.take(call, now, wall_ms)
+        outcome = gate.take(call, now, self.broker.wall_ms(now))
         if outcome is None:
             return None
         if not isinstance(call.request, Token | UnsupportedVersion):
@@ -105,6 +105,9 @@ class Router:
                 return self.finish(fetch.waited(self.broker, due), now)
             case DismissDue(_, what):
                 return [] if what is None else [what]
+            case TransactionDue(transactional_id):
+                ended = self.broker.transactions.tick(transactional_id, now)
+                return self.finish([*ended.notes, *fetch.all_appended(self.broker, ended.grown)], now)
             case SweepDue():
                 return self.finish(self.broker.groups.sweep(now), now)
             case None:

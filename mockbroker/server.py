@@ -12,7 +12,6 @@ import logging
 import secrets
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -337,7 +336,7 @@ class Server:
         """A handler that raises closes its own connection only."""
         try:
             if connection.gate is not None:
-                outcomes = self.router.admit(connection.gate, call, now, round(time.time() * 1000))
+                outcomes = self.router.admit(connection.gate, call, now)
                 if outcomes is not None:
                     return outcomes
             return self.router.step(call, now)

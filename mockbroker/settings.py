@@ -24,6 +24,10 @@ class Settings:
     without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
     ``mockbroker_users``, which Kafka has in its JAAS configuration: NAME:PASSWORD with commas between. The files of
     ``ssl_keystore_location`` (key and certificates) and ``ssl_truststore_location`` (authorities) are PEM.
+    ``mockbroker_transaction_completion_ms``, which Kafka does not have either: how long the markers of a transaction
+    that ends take to be written. Until then the next one is refused with CONCURRENT_TRANSACTIONS.
+    ``mockbroker_transaction_log_on_demand``: as in a Kafka that was just installed, whoever is the first to look for
+    the coordinator of a transactional id has the log of transactions made, and is told COORDINATOR_NOT_AVAILABLE.
     ``given``: the Kafka names that were set.
     """
 
@@ -49,6 +53,8 @@ class Settings:
     message_max_bytes: int = 1_048_588
     mockbroker_join_settle_ms: int = 3
     mockbroker_users: str = ""
+    mockbroker_transaction_completion_ms: int = 0
+    mockbroker_transaction_log_on_demand: bool = False
     num_partitions: int = 1
     offset_metadata_max_bytes: int = 4_096
     offsets_topic_num_partitions: int = 50
@@ -60,6 +66,9 @@ class Settings:
     ssl_client_auth: str = "none"
     ssl_keystore_location: str = ""
     ssl_truststore_location: str = ""
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_max_timeout_ms: int = 900_000
+    transaction_state_log_num_partitions: int = 50
     given: frozenset[str] = frozenset()
 
     @classmethod
@@ -103,8 +112,15 @@ _LEAST = {
     "offsets.topic.num.partitions": 1,
     "sasl.server.max.receive.size": 1,
     "socket.request.max.bytes": 1,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1,
+    "transaction.max.timeout.ms": 1,
+    "transaction.state.log.num.partitions": 1,
 }
-_MOST = {"num.partitions": MAX_PARTITIONS, "offsets.topic.num.partitions": MAX_PARTITIONS}
+_MOST = {
+    "num.partitions": MAX_PARTITIONS,
+    "offsets.topic.num.partitions": MAX_PARTITIONS,
+    "transaction.state.log.num.partitions": MAX_PARTITIONS,
+}
 _KINDS: Mapping[str, type] = {field.name: type(field.default) for field in fields(Settings) if field.name != "given"}
 
 

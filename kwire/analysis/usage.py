@@ -113,9 +113,23 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
 
 def refusals(call: Call) -> list[Refusal]:
     """Every error code of the response that is not 0."""
-    if call.response is None:
+    if call.response is None or not _is_refused(call.response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
+
+
+def _is_refused(value: Any) -> bool:
+    """Whether there is any; most often there is none."""
+    places = _places(value.__class__)
+    for name in places.codes:
+        if getattr(value, name):
+            return True
+    for name in places.inside:
+        inner = getattr(value, name)
+        for one in inner if isinstance(inner, list) else () if inner is None else (inner,):
+            if _is_refused(one):
+                return True
+    return False
 
 
 def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:

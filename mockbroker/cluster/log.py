@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,30 +30,45 @@ class PartitionLog:
         self.end = 0
         self._batches: list[Stored] = []
         self._bases: list[int] = []
+        self._places: list[int] = []  # bytes that stand before each batch
+        self._size = 0
 
     def append(self, batch: Batch, leader_epoch: int) -> int:
         """Store a batch; the offset of its first record."""
         base = self.end
         last = base + batch.last_offset_delta
-        self._batches.append(Stored(base, last, batch.max_timestamp, rebase(batch, base, leader_epoch)))
+        data = rebase(batch, base, leader_epoch)
+        self._batches.append(Stored(base, last, batch.max_timestamp, data))
         self._bases.append(base)
+        self._places.append(self._size)
+        self._size += len(data)
         self.end = last + 1
         return base
 
-    def read(self, offset: int, limit: int, *, at_least_one: bool) -> bytes:
+    def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
 
         ``at_least_one``: the first batch comes even if it is larger, else a consumer would never get past it.
+        ``before``: batches from this offset on are not there yet for whoever reads.
         """
         parts: list[bytes] = []
         size = 0
-        for index in range(self._index_of(offset), len(self._batches)):
+        last = len(self._batches) if before is None else bisect_left(self._bases, before)
+        for index in range(self._index_of(offset), last):
             data = self._batches[index].data
             if size + len(data) > limit and not (at_least_one and not parts):
                 break
             parts.append(data)
             size += len(data)
         return b"".join(parts)
+
+    def beyond(self, offset: int, size: int) -> int:
+        """The offset of the first batch that begins ``size`` bytes or more behind the one that holds ``offset``."""
+        first = self._index_of(offset)
+        if first == len(self._batches):
+            return self.end
+        index = bisect_left(self._places, self._places[first] + size)
+        return self._bases[index] if index < len(self._bases) else self.end
 
     def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """Offset and timestamp of the first record at or after a time; None if there is none.

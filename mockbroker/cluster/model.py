@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kwire import ErrorCode
 from kwire.jsonform import uuid_text
+from kwire.records.batch import Batch, read_batch
+from kwire.records.control import ControlType, build_marker
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import Producers
 from mockbroker.settings import MAX_PARTITIONS
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment as closely as this
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -31,9 +38,18 @@ class Node:
         return self.ports.get(listener, self.port)
 
 
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A transaction whose records nobody shall see. ``last``: the offset of its marker."""
+
+    producer_id: int
+    first: int
+    last: int
+
+
 @dataclass(slots=True)
 class Partition:
-    """``replicas``: broker ids, the leader first; all are in sync."""
+    """``replicas``: broker ids, the leader first; all are in sync. ``aborted``: in the order of their markers."""
 
     topic: str
     index: int
@@ -41,10 +57,50 @@ class Partition:
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: Producers = field(default_factory=Producers)
+    aborted: list[Aborted] = field(default_factory=list)
 
     @property
     def leader(self) -> int:
         return self.replicas[0]
+
+    @property
+    def last_stable(self) -> int:
+        """How far a reader comes that wants to see committed records only: to the oldest open transaction."""
+        first = self.producers.first_unstable
+        return self.log.end if first is None else first
+
+    def append(self, batch: Batch) -> int:
+        """Store a batch; the offset of its first record."""
+        base = self.log.append(batch, self.leader_epoch)
+        self.producers.remember(batch, base)
+        return base
+
+    def end_transaction(
+        self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, timestamp: int
+    ) -> ErrorCode:
+        """Store the marker that ends a producer's transaction. ``timestamp``: milliseconds since 1970."""
+        if epoch < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka cannot make such a marker
+        if error := self.producers.may_end(producer_id, epoch, coordinator_epoch):
+            return error
+        marker = build_marker(
+            ControlType.COMMIT if committed else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=timestamp,
+        )
+        at = self.log.append(read_batch(marker), self.leader_epoch)
+        first = self.producers.end(producer_id, epoch, coordinator_epoch, timestamp)
+        if first is not None and not committed:
+            self.aborted.append(Aborted(producer_id, first, at))
+        return ErrorCode.NONE
+
+    def aborted_from(self, offset: int, size: int) -> list[Aborted]:
+        """What was aborted of the records in so many bytes from ``offset`` on, and a little behind them."""
+        until = self.log.beyond(offset, size + INDEXED_EVERY)
+        since = bisect_left(self.aborted, offset, key=lambda each: each.last)
+        return [each for each in self.aborted[since:] if each.first < until]
 
 
 @dataclass(slots=True)
@@ -56,7 +112,7 @@ class Topic:
 
     @property
     def internal(self) -> bool:
-        return self.name == OFFSETS_TOPIC
+        return self.name in INTERNAL
 
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mockbroker.conform.records import read_records
+
 ANYTHING = frozenset(
     {
         "host",
@@ -23,16 +25,37 @@ ANYTHING = frozenset(
     }
 )
 TEXTS = frozenset({"error_message"})  # null, empty or something; the words are each broker's own
-NUMBERED = frozenset({"producer_id", "session_id"})  # given out by the broker, bound like ids
+TIMES = frozenset({"transaction_start_time_ms", "last_timestamp"})  # -1 or some time
+NUMBERED = {  # by field, what it is a number of
+    "producer_id": "producer_id",
+    "v3_and_below_producer_id": "producer_id",
+    "producer_id_filters": "producer_id",
+    "session_id": "session_id",
+}  # given out by the broker, bound like ids
 SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says nothing; empty for all
     "members": frozenset(),
     "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
-    "topics": frozenset({"OffsetCommit", "OffsetFetch", "ListOffsets", "Metadata", "CreateTopics"}),
+    "topics": frozenset(
+        {"CreateTopics", "DescribeTransactions", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch"}
+    ),
     "topic_partitions": frozenset(),
     "subscribed_topic_names": frozenset(),
     "partitions": frozenset(
-        {"ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "OffsetCommit", "OffsetFetch", "ListOffsets", "Metadata"}
+        {
+            "ConsumerGroupDescribe",
+            "ConsumerGroupHeartbeat",
+            "DescribeTransactions",
+            "ListOffsets",
+            "Metadata",
+            "OffsetCommit",
+            "OffsetFetch",
+        }
     ),
+    "active_producers": frozenset(),
+    "results_by_partition": frozenset(),
+    "results_by_topic_v3_and_below": frozenset(),
+    "topic_results": frozenset(),
+    "transaction_states": frozenset({"ListTransactions"}),
     "responses": frozenset({"DeleteTopics"}),
     "results": frozenset({"DeleteGroups", "AlterUserScramCredentials", "DescribeUserScramCredentials"}),
     "credential_infos": frozenset(),
@@ -94,11 +117,11 @@ class Bindings:
             return recorded == ours
         if not isinstance(ours, int) or ours < 0 or (name == "session_id" and ours == 0):
             return False
-        return self._numbers.setdefault((name, recorded), ours) == ours
+        return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
 
     def number(self, name: str, recorded: int) -> int:
         """What to send for a number of the recorded run."""
-        return self._numbers.get((name, recorded), recorded)
+        return self._numbers.get((NUMBERED[name], recorded), recorded)
 
     def ours(self, value: Any, name: str = "") -> Any:
         """A recorded request with the ids of this run."""
@@ -152,6 +175,8 @@ class Comparison:
             return self._objects(recorded, ours, path)
         if isinstance(recorded, list) and isinstance(ours, list):
             return self._lists(recorded, ours, name, path)
+        if name == "records" and recorded and ours and recorded != ours:
+            return self.difference(read_records(recorded), read_records(ours), path)
         return None if self._same(name, recorded, ours) else f"{path}: recorded {_short(recorded)}, got {_short(ours)}"
 
     def _same(self, name: str, recorded: Any, ours: Any) -> bool:
@@ -161,6 +186,8 @@ class Comparison:
             return CLIENT_HOST.fullmatch(str(ours)) is not None
         if name.endswith("authorized_operations") and recorded != ASKED_OPERATIONS:
             return bool(ours != ASKED_OPERATIONS)
+        if name in TIMES:
+            return isinstance(ours, int) and (recorded < 0) == (ours < 0)
         if name in NUMBERED and isinstance(recorded, int):
             return self.bindings.number_fits(name, recorded, ours)
         if isinstance(recorded, str) and self.bindings.is_id(recorded):

@@ -6,33 +6,30 @@ that released it; one that a timer released must come at its time; silence must 
 
 from __future__ import annotations
 
-import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import google_crc32c
 import trio
 
 from kwire import APIS, WireError, decode_response, encode_request
 from kwire.frames import pack
 from kwire.jsonform import from_json, to_json, uuid_text
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
-from kwire.records.batch import CRC_FROM, HEADER
 from mockbroker.conform.asker import open_asker
 from mockbroker.conform.compare import Bindings, Comparison
 from mockbroker.conform.connection import PARKS, SETTLE, Connection
 from mockbroker.conform.conversation import Conversation, Step
+from mockbroker.conform.records import producer_of, with_producer
 
 CLIENT_ID = "probe"
+TRANSACTIONAL_ID = "$txn"  # how the labels of transactional ids begin
 WAITS = PARKS | {"Fetch"}
 LOOKS = frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"})
 PATIENCE = 4.0  # seconds within which an answer that is not held must come
 CLOSED_WITHIN = 2.0
 TIMER_SLACK = 0.35  # seconds either way
-PRODUCER_ID = struct.Struct(">q")
-PRODUCER_ID_AT = 43  # in the header of a record batch
-CRC_AT = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +64,10 @@ class Player:
         self.address = host, port
         self.sasl_address = host, port if sasl_port is None else sasl_port
         self.bindings = Bindings(conversation.names)
+        run = time.time_ns()  # a broker remembers transactional ids, and nothing can make it forget one
+        for recorded, label in conversation.names.items():
+            if label.startswith(TRANSACTIONAL_ID):
+                self.bindings.bind(recorded, f"{recorded}-{run}")
         self.connections: dict[str, Connection] = {}
         self.sent: dict[int, float] = {}
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
@@ -209,16 +210,10 @@ def _asks_for_all(asked: Step) -> bool:
 
 
 def _patch_producer(body: Any, bindings: Bindings) -> None:
-    """Producer ids inside the record batches of a Produce request, and their checksums."""
+    """Producer ids inside the record batches of a Produce request."""
     for topic in getattr(body, "topic_data", ()):
         for partition in topic.partition_data:
-            records = partition.records
-            if records is None or len(records) < HEADER.size:
-                continue
-            (recorded,) = PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)
+            recorded = producer_of(partition.records or b"")
             ours = bindings.number("producer_id", recorded)
             if ours != recorded:
-                patched = bytearray(records)
-                PRODUCER_ID.pack_into(patched, PRODUCER_ID_AT, ours)
-                struct.pack_into(">I", patched, CRC_AT, google_crc32c.value(bytes(patched[CRC_FROM:])))
-                partition.records = bytes(patched)
+                partition.records = with_producer(partition.records, ours)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from kwire import APIS, WireError
+from kwire import APIS, ErrorCode, WireError
 from mockbroker.cluster_api import open_cluster
 from mockbroker.conform.asker import open_asker
 from mockbroker.conform.conversation import Conversation, ConversationError, load
@@ -118,6 +118,8 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
     known, release = Settings().by_name(), _release(conversation)
     config = {"num.partitions": 3} | {name: value for name, value in conversation.config.items() if name in known}
     listeners = ("PLAINTEXT", SASL) if conversation.users else ("PLAINTEXT",)
+    if _begins_without_transactions(conversation):
+        config["mockbroker.transaction.log.on.demand"] = True
     async with open_cluster(
         topics=conversation.topics,
         config=config,
@@ -128,3 +130,11 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
     ) as cluster:
         (node,) = cluster.nodes
         return await Player(conversation, node.host, node.port, sasl_port=node.port_of(SASL)).play()
+
+
+def _begins_without_transactions(conversation: Conversation) -> bool:
+    """True if the log of transactions was not there yet when the conversation was recorded."""
+    missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return any(
+        step.api == "FindCoordinator" and step.fields.get("error_code") == missing for step in conversation.steps
+    )

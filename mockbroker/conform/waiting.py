@@ -22,8 +22,6 @@ WAITING: Mapping[str, Waiting] = {
     "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
     "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3", 2),
     "fetch_holds": Waiting("fetch sessions", 30),
-    "find_coordinator_versions": Waiting("transactions: a transactional key", 16),
-    "transactional_offsets": Waiting("transactions", 2),
 }
 
 

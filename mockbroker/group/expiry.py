@@ -17,7 +17,8 @@ def expire(group: Group | ConsumerGroup, now: float, retention: float) -> list[t
     gone = [
         (topic, partition)
         for (topic, partition), committed in group.offsets.committed.items()
-        if _expired(_counts_from(group, topic, committed, subscribed), committed, now, retention)
+        if not group.offsets.is_unstable(topic, partition)
+        and _expired(_counts_from(group, topic, committed, subscribed), committed, now, retention)
     ]
     for topic, partition in gone:
         group.offsets.forget(topic, partition)
@@ -46,6 +47,6 @@ def _counts_from(
 
 
 def is_over(group: Group | ConsumerGroup) -> bool:
-    """True if nothing is left of the group: no members, no offsets."""
+    """True if nothing is left of the group: no members, no offsets, not even in an open transaction."""
     pending = isinstance(group, Group) and bool(group.pending)
-    return group.empty and not group.offsets.committed and not pending
+    return group.empty and not group.offsets.committed and not group.offsets.pending and not pending

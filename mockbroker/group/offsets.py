@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,14 +20,45 @@ class Committed:
     expires: float | None = None
 
 
+Place: TypeAlias = tuple[str, int]  # topic name and partition
+
+
 @dataclass(slots=True)
 class Offsets:
-    """By topic name and partition."""
+    """By topic name and partition.
 
-    committed: dict[tuple[str, int], Committed] = field(default_factory=dict)
+    ``pending``: what waits for the end of a transaction, by producer id. Of an offset that is committed in several ways
+    the one that was asked for last holds. Source: Kafka's OffsetMetadataManager.
+    """
+
+    committed: dict[Place, Committed] = field(default_factory=dict)
+    pending: dict[int, dict[Place, tuple[int, Committed]]] = field(default_factory=dict)
+    _orders: dict[Place, int] = field(default_factory=dict)
+    _order: int = 0
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
+        self._order += 1
+        self._orders[topic, partition] = self._order
         self.committed[topic, partition] = committed
+
+    def hold(self, producer_id: int, topic: str, partition: int, committed: Committed) -> None:
+        """Keep it until the transaction of this producer ends."""
+        self._order += 1
+        self.pending.setdefault(producer_id, {})[topic, partition] = self._order, committed
+
+    def is_unstable(self, topic: str, partition: int) -> bool:
+        """True if some open transaction may yet change the offset."""
+        return any((topic, partition) in held for held in self.pending.values())
+
+    def finish(self, producer_id: int, *, committed: bool) -> dict[Place, int]:
+        """The producer's transaction has ended; offsets that hold from now on."""
+        stored: dict[Place, int] = {}
+        for place, (order, held) in self.pending.pop(producer_id, {}).items():
+            if committed and order > self._orders.get(place, 0):
+                self._orders[place] = order
+                self.committed[place] = held
+                stored[place] = held.offset
+        return stored
 
     def get(self, topic: str, partition: int) -> Committed | None:
         return self.committed.get((topic, partition))
@@ -34,11 +66,17 @@ class Offsets:
     def forget(self, topic: str, partition: int) -> None:
         """Drop one, if it is there."""
         self.committed.pop((topic, partition), None)
+        self._orders.pop((topic, partition), None)
+        for held in self.pending.values():
+            held.pop((topic, partition), None)
+        self.pending = {producer_id: held for producer_id, held in self.pending.items() if held}
 
     def forget_topic(self, topic: str) -> None:
         """Drop all of a topic."""
-        for key in [key for key in self.committed if key[0] == topic]:
-            del self.committed[key]
+        places = {*self.committed, *(place for held in self.pending.values() for place in held)}
+        for place in places:
+            if place[0] == topic:
+                self.forget(*place)
 
     def by_topic(self) -> dict[str, dict[int, Committed]]:
         """Everything, topics and partitions in the order they were first committed."""
@@ -46,3 +84,8 @@ class Offsets:
         for (topic, partition), committed in self.committed.items():
             found.setdefault(topic, {})[partition] = committed
         return found
+
+
+def metadata_too_long(metadata: str | None, limit: int) -> bool:
+    """Kafka counts UTF-16 units, whatever the name of its setting says."""
+    return len((metadata or "").encode("utf-16-be", "surrogatepass")) // 2 > limit

@@ -73,11 +73,16 @@ def sync_error(group: Group, event: Sync) -> ErrorCode:
     return REBALANCE_IN_PROGRESS if group.state is State.PREPARING else NONE
 
 
+def is_identified(event: Commit) -> bool:
+    """True if whoever commits says that it is a member."""
+    return event.generation >= 0 or bool(event.member_id) or event.instance_id is not None
+
+
 def commit_error(group: Group, event: Commit) -> ErrorCode:
     """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
     if event.generation < 0 and group.state is State.EMPTY:
         return NONE
-    if event.generation >= 0 or event.member_id or event.instance_id is not None:
+    if is_identified(event):
         return member_error(group, event) or COMMIT[group.state]
     return UNKNOWN_MEMBER_ID
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mockbroker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
@@ -16,8 +18,11 @@ from mockbroker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     describe_user_scram_credentials,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -26,6 +31,7 @@ from mockbroker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -35,6 +41,8 @@ from mockbroker.handlers import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from mockbroker.handlers.handler import Handler
 
@@ -58,6 +66,11 @@ HANDLERS: Mapping[int, Handler] = {
     20: delete_topics.HANDLER,
     22: init_producer_id.HANDLER,
     23: offset_for_leader_epoch.HANDLER,
+    24: add_partitions_to_txn.HANDLER,
+    25: add_offsets_to_txn.HANDLER,
+    26: end_txn.HANDLER,
+    27: write_txn_markers.HANDLER,
+    28: txn_offset_commit.HANDLER,
     32: describe_configs.HANDLER,
     36: sasl_authenticate.HANDLER,
     37: create_partitions.HANDLER,
@@ -66,6 +79,9 @@ HANDLERS: Mapping[int, Handler] = {
     50: describe_user_scram_credentials.HANDLER,
     51: alter_user_scram_credentials.HANDLER,
     60: describe_cluster.HANDLER,
+    61: describe_producers.HANDLER,
+    65: describe_transactions.HANDLER,
+    66: list_transactions.HANDLER,
     68: consumer_group_heartbeat.HANDLER,
     69: consumer_group_describe.HANDLER,
     75: describe_topic_partitions.HANDLER,

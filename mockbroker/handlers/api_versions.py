@@ -1,4 +1,4 @@
-"""ApiVersions: v0-4. Told from the table that the router serves. Not modelled: features."""
+"""ApiVersions: v0-4. Told from the table that the router serves, and the features of the release."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
 
 KEY = 18
+FEATURES_EPOCH = 0  # they never change
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
 
 
@@ -19,7 +20,7 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
     if not is_valid(call.request, call.version):
         return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
     if broker.api_versions is None:
-        broker.api_versions = ApiVersionsResponse(api_keys=[_entry(*item) for item in broker.served.items()]), {}
+        broker.api_versions = _response(broker), {}
     return [Reply(call.ticket, *broker.api_versions)]
 
 
@@ -27,6 +28,17 @@ def is_valid(request: ApiVersionsRequest, version: int) -> bool:
     """True if the client names itself as it should."""
     named = (request.client_software_name, request.client_software_version)
     return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in named)
+
+
+def _response(broker: Broker) -> ApiVersionsResponse:
+    levels = broker.release.features.items()
+    kind = ApiVersionsResponse.FinalizedFeature
+    finalized = [kind(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
+    return ApiVersionsResponse(
+        api_keys=[_entry(*item) for item in broker.served.items()],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=finalized,
+    )
 
 
 def unsupported(broker: Broker) -> ApiVersionsResponse:

@@ -1,11 +1,12 @@
-"""Fetch: v4-18. Not modelled: fetch sessions (every answer says there are none), fetching from followers, isolation
-level (there are no transactions), quotas.
+"""Fetch: v4-18. Not modelled: fetch sessions (every answer says there are none), fetching from followers,
+quotas.
 
 A fetch that finds less than min_bytes is parked until records come or max_wait is over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kwire import ErrorCode
@@ -55,6 +56,11 @@ def appended(broker: Broker, partition: Partition) -> Effects:
     return effects
 
 
+def all_appended(broker: Broker, partitions: Iterable[Partition]) -> Effects:
+    """The same for several partitions."""
+    return [effect for partition in partitions for effect in appended(broker, partition)]
+
+
 def waited(broker: Broker, due: FetchDue) -> Effects:
     """Answer a parked fetch with what there is."""
     call = broker.fetches.take(due.ticket)
@@ -102,24 +108,33 @@ def _read_partition(
     if error or partition is None:
         return Answer(partition_index=wanted.partition, error_code=error, high_watermark=-1, records=b"")
     log = partition.log
-    aborted: list[Answer.AbortedTransaction] | None = [] if call.request.isolation_level == READ_COMMITTED else None
     if not log.start <= wanted.fetch_offset <= log.end:
         return Answer(
             partition_index=wanted.partition,
             error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
             high_watermark=-1,
-            aborted_transactions=aborted,
+            aborted_transactions=None,
             records=b"",
         )
+    committed = call.request.isolation_level == READ_COMMITTED
+    stable = partition.last_stable
     limit = max(0, min(left, wanted.partition_max_bytes))
+    before = stable if committed else None
+    records = log.read(wanted.fetch_offset, limit, at_least_one=first, before=before)
     return Answer(
         partition_index=wanted.partition,
         high_watermark=log.end,
-        last_stable_offset=log.end,
+        last_stable_offset=stable,
         log_start_offset=log.start,
-        aborted_transactions=aborted,
-        records=log.read(wanted.fetch_offset, limit, at_least_one=first),
+        aborted_transactions=_aborted(partition, wanted.fetch_offset, len(records)) if committed else None,
+        records=records,
     )
+
+
+def _aborted(partition: Partition, offset: int, size: int) -> list[Answer.AbortedTransaction]:
+    kind = Answer.AbortedTransaction
+    found = partition.aborted_from(offset, size) if partition.aborted else []
+    return [kind(producer_id=each.producer_id, first_offset=each.first) for each in found]
 
 
 HANDLER = Handler(Versions.parse("4-18"), handle)

@@ -1,4 +1,4 @@
-"""FindCoordinator: v0-6. Served: groups. Not modelled: transactional ids and share groups (INVALID_REQUEST)."""
+"""FindCoordinator: v0-6. Served: groups and transactional ids. Not modelled: share groups (INVALID_REQUEST)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordina
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import TRANSACTIONS_TOPIC
 from mockbroker.handlers.handler import Handler
 
-GROUP, SHARE = 0, 2
+GROUP, TRANSACTION, SHARE = range(3)
 SHARE_SINCE = 6
-NOT_SERVED = "mockbroker coordinates groups only, not transactions or share groups"
+NOT_YET = "the log of transactions is being made"
+NOT_SERVED = "mockbroker coordinates groups and transactions, not share groups"
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
@@ -33,13 +35,25 @@ def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Ef
 
 def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
     kind = call.request.key_type
-    if kind != GROUP:
+    if kind not in (GROUP, TRANSACTION):
         text = "" if kind == SHARE and call.version < SHARE_SINCE else NOT_SERVED  # Kafka has no words for it there
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
-    node = broker.cluster.nodes[broker.coordinator(key)]
+    if kind == TRANSACTION and (error := _transaction_error(broker, key)):
+        text = NOT_YET if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
+    node = broker.cluster.nodes[broker.coordinator(key) if kind == GROUP else broker.transaction_coordinator(key)]
     return Coordinator(
         key=key, node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener), error_message=""
     )
+
+
+def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:
+    if not transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    missing = TRANSACTIONS_TOPIC not in broker.cluster.topics
+    broker.transaction_coordinator(transactional_id)
+    on_demand = broker.settings.mockbroker_transaction_log_on_demand
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE if missing and on_demand else ErrorCode.NONE
 
 
 HANDLER = Handler(Versions.parse("0-6"), handle)

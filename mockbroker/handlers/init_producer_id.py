@@ -1,4 +1,4 @@
-"""InitProducerId: v0-5. Served: idempotent producers. Not modelled: transactional ids (INVALID_REQUEST)."""
+"""InitProducerId: v0-5. Not modelled: two-phase commit (v6, not stable in Kafka 4.2)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,36 @@ from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerI
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
+from mockbroker.transaction.state import NO_EPOCH, NO_PRODUCER, Identity
+
+FENCED_SINCE = 4  # the version that knows PRODUCER_FENCED
 
 
-def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Effects:  # noqa: ARG001
-    if call.request.transactional_id is not None:
-        refused = InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
-        return [Reply(call.ticket, refused)]
-    return [Reply(call.ticket, InitProducerIdResponse(producer_id=next(broker.producer_ids)))]
+def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Effects:
+    request = call.request
+    said = Identity(request.producer_id, request.producer_epoch)
+    if (said.producer_id == NO_PRODUCER) != (said.epoch == NO_EPOCH):
+        return [_refused(call, ErrorCode.INVALID_REQUEST)]
+    name = request.transactional_id
+    if name is None:
+        return [Reply(call.ticket, InitProducerIdResponse(producer_id=broker.new_producer_id()))]
+    if error := broker.transaction_error(name, call.client.node):
+        return [_refused(call, error)]
+    expected = None if said.producer_id == NO_PRODUCER else said
+    ended = broker.transactions.init(name, request.transaction_timeout_ms, expected, now)
+    effects = [*ended.notes, *fetch.all_appended(broker, ended.grown)]
+    if ended.error:
+        return [*effects, _refused(call, ended.error)]
+    given = InitProducerIdResponse(producer_id=ended.identity.producer_id, producer_epoch=ended.identity.epoch)
+    return [*effects, Reply(call.ticket, given)]
+
+
+def _refused(call: Call[InitProducerIdRequest], error: ErrorCode) -> Reply:
+    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return Reply(call.ticket, InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1))
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,4 +1,4 @@
-"""ListOffsets: v1-11. Not modelled: tiered storage (nothing is ever tiered), transactions (isolation level)."""
+"""ListOffsets: v1-11. Not modelled: tiered storage (nothing is ever tiered)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from mockbroker.handlers.handler import Handler
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # question -> version
+CONSUMER = -1  # replica_id of whoever is no replica
+READ_COMMITTED = 1
 Answer = ListOffsetsResponse.Topic.Partition
 
 
@@ -37,7 +39,7 @@ def _answer(
     if error or partition is None:
         return Answer(partition_index=index, error_code=error)
     try:
-        found = _look_up(partition, asked.timestamp)
+        found = _look_up(partition, asked.timestamp, _end(partition, call.request))
     except DecodeError:  # Produce looks at the header only, so what is stored may turn out to be no records
         return Answer(partition_index=index, error_code=ErrorCode.CORRUPT_MESSAGE)
     if found is None:
@@ -53,20 +55,30 @@ def _known_question(timestamp: int, version: int) -> bool:
     return timestamp >= EARLIEST or SINCE.get(timestamp, version + 1) <= version
 
 
-def _look_up(partition: Partition, timestamp: int) -> tuple[int, int] | None:
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Where the log ends for whoever asks: consumers may want to see committed records only."""
+    committed = request.isolation_level == READ_COMMITTED and request.replica_id == CONSUMER
+    return partition.last_stable if committed else partition.log.end
+
+
+def _look_up(partition: Partition, timestamp: int, end: int) -> tuple[int, int] | None:
     """Offset and timestamp; a timestamp of -1 where the question is not about one."""
     log = partition.log
     match timestamp:
         case -1:
-            return log.end, -1
+            return end, -1
         case -2 | -4:
             return log.start, -1
         case -3:
-            return log.at_largest_timestamp()
+            return _before(log.at_largest_timestamp(), end)
         case -5 | -6:
             return None
         case _:
-            return log.at_timestamp(timestamp)
+            return _before(log.at_timestamp(timestamp), end)
+
+
+def _before(found: tuple[int, int] | None, end: int) -> tuple[int, int] | None:
+    return found if found and found[0] < end else None
 
 
 HANDLER = Handler(Versions.parse("1-11"), handle)

@@ -9,7 +9,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Note, Reply
 from mockbroker.cluster.model import Topic
 from mockbroker.group.events import Commit
-from mockbroker.group.offsets import Committed
+from mockbroker.group.offsets import Committed, metadata_too_long
 from mockbroker.groups import AnyGroup
 from mockbroker.handlers.handler import Handler
 
@@ -39,10 +39,12 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
     known = _known_partitions(broker, call, answer)
     effects: Effects = []
     if known:
+        limit = broker.settings.offset_metadata_max_bytes
         group, error = _admit(broker, call, now)
         stored: dict[tuple[str, int], int] = {}
         for topic, asked, partition in known:
-            outcome = error or _too_long(broker, partition)
+            too_long = metadata_too_long(partition.committed_metadata, limit)
+            outcome = error or (ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else NONE)
             answer.add(asked, partition, outcome)
             if group is not None and outcome is NONE:
                 _store(call, group, topic.name, partition, now)
@@ -88,13 +90,6 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
     )
     error = broker.groups.may_commit(group, event, now)
     return (None, error) if error else (group, NONE)
-
-
-def _too_long(broker: Broker, partition: RequestPartition) -> ErrorCode:
-    """Kafka counts UTF-16 units, whatever the name of the setting says."""
-    units = len((partition.committed_metadata or "").encode("utf-16-be", "surrogatepass")) // 2
-    limit = broker.settings.offset_metadata_max_bytes
-    return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > limit else NONE
 
 
 def _store(

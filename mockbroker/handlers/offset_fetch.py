@@ -1,4 +1,4 @@
-"""OffsetFetch: v1-10. Not modelled: transactional offsets.
+"""OffsetFetch: v1-10.
 
 Neither the state of the group nor whether a partition exists is looked at; member epochs (v9) are, in a group of the
 consumer protocol.
@@ -7,6 +7,7 @@ consumer protocol.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
@@ -28,6 +29,19 @@ Topic = OffsetFetchResponse.Topic
 Line = TypeVar("Line", OffsetFetchResponse.Topic.Partition, OffsetFetchResponse.Group.Topic.Partition)
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A group's offsets as whoever asks may see them. ``stable``: not while a transaction may change them."""
+
+    offsets: Offsets
+    stable: bool
+
+    def get(self, topic: str, partition: int) -> tuple[Committed, ErrorCode]:
+        if self.stable and self.offsets.is_unstable(topic, partition):
+            return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
+        return self.offsets.get(topic, partition) or NOTHING, NONE
+
+
 def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if call.version >= 8:
@@ -45,26 +59,26 @@ def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> OffsetFetchRes
     error = broker.coordinator_error(request.group_id, call.client.node)
     if error and call.version >= 2:
         return OffsetFetchResponse(error_code=error)
-    offsets = _offsets(broker, request.group_id)
+    seen = _Seen(_offsets(broker, request.group_id), request.require_stable)
     if asked is None:
-        return OffsetFetchResponse(topics=[_topic(offsets, *item) for item in offsets.by_topic().items()])
-    topics = [_topic(offsets, topic.name, topic.partition_indexes, error) for topic in asked]
+        return OffsetFetchResponse(topics=[_topic(seen, *item) for item in seen.offsets.by_topic().items()])
+    topics = [_topic(seen, topic.name, topic.partition_indexes, error) for topic in asked]
     return OffsetFetchResponse(topics=topics)
 
 
-def _topic(offsets: Offsets, name: str, indexes: Iterable[int], error: int = 0) -> Topic:
-    return Topic(name=name, partitions=[_line(Topic.Partition, offsets, name, index, error) for index in indexes])
+def _topic(seen: _Seen, name: str, indexes: Iterable[int], error: int = 0) -> Topic:
+    return Topic(name=name, partitions=[_line(Topic.Partition, seen, name, index, error) for index in indexes])
 
 
-def _line(kind: type[Line], offsets: Offsets, name: str, index: int, error: int) -> Line:
+def _line(kind: type[Line], seen: _Seen, name: str, index: int, error: int) -> Line:
     """One partition, in the struct of v0-7 or that of v8+, which have the same fields."""
-    found = NOTHING if error else offsets.get(name, index) or NOTHING
+    found, unstable = (NOTHING, NONE) if error else seen.get(name, index)
     return kind(
         partition_index=index,
         committed_offset=found.offset,
         committed_leader_epoch=found.leader_epoch,
         metadata=found.metadata,
-        error_code=error,
+        error_code=error or unstable,
     )
 
 
@@ -75,32 +89,30 @@ def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchReq
     error = mixed.fetch_error(group, asked.member_id, asked.member_epoch) if isinstance(group, ConsumerGroup) else NONE
     if error:
         return Group(group_id=asked.group_id, error_code=error)
-    offsets = _offsets(broker, asked.group_id)
+    seen = _Seen(_offsets(broker, asked.group_id), call.request.require_stable)
     if asked.topics is None:
         named = broker.cluster.topics
         topics = [
-            _group_topic(offsets, name, named[name].topic_id if call.version >= 10 else None, partitions)
-            for name, partitions in offsets.by_topic().items()
+            _group_topic(seen, name, named[name].topic_id if call.version >= 10 else None, partitions)
+            for name, partitions in seen.offsets.by_topic().items()
         ]
     else:
-        topics = [_asked_of(broker, call.version, offsets, topic) for topic in asked.topics]
+        topics = [_asked_of(broker, call.version, seen, topic) for topic in asked.topics]
     return Group(group_id=asked.group_id, topics=topics)
 
 
-def _asked_of(broker: Broker, version: int, offsets: Offsets, asked: OffsetFetchRequest.Group.Topic) -> Group.Topic:
+def _asked_of(broker: Broker, version: int, seen: _Seen, asked: OffsetFetchRequest.Group.Topic) -> Group.Topic:
     if version < 10:
-        return _group_topic(offsets, asked.name, None, asked.partition_indexes)
+        return _group_topic(seen, asked.name, None, asked.partition_indexes)
     topic = broker.cluster.by_id.get(asked.topic_id)
     if topic is None:
-        return _group_topic(offsets, "", asked.topic_id, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
-    return _group_topic(offsets, topic.name, asked.topic_id, asked.partition_indexes)
+        return _group_topic(seen, "", asked.topic_id, asked.partition_indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+    return _group_topic(seen, topic.name, asked.topic_id, asked.partition_indexes)
 
 
-def _group_topic(
-    offsets: Offsets, name: str, topic_id: UUID | None, indexes: Iterable[int], error: int = 0
-) -> Group.Topic:
+def _group_topic(seen: _Seen, name: str, topic_id: UUID | None, indexes: Iterable[int], error: int = 0) -> Group.Topic:
     """v8+; from v10 on the topic has its id instead of its name."""
-    partitions = [_line(Group.Topic.Partition, offsets, name, index, error) for index in indexes]
+    partitions = [_line(Group.Topic.Partition, seen, name, index, error) for index in indexes]
     if topic_id is None:
         return Group.Topic(name=name, partitions=partitions)
     return Group.Topic(topic_id=topic_id, partitions=partitions)

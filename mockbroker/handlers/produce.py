@@ -1,4 +1,4 @@
-"""Produce: v3-13. Not modelled: transactions, quotas, message sets v0 and v1.
+"""Produce: v3-13. Not modelled: quotas, message sets v0 and v1.
 
 v0-2 are advertised but refused, exactly as Kafka 4 does: librdkafka needs to see them to use compression. Batches are
 opaque but for their header and checksum; they are stored as they come.
@@ -17,14 +17,22 @@ from mockbroker.cluster.model import Partition, Topic
 from mockbroker.cluster.producers import Appended
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
+from mockbroker.transaction.state import NO_PRODUCER, Identity
 
 NONE = ErrorCode.NONE
 Answer = ProduceResponse.Topic.Partition
+NOT_ADDED = "the partition is not part of an open transaction"
+ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
+KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
+TRANSACTIONAL_AT, TRANSACTIONAL = 22, 0x10  # the byte of a batch that says it, and its bit
+MAGIC_2 = 2
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
 
 
-def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:  # noqa: ARG001
+def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
     request = call.request
+    if request.transactional_id is None and _has_transactions(request):
+        return _answer(call, _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     grown: list[Partition] = []
     response = ProduceResponse()
     for asked in request.topic_data:
@@ -33,13 +41,36 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:  
             ProduceResponse.Topic(
                 name=asked.name,
                 topic_id=asked.topic_id,
-                partition_responses=[_append(broker, call, topic, data, grown) for data in asked.partition_data],
+                partition_responses=[_append(broker, call, topic, data, grown, now) for data in asked.partition_data],
             )
         )
-    effects = _answer(call, response)
-    for partition in grown:
-        effects += fetch.appended(broker, partition)
-    return effects
+    return _answer(call, response) + fetch.all_appended(broker, grown)
+
+
+def _has_transactions(request: ProduceRequest) -> bool:
+    """True if some batch says that it is part of a transaction."""
+    return any(
+        len(records) > TRANSACTIONAL_AT and records[MAGIC_AT] == MAGIC_2 and records[TRANSACTIONAL_AT] & TRANSACTIONAL
+        for topic in request.topic_data
+        for data in topic.partition_data
+        if (records := data.records) is not None
+    )
+
+
+def _refused(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
+    """The same error for every partition."""
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    Answer(index=data.index, error_code=error, base_offset=-1) for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
 
 
 def _answer(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
@@ -58,6 +89,7 @@ def _append(
     topic: Topic | None,
     data: ProduceRequest.Topic.Partition,
     grown: list[Partition],
+    now: float,
 ) -> Answer:
     partition = topic.partition(data.index) if topic else None
     error = broker.leader_error(partition, call.client.node)
@@ -72,13 +104,40 @@ def _append(
     batch = check(data.records, call.version, broker.settings.message_max_bytes)
     if isinstance(batch, ErrorCode):
         return Answer(index=data.index, error_code=batch, base_offset=-1)
-    return _store(partition, batch, grown)
+    named = batch.producer_id != NO_PRODUCER  # Kafka checks no others
+    if batch.transactional and named and (error := _transaction_error(broker, call, partition, batch, now)):
+        told = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
+        return Answer(index=data.index, error_code=error, base_offset=-1, error_message=told)
+    return _store(partition, batch, grown, knows_all=batch.transactional and call.version >= KIP_890_SINCE)
 
 
-def _store(partition: Partition, batch: Batch, grown: list[Partition]) -> Answer:
+def _transaction_error(
+    broker: Broker, call: Call[ProduceRequest], partition: Partition, batch: Batch, now: float
+) -> ErrorCode:
+    """What the coordinator has against it, unless the transaction has come to this partition already (KIP-890)."""
+    producer = Identity(batch.producer_id, batch.producer_epoch)
+    if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
+        return NONE
+    name, place = call.request.transactional_id or "", (partition.topic, partition.index)
+    if call.version >= KIP_890_SINCE:
+        error = broker.transactions.add(name, producer, [place], now)
+    else:
+        error = broker.transactions.verify(name, producer, place)
+    match error:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if call.version < ABORTABLE_SINCE:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.CONCURRENT_TRANSACTIONS if call.version < KIP_890_SINCE:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+    return error
+
+
+def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_all: bool) -> Answer:
     """Append the batch, unless an idempotent producer sent it before or left one out."""
     log = partition.log
-    verdict = partition.producers.judge(batch) if _fits_the_log(batch) else ErrorCode.INVALID_RECORD
+    fits = _fits_the_log(batch)
+    verdict = partition.producers.judge(batch, knows_all=knows_all) if fits else ErrorCode.INVALID_RECORD
     if isinstance(verdict, Appended):
         return Answer(
             index=partition.index,
@@ -88,8 +147,7 @@ def _store(partition: Partition, batch: Batch, grown: list[Partition]) -> Answer
         )
     if verdict:
         return Answer(index=partition.index, error_code=verdict, base_offset=-1, log_start_offset=log.start)
-    base_offset = log.append(batch, partition.leader_epoch)
-    partition.producers.remember(batch, base_offset)
+    base_offset = partition.append(batch)
     grown.append(partition)
     return Answer(index=partition.index, base_offset=base_offset, log_start_offset=log.start)
 
@@ -112,8 +170,6 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
         return ErrorCode.MESSAGE_TOO_LARGE
     if batch.codec > ZSTD or (batch.codec == ZSTD and version < 7):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if batch.transactional:
-        return ErrorCode.INVALID_TXN_STATE
     return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
 
 

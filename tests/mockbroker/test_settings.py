@@ -31,6 +31,8 @@ def test_defaults_are_kafkas():
         "message.max.bytes": 1_048_588,
         "mockbroker.join.settle.ms": 3,
         "mockbroker.users": "",
+        "mockbroker.transaction.completion.ms": 0,
+        "mockbroker.transaction.log.on.demand": False,
         "num.partitions": 1,
         "offset.metadata.max.bytes": 4_096,
         "offsets.retention.check.interval.ms": 600_000,
@@ -42,6 +44,9 @@ def test_defaults_are_kafkas():
         "ssl.client.auth": "none",
         "ssl.keystore.location": "",
         "ssl.truststore.location": "",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 10_000,
+        "transaction.max.timeout.ms": 900_000,
+        "transaction.state.log.num.partitions": 50,
     }
 
 

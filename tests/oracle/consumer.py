@@ -146,9 +146,11 @@ async def list_groups(p: Prober, *, states: Sequence[str] = (), types: Sequence[
     await p.ask("L", asked, version)
 
 
-async def create(p: Prober, topic: str, partitions: int) -> None:
-    """A topic, and the time that a broker needs to hear of it."""
-    made = CreateTopicsRequest.Topic(name=topic, num_partitions=partitions, replication_factor=1)
+async def create(p: Prober, topic: str, partitions: int, **configs: str) -> None:
+    """A topic, and the time that a broker needs to hear of it; configs with ``_`` for ``.``."""
+    kind = CreateTopicsRequest.Topic
+    given = [kind.Config(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    made = kind(name=topic, num_partitions=partitions, replication_factor=1, configs=given)
     await p.ask("T", CreateTopicsRequest(topics=[made], timeout_ms=5000), 7)
     await p.wait(300)
 

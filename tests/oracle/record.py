@@ -15,6 +15,7 @@ import kafka
 import migration_scripts  # noqa: F401
 import sasl_scripts  # noqa: F401
 import scripts  # noqa: F401
+import transaction_scripts  # noqa: F401
 import trio
 from prober import Prober
 from script import SCRIPTS, Script

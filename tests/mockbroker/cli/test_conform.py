@@ -13,7 +13,7 @@ from golden import ROOT
 from mockbroker.cli import main
 
 FILES = ROOT / "fixtures" / "conversations" / "4.2.0"
-GOOD, WAITS = FILES / "sync_again.json.gz", FILES / "transactional_offsets.json.gz"
+GOOD, WAITS = FILES / "sync_again.json.gz", FILES / "fetch_holds.json.gz"
 
 
 def conform(*arguments: str | Path) -> Result:
@@ -35,7 +35,7 @@ def test_all_pass_or_wait() -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "ok       sync_again (Apache Kafka 4.2.0)",
-        "waiting  transactional_offsets (Apache Kafka 4.2.0): for transactions",
+        "waiting  fetch_holds (Apache Kafka 4.2.0): for fetch sessions",
     ]
     assert result.stderr.splitlines()[-1] == "1 ok, 0 differs, 1 waiting, 0 failed"
 

@@ -95,9 +95,9 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
             assert await play_file(FILES[scenario], address) == Outcome(f"{scenario} (Apache Kafka 4.2.0)", "ok")
         other = await play_file(FILES["delay_two_joiners"], address)
         unknown = await play_file(later, address)
-        lacking = await play_file(FILES["transactional_offsets"], address)
+        older = await play_file(CONVERSATIONS / "3.9.1" / "commit_to_no_group.json.gz", address)
         unsafe = await play_file(FILES["sasl_plain"], address)
     assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
     assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
-    assert lacking.verdict == "differs"
+    assert older.verdict == "differs"
     assert (unsafe.verdict, unsafe.detail) == ("waiting", "for a broker with a SASL listener for its users")

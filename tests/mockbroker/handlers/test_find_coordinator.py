@@ -42,8 +42,6 @@ KINDS = [  # version, key type, text
     pytest.param(1, 9, True, id="138 unknown type"),
     pytest.param(3, 9, True, id="138 unknown type"),
     pytest.param(5, 9, True, id="138 unknown type, a key each"),
-    pytest.param(3, 1, True, id="transactions are not modelled"),
-    pytest.param(6, 1, True, id="transactions are not modelled"),
     pytest.param(6, 2, True, id="share groups are not modelled"),
     pytest.param(5, 2, False, id="4.7 share groups below v6: no text"),
     pytest.param(3, 2, False, id="4.7 share groups below v6: no text"),
@@ -67,3 +65,30 @@ def test_every_broker_says_the_same_and_takes_the_group(desk):
     places = [desk.ask(FindCoordinatorRequest(key="g"), 2, node=node).node_id for node in range(3)]
     assert len(set(places)) == 1
     assert desk.broker.coordinator_error("g", places[0]) == E.NONE
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_transactional_ids_have_a_coordinator_of_their_own(version):
+    desk = Desk(brokers=3)
+    names = [f"t{number}" for number in range(20)]
+    found = [_node(desk, name, version) for name in names]
+    assert found == [desk.broker.transaction_coordinator(name) for name in names]
+    assert set(found) == {0, 1, 2}
+    assert "__transaction_state" in desk.broker.cluster.topics
+
+
+def _node(desk, name, version):
+    if version >= 4:
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+        return desk.ask(request, version).coordinators[0].node_id
+    return desk.ask(FindCoordinatorRequest(key_type=1, key=name), version).node_id
+
+
+def test_an_empty_transactional_id():
+    assert Desk().ask(FindCoordinatorRequest(key_type=1, key=""), 3).error_code == E.INVALID_REQUEST
+
+
+def test_the_log_of_transactions_is_made_on_demand():
+    desk = Desk(config={"mockbroker.transaction.log.on.demand": True})
+    asked = FindCoordinatorRequest(key_type=1, key="t")
+    assert [desk.ask(asked, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]

@@ -1,4 +1,4 @@
-"""InitProducerId: ids for idempotent producers; no transactions."""
+"""InitProducerId: ids for idempotent producers, and for transactional ids."""
 
 from __future__ import annotations
 
@@ -20,6 +20,33 @@ def test_an_id_that_nobody_has(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transactions_are_refused(version):
-    answer = Desk().ask(InitProducerIdRequest(transactional_id="x"), version)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (E.INVALID_REQUEST, -1, -1)
+def test_transactional_ids_keep_their_producer_id(version):
+    desk = Desk()
+    asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
+    answers = [desk.ask(asked, version) for _ in range(3)]
+    assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(E.NONE, 0), (E.NONE, 1), (E.NONE, 2)]
+    assert len({answer.producer_id for answer in answers}) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        pytest.param({"transactional_id": ""}, E.INVALID_REQUEST, id="no name"),
+        pytest.param({"transaction_timeout_ms": 0}, E.INVALID_TRANSACTION_TIMEOUT, id="no time"),
+        pytest.param({"transaction_timeout_ms": 900_001}, E.INVALID_TRANSACTION_TIMEOUT, id="too much time"),
+        pytest.param({"producer_id": 5}, E.INVALID_REQUEST, id="an id without an epoch"),
+        pytest.param({"producer_epoch": 5}, E.INVALID_REQUEST, id="an epoch without an id"),
+    ],
+)
+def test_refused(fields, error):
+    asked = InitProducerIdRequest(**({"transactional_id": "x", "transaction_timeout_ms": 1000} | fields))
+    answer = Desk().ask(asked, 5)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+
+
+def test_another_broker_coordinates():
+    desk = Desk(brokers=3)
+    asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
+    found = {node: desk.ask(asked, 5, node=node).error_code for node in range(3)}
+    here = desk.broker.transaction_coordinator("x")
+    assert found == {node: E.NONE if node == here else E.NOT_COORDINATOR for node in range(3)}

@@ -106,7 +106,7 @@ REFUSED = [
     refused(102, "zstd in v3", forged(attributes=4), E.UNSUPPORTED_COMPRESSION_TYPE, 3),
     refused(102, "zstd in v6", forged(attributes=4), E.UNSUPPORTED_COMPRESSION_TYPE, 6),
     refused(107, "control batch", forged(attributes=0x20), E.INVALID_RECORD),
-    refused(108, "transactional", forged(attributes=0x10), E.INVALID_TXN_STATE),
+    refused(108, "transactional", forged(attributes=0x10), E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     refused(111, "base offset 55", forged(base_offset=55), E.INVALID_RECORD),
     refused(112, "too large", build_batch([Record(value=b"x" * 2_000)]), E.MESSAGE_TOO_LARGE),
     refused(0, "a byte", b"\0", E.CORRUPT_MESSAGE),

@@ -1,0 +1,27 @@
+"""AddOffsetsToTxn: v0-4. The partition of the offsets topic that keeps the group becomes part of the transaction."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers.handler import Handler
+from mockbroker.transaction.state import Identity
+
+FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
+
+
+def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Effects:
+    request = call.request
+    name = request.transactional_id
+    identity = Identity(request.producer_id, request.producer_epoch)
+    error = broker.transaction_error(name, call.client.node)
+    error = error or broker.transactions.add(name, identity, [broker.offsets_partition(request.group_id)], now)
+    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return [Reply(call.ticket, AddOffsetsToTxnResponse(error_code=error))]
+
+
+HANDLER = Handler(Versions.parse("0-4"), handle)

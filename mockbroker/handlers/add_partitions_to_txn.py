@@ -1,0 +1,105 @@
+"""AddPartitionsToTxn: v0-5. From v4 on as brokers ask one another, of many transactions at once."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    Topic,
+    TopicResult,
+)
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers.handler import Handler
+from mockbroker.transaction.state import Identity
+
+BATCHED_SINCE = 4
+FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
+Errors = dict[tuple[str, int], ErrorCode]
+
+
+def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> Effects:
+    request = call.request
+    if call.version < BATCHED_SINCE:
+        found = _add(
+            broker,
+            call,
+            request.v3_and_below_transactional_id,
+            Identity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+            request.v3_and_below_topics,
+            now,
+        )
+        results = _results(request.v3_and_below_topics, found)
+        return [Reply(call.ticket, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))]
+    response = AddPartitionsToTxnResponse()
+    for asked in request.transactions:
+        identity = Identity(asked.producer_id, asked.producer_epoch)
+        answer = _verify if asked.verify_only else _add
+        found = answer(broker, call, asked.transactional_id, identity, asked.topics, now)
+        response.results_by_transaction.append(
+            AddPartitionsToTxnResponse.Transaction(
+                transactional_id=asked.transactional_id, topic_results=_results(asked.topics, found)
+            )
+        )
+    return [Reply(call.ticket, response)]
+
+
+def _add(
+    broker: Broker,
+    call: Call[AddPartitionsToTxnRequest],
+    transactional_id: str,
+    asked: Identity,
+    topics: list[Topic],
+    now: float,
+) -> Errors:
+    """All of them, or none."""
+    refused = {place: error for place in _places(topics) if (error := _refused(broker, call.version, *place))}
+    if refused:
+        return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in _places(topics)}
+    error = broker.transaction_error(transactional_id, call.client.node)
+    error = error or broker.transactions.add(transactional_id, asked, _places(topics), now)
+    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return dict.fromkeys(_places(topics), error)
+
+
+def _refused(broker: Broker, version: int, name: str, index: int) -> ErrorCode:
+    topic = broker.cluster.topics.get(name)
+    if topic is not None and topic.internal and version < BATCHED_SINCE:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED  # clients take the groups' log in by AddOffsetsToTxn
+    known = topic is not None and topic.partition(index) is not None
+    return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _verify(
+    broker: Broker,
+    call: Call[AddPartitionsToTxnRequest],
+    transactional_id: str,
+    asked: Identity,
+    topics: list[Topic],
+    now: float,  # noqa: ARG001
+) -> Errors:
+    error = broker.transaction_error(transactional_id, call.client.node)
+    return {place: error or broker.transactions.verify(transactional_id, asked, place) for place in _places(topics)}
+
+
+def _places(topics: list[Topic]) -> list[tuple[str, int]]:
+    return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _results(topics: list[Topic], errors: Errors) -> list[TopicResult]:
+    return [
+        TopicResult(
+            name=topic.name,
+            results_by_partition=[
+                TopicResult.Partition(partition_index=index, partition_error_code=errors[topic.name, index])
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,0 +1,42 @@
+"""DescribeTransactions: v0."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.handlers.handler import Handler
+from mockbroker.transaction.state import PREPARED
+
+Answer = DescribeTransactionsResponse.Transaction
+
+
+def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
+    found = [_describe(broker, name, call.client.node) for name in call.request.transactional_ids]
+    return [Reply(call.ticket, DescribeTransactionsResponse(transaction_states=found))]
+
+
+def _describe(broker: Broker, name: str, node: int) -> Answer:
+    if error := broker.transaction_error(name, node):
+        return Answer(transactional_id=name, error_code=error)
+    txn = broker.transactions.get(name)
+    if txn is None:
+        return Answer(transactional_id=name, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(txn.partitions):
+        topics.setdefault(topic, []).append(index)
+    owner = txn.marker if txn.state in PREPARED and txn.marker else txn.identity
+    return Answer(
+        transactional_id=name,
+        transaction_state=txn.state,
+        transaction_timeout_ms=txn.timeout_ms,
+        transaction_start_time_ms=-1 if txn.started is None else broker.wall_ms(txn.started),
+        producer_id=owner.producer_id,
+        producer_epoch=owner.epoch,
+        topics=[Answer.Topic(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+    )
+
+
+HANDLER = Handler(Versions.parse("0"), handle)

@@ -1,0 +1,103 @@
+"""TxnOffsetCommit: v0-5. From v5 on the group becomes part of the transaction by it (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire import ErrorCode
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.group.events import Commit
+from mockbroker.group.offsets import Committed, metadata_too_long
+from mockbroker.groups import AnyGroup
+from mockbroker.handlers.handler import Handler
+from mockbroker.transaction.state import Identity
+
+NONE = ErrorCode.NONE
+ABORTABLE_SINCE = 4  # the version that knows TRANSACTION_ABORTABLE
+KIP_890_SINCE = 5
+RequestPartition = TxnOffsetCommitRequest.Topic.Partition
+Answer = TxnOffsetCommitResponse.Topic
+
+
+def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
+    places = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
+    known = [(topic, asked) for topic, asked in places if broker.cluster.partition(topic, asked.partition_index)]
+    group, error = _admit(broker, call, now) if known else (None, NONE)
+    errors = {(topic, asked.partition_index): error for topic, asked in known}
+    if group is not None:
+        for topic, asked in known:
+            errors[topic, asked.partition_index] = _hold(broker, call, group, topic, asked, now)
+    return [
+        Reply(call.ticket, TxnOffsetCommitResponse(topics=[_answer(topic, errors) for topic in call.request.topics]))
+    ]
+
+
+def _answer(asked: TxnOffsetCommitRequest.Topic, errors: Mapping[tuple[str, int], ErrorCode]) -> Answer:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    indexes = [partition.partition_index for partition in asked.partitions]
+    return Answer(
+        name=asked.name,
+        partitions=[
+            Answer.Partition(partition_index=index, error_code=errors.get((asked.name, index), unknown))
+            for index in indexes
+        ],
+    )
+
+
+def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[AnyGroup | None, ErrorCode]:
+    """The group if producer and group agree, else the error for every partition."""
+    request = call.request
+    if error := broker.group_error(request.group_id, call.client.node):
+        return None, error
+    if error := _transaction_error(broker, call, now):
+        return None, error
+    event = Commit(member_id=request.member_id, instance_id=request.group_instance_id, generation=request.generation_id)
+    error = broker.groups.may_commit_in_transaction(request.group_id, event)
+    return (
+        (None, error) if error else (broker.groups.get(request.group_id) or broker.groups.make(request.group_id), NONE)
+    )
+
+
+def _transaction_error(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> ErrorCode:
+    """What stops the producer; the words are those that each version knows."""
+    request = call.request
+    place = broker.offsets_partition(request.group_id)
+    identity = Identity(request.producer_id, request.producer_epoch)
+    if call.version >= KIP_890_SINCE:
+        error = broker.transactions.add(request.transactional_id, identity, [place], now)
+    else:
+        error = broker.transactions.verify(request.transactional_id, identity, place)
+    match error:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.TRANSACTION_ABORTABLE if call.version < ABORTABLE_SINCE:
+            return ErrorCode.INVALID_TXN_STATE
+        case ErrorCode.CONCURRENT_TRANSACTIONS if call.version < KIP_890_SINCE:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error
+
+
+def _hold(
+    broker: Broker,
+    call: Call[TxnOffsetCommitRequest],
+    group: AnyGroup,
+    topic: str,
+    asked: RequestPartition,
+    now: float,
+) -> ErrorCode:
+    if metadata_too_long(asked.committed_metadata, broker.settings.offset_metadata_max_bytes):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    committed = Committed(
+        offset=asked.committed_offset,
+        leader_epoch=asked.committed_leader_epoch,
+        metadata=asked.committed_metadata or "",
+        at=now,
+    )
+    broker.transactions.hold(group, call.request.producer_id, topic, asked.partition_index, committed)
+    return NONE
+
+
+HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,0 +1,192 @@
+"""All transactions of the cluster: ids given out, partitions taken in, ends decided, markers written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from math import ceil
+from typing import NamedTuple
+
+from kwire import ErrorCode
+from mockbroker.calls import Effects, Note
+from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
+from mockbroker.deadlines import Deadlines
+from mockbroker.due import Due, TransactionDue
+from mockbroker.group.offsets import Committed
+from mockbroker.groups import AnyGroup, Groups
+from mockbroker.java import partition_for
+from mockbroker.settings import Settings
+from mockbroker.transaction import rules
+from mockbroker.transaction.state import PREPARED, Identity, State, Transaction
+
+COORDINATOR_EPOCH = 0  # how often the partition of the transaction log changed its leader
+
+
+class Ended(NamedTuple):
+    """How an EndTxn came out. ``identity``: who the producer is from now on; ``grown``: where markers were written."""
+
+    error: ErrorCode
+    identity: Identity
+    grown: list[Partition]
+    notes: Effects
+
+
+class Transactions(dict[str, Transaction]):
+    """By transactional id. ``new_id``: the next producer id; ``wall``: from a time to milliseconds since 1970.
+
+    ``kip890``: as since Kafka 4.0 (release.py).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        groups: Groups,
+        settings: Settings,
+        waits: Deadlines[Due],
+        new_id: Callable[[], int],
+        wall: Callable[[float], int],
+        *,
+        kip890: bool,
+    ) -> None:
+        super().__init__()
+        self._cluster = cluster
+        self._groups = groups
+        self._settings = settings
+        self._waits = waits
+        self._new_id = new_id
+        self._wall = wall
+        self._kip890 = kip890
+        self._holding: dict[int, set[str]] = {}  # groups in which offsets wait for a producer
+
+    def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
+        """Another producer takes the id, or the same once more. An open transaction is aborted first."""
+        if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
+            return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        txn = self.get(transactional_id)
+        if txn is None:
+            txn = self[transactional_id] = Transaction(transactional_id=transactional_id, producer_id=self._new_id())
+        if error := rules.init_error(txn, expected):
+            return _refused(error)
+        if txn.state is State.ONGOING:
+            rules.fence(txn, remember=False)
+            ended = self._prepare(txn, committed=False, now=now)
+            return ended._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS)
+        if error := rules.next_identity(txn, expected, self._new_id):
+            return _refused(error)
+        txn.state, txn.timeout_ms, txn.bumped, txn.partitions = State.EMPTY, timeout_ms, False, set()
+        if self._kip890:
+            txn.started = None
+        return Ended(ErrorCode.NONE, txn.identity, [], [])
+
+    def add(
+        self, transactional_id: str, asked: Identity, partitions: Collection[tuple[str, int]], now: float
+    ) -> ErrorCode:
+        """Partitions become part of the transaction, which begins if there is none."""
+        txn = self.get(transactional_id)
+        if error := rules.add_error(txn, asked):
+            return error
+        assert txn is not None
+        begins = txn.state is not State.ONGOING
+        rules.add(txn, partitions, now)
+        if begins:
+            self._waits.set(TransactionDue(transactional_id), self._looked_at(now + txn.timeout_ms / 1000))
+        return ErrorCode.NONE
+
+    def verify(self, transactional_id: str, asked: Identity, partition: tuple[str, int]) -> ErrorCode:
+        """Whether a partition is part of this producer's transaction."""
+        return rules.verify(self.get(transactional_id), asked, partition)
+
+    def end(self, transactional_id: str, asked: Identity, *, committed: bool, kip890: bool, now: float) -> Ended:
+        """Commit or abort. ``kip890``: the client takes a new epoch from the answer (EndTxn v5)."""
+        txn = self.get(transactional_id)
+        if error := rules.end_error(txn, asked, committed=committed, kip890=kip890):
+            return _refused(error)
+        assert txn is not None
+        if rules.is_over(txn, asked, kip890=kip890):
+            return Ended(ErrorCode.NONE, txn.identity, [], [])
+        txn.bumped = False
+        if kip890:
+            rules.bump(txn, self._new_id)
+        return self._prepare(txn, committed=committed, now=now)
+
+    def hold(self, group: AnyGroup, producer_id: int, topic: str, partition: int, committed: Committed) -> None:
+        """Keep an offset of the group until the producer's transaction ends."""
+        group.offsets.hold(producer_id, topic, partition, committed)
+        self._holding.setdefault(producer_id, set()).add(group.group_id)
+
+    def tick(self, transactional_id: str, now: float) -> Ended:
+        """Something is due: a transaction has run too long, or its markers are to be written."""
+        txn = self[transactional_id]
+        if txn.state in PREPARED:
+            return self._complete(txn, now)
+        rules.fence(txn, remember=self._kip890)
+        return self._prepare(txn, committed=False, now=now)
+
+    def write_marker(
+        self, partition: Partition, marker: Identity, *, committed: bool, coordinator_epoch: int, now: float
+    ) -> tuple[ErrorCode, Effects]:
+        """End a producer's transaction in one partition; in one of the offsets topic, offsets hold from now on."""
+        error = partition.end_transaction(
+            marker.producer_id,
+            marker.epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=self._wall(now),
+        )
+        if error or partition.topic != OFFSETS_TOPIC:
+            return error, []
+        return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
+
+    def _looked_at(self, due: float) -> float:
+        """When the coordinator notices that a transaction has run too long: it looks from time to time."""
+        every = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
+        return ceil(due / every) * every
+
+    def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
+        rules.prepare(txn, committed=committed, now=now)
+        if delay := self._settings.mockbroker_transaction_completion_ms:
+            self._waits.set(TransactionDue(txn.transactional_id), now + delay / 1000)
+            known = Identity(txn.producer_id, txn.epoch) if txn.next_id is None else Identity(txn.next_id, 0)
+            return Ended(ErrorCode.NONE, known, [], [])
+        return self._complete(txn, now)
+
+    def _complete(self, txn: Transaction, now: float) -> Ended:
+        """Write the markers. One that is fenced is never written, and the transaction never gets over it."""
+        assert txn.marker is not None
+        self._waits.forget(TransactionDue(txn.transactional_id))
+        grown: list[Partition] = []
+        notes: Effects = []
+        stuck = False
+        for topic, index in sorted(txn.partitions):
+            partition = self._cluster.partition(topic, index)
+            if partition is None:  # the topic is gone, and what was written to it
+                continue
+            error, told = self.write_marker(
+                partition,
+                txn.marker,
+                committed=txn.state is State.PREPARE_COMMIT,
+                coordinator_epoch=COORDINATOR_EPOCH,
+                now=now,
+            )
+            stuck |= bool(error)
+            notes += told
+            if not error:
+                grown.append(partition)
+        if not stuck:
+            rules.complete(txn)
+        return Ended(ErrorCode.NONE, txn.identity, grown, notes)
+
+    def _finish_offsets(self, index: int, producer_id: int, *, committed: bool) -> Iterator[Note]:
+        waiting = self._holding.get(producer_id, set())
+        partitions = self._settings.offsets_topic_num_partitions
+        for group_id in sorted(group_id for group_id in waiting if partition_for(group_id, partitions) == index):
+            waiting.discard(group_id)
+            group = self._groups.get(group_id)
+            stored = group.offsets.finish(producer_id, committed=committed) if group else {}
+            if stored:
+                yield Note(event="commit", group=group_id, offsets=stored, reason="a transaction was committed")
+        if not waiting:
+            self._holding.pop(producer_id, None)
+
+
+def _refused(error: ErrorCode) -> Ended:
+    return Ended(error, Identity(-1, -1), [], [])
