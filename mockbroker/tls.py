@@ -80,6 +80,15 @@ def _told(error: ssl.SSLError) -> str:
     return f"TLS: {reason}{hint}"
 
 
+def _pkcs8(key: bytes) -> bytes:
+    """A private key in the only form that Java reads."""
+    from cryptography.hazmat.primitives import serialization as form
+
+    return form.load_pem_private_key(key, None).private_bytes(
+        form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
     """What clients need, as PEM files: ``ca``: the authority to trust; ``client``: key and certificate for them.
@@ -131,7 +140,9 @@ class Tls:
         self._folder = folder = Path(mkdtemp(prefix="mockbroker-tls-"))
         self.files = TlsFiles(folder / "ca.pem", folder / "client.pem")
         authority.cert_pem.write_to_path(os.fspath(folder / "ca.pem"))
-        client.private_key_and_cert_chain_pem.write_to_path(os.fspath(folder / "client.pem"))
+        (folder / "client.pem").write_bytes(
+            _pkcs8(client.private_key_pem.bytes()) + b"".join(blob.bytes() for blob in client.cert_chain_pems)
+        )
         return authority
 
     def _load(self, name: str, path: str) -> None:

@@ -127,6 +127,16 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "delete group offsets",
         "delete group",
     ),
+    "Security": (
+        "PLAIN",
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
+        "OAUTHBEARER",
+        "TLS",
+        "SASL over TLS",
+        "client certificate",
+        "wrong password is refused",
+    ),
 }
 SAME = {"RoundRobinAssigner": "roundrobin"}  # what kafkajs calls it
 
@@ -159,6 +169,9 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
         "aiokafka": ["list offsets", "alter group offsets", "delete group offsets", "delete group"],
         "confluent-kafka": ["delete group offsets"],
         "kafkajs": ["delete group offsets"],
+    },
+    "its librdkafka says its nonce twice, which Kafka 4.2 refuses as well": {
+        "kcat": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
     },
 }
 REASONS = {

@@ -30,6 +30,7 @@ type question struct {
 	Partitions  int      `json:"partitions"`
 	Replicas    int16    `json:"replicas"`
 	Offset      int64    `json:"offset"`
+	Security    security `json:"security"`
 }
 
 type record struct {
@@ -69,6 +70,11 @@ func answer(line string) map[string]any {
 
 func connect(asked question, more ...kgo.Opt) (*kgo.Client, error) {
 	servers := kgo.SeedBrokers(strings.Split(asked.Bootstrap, ",")...)
+	secured, err := asked.Security.options()
+	if err != nil {
+		return nil, err
+	}
+	more = append(more, secured...)
 	return kgo.NewClient(append(more, servers, kgo.MetadataMinAge(100*time.Millisecond))...)
 }
 
