@@ -24,15 +24,6 @@ class ServerSide:
         self._frames = FrameBuffer(limit)
         self._waiting: bytes | None = None
 
-    @property
-    def limit(self) -> int:
-        """The largest request accepted, in bytes; it may be changed between two of them."""
-        return self._frames.limit
-
-    @limit.setter
-    def limit(self, size: int) -> None:
-        self._frames.limit = size
-
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer."""
         self._frames.feed(data)

@@ -1,17 +1,11 @@
-"""What can be due: the keys of the broker's deadlines."""
+"""What can be due: the keys of the broker's deadlines. Ids of groups stand for themselves: each request moves one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mockbroker.calls import Dismiss, Ticket
-
-
-class GroupDue(NamedTuple):
-    """A group has something to do."""
-
-    group_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +28,12 @@ class DismissDue:
     what: Dismiss | None = field(default=None, compare=False)
 
 
-class TransactionDue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TransactionDue:
     """A transaction has run too long, or its markers are to be written."""
 
     transactional_id: str
 
 
-Due: TypeAlias = GroupDue | FetchDue | SweepDue | TransactionDue | DismissDue
+Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue
 SWEEP = SweepDue()

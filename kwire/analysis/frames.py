@@ -23,16 +23,20 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
         name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")
     }
     values["notes"] = list(connection.notes)
-    where = connection.id, connection.broker, connection.first_us
-    return tables.CONNECTIONS.row(
+    row = tables.CONNECTIONS.row(
         capture_id=capture_id,
         conn_id=connection.id,
-        cluster=clusters and clusters.of(*where),
-        node_id=clusters and clusters.node_id(*where),
         first_ts=connection.first_us,
         last_ts=connection.last_us,
         **values,
     )
+    return located(row, clusters) if clusters else row
+
+
+def located(row: Row, clusters: Clusters) -> Row:
+    """A row of ``connections`` that says of which cluster the broker is, and its id."""
+    where = row["conn_id"], row["broker"], row["first_ts"]
+    return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 
 
 def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:

@@ -40,7 +40,8 @@ def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list
             found[name] = []
             continue
         try:
-            dataset = ds.dataset(path, format="parquet", partitioning="hive")
+            folders = ds.partitioning(pa.schema([("capture_id", pa.string())]), flavor="hive")  # 007 is no number
+            dataset = ds.dataset(path, format="parquet", partitioning=folders)
             if not dataset.files:
                 found[name] = []
                 continue

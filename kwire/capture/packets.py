@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kwire.capture.files import CaptureFile
+from kwire.capture.guessing import NOT_PROVEN, UNKNOWN, is_proven
 from kwire.capture.limits import BLOCK, MAX_EARLY_FRAGMENTS, MAX_EXTENSIONS, MAX_FRAGMENTED, MAX_VLANS
 from kwire.capture.records import (
     BAD_HEADERS,
@@ -535,14 +536,26 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
     return keys, flow.reshape(-1)
 
 
-def read_segments(split: Split, ports: Collection[int] = ()) -> Iterator[Segments | Problem]:
-    """The segments of the records that begin in a part of a file, a block at a time."""
+def read_segments(
+    split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
+) -> Iterator[Segments | Problem]:
+    """The segments of the records that begin in a part of a file, a block at a time.
+
+    ``guess``: the part is one of ``guessed``, and ``then`` the next of them. That a guess may be wrong is told as the
+    problem NOT_PROVEN; so is damage, but for a file that is cut.
+    """
     file = CaptureFile(split.path)
     reader = Reader(ports)
+    records, timed = 0, True
     for block in file.blocks(split):
+        records += len(block.records)
+        timed &= split.time_us != UNKNOWN or int(block.times[0]) != UNKNOWN
         yield reader.segments(block)
     yield from reader.problems(split.path)
-    yield from file.problems
+    if guess and not (timed and is_proven(file, then, records) and not (then and reader.fragmented)):
+        yield Problem(split.path, split.start, NOT_PROVEN)
+    else:
+        yield from file.problems
 
 
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:

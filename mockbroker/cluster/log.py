@@ -14,11 +14,12 @@ MOST_LOOKED_THROUGH = 100_000  # records of one batch; a small one can claim mil
 
 @dataclass(slots=True)
 class Stored:
-    """One batch. ``max_timestamp`` in milliseconds since 1970."""
+    """One batch. ``max_timestamp`` in milliseconds since 1970. ``place``: bytes of the log that stand before it."""
 
     base_offset: int
     last_offset: int
     max_timestamp: int
+    place: int
     data: bytes
 
 
@@ -30,7 +31,6 @@ class PartitionLog:
         self.end = 0
         self._batches: list[Stored] = []
         self._bases: list[int] = []
-        self._places: list[int] = []  # bytes that stand before each batch
         self._size = 0
 
     def append(self, batch: Batch, leader_epoch: int) -> int:
@@ -38,9 +38,8 @@ class PartitionLog:
         base = self.end
         last = base + batch.last_offset_delta
         data = rebase(batch, base, leader_epoch)
-        self._batches.append(Stored(base, last, batch.max_timestamp, data))
+        self._batches.append(Stored(base, last, batch.max_timestamp, self._size, data))
         self._bases.append(base)
-        self._places.append(self._size)
         self._size += len(data)
         self.end = last + 1
         return base
@@ -67,7 +66,7 @@ class PartitionLog:
         first = self._index_of(offset)
         if first == len(self._batches):
             return self.end
-        index = bisect_left(self._places, self._places[first] + size)
+        index = bisect_left(self._batches, self._batches[first].place + size, key=lambda stored: stored.place)
         return self._bases[index] if index < len(self._bases) else self.end
 
     def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:

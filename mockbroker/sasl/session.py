@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.frames import pack
 from mockbroker.calls import Call, Client, Reply, Ticket
 from mockbroker.router import Router
 from mockbroker.sasl.gate import Gate, Stage, Token
@@ -18,24 +19,21 @@ class SaslSession(Session):
     def __init__(self, connection: int, client: Client, router: Router, gate: Gate) -> None:
         super().__init__(connection, client.node, client.host, router, client.listener)
         self.gate = gate
-        self._side.limit = router.broker.settings.sasl_server_max_receive_size
+        self._frames.limit = router.broker.settings.sasl_server_max_receive_size
 
     def next_call(self) -> Call[Any] | None:
         if not self.gate.bare:
             return super().next_call()
-        frame = self._side.next_frame()
-        if frame is None:
+        if self.ticket is not None or (frame := self._frames.next_frame()) is None:
             return None
         self.taken += 1
         self.ticket = Ticket(self.connection, 0, KEY, 0)
-        return Call(self.ticket, self._client, Token(frame), len(frame))
+        return Call(self.ticket, self._client, Token(frame), frame)
 
     def answer(self, reply: Reply) -> bytes:
+        settings, known = self._router.broker.settings, self.gate.stage is Stage.OPEN
+        self._frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
         if isinstance(reply.response, Token):
-            self.ticket = None
-            sent = self._side.answer(reply.response.data)
-        else:
-            sent = super().answer(reply)
-        limit = "socket_request_max_bytes" if self.gate.stage is Stage.OPEN else "sasl_server_max_receive_size"
-        self._side.limit = getattr(self._router.broker.settings, limit)
-        return sent
+            self._take_ticket()
+            return pack(reply.response.data)
+        return super().answer(reply)
