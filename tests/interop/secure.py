@@ -59,6 +59,26 @@ def come_in(family: str, way: Way) -> str:
     return IN[family](way)
 
 
+def read(family: str, way: Way, wanted: int) -> list[str]:
+    """The first records, by one client that waits for them."""
+    need_client(family)
+    if family in programs.PROGRAMS:
+        how = {"bootstrap": way.servers, "security": way.asked(), "topic": TOPIC, "partition": 0}
+        return [value for _, value in programs.asked(family).ask("read", start=0, wanted=wanted, **how)]
+    return _librdkafka_reads(way, wanted)
+
+
+def _librdkafka_reads(way: Way, wanted: int) -> list[str]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": way.servers, "group.id": "reader", **_librdkafka(way)})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    messages = [consumer.poll(LIMIT) for _ in range(wanted)]
+    consumer.close()
+    values = [message.value() for message in messages if message is not None]
+    return [value.decode() for value in values if value is not None]
+
+
 def _kafka_python(way: Way) -> str:
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.errors import KafkaTimeoutError
@@ -116,7 +136,7 @@ def _librdkafka(way: Way) -> dict[str, str]:
 
 
 def _confluent_kafka(way: Way) -> str:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+    from confluent_kafka import KafkaError, KafkaException, Producer
 
     refused: list[KafkaError] = []
 
@@ -135,14 +155,7 @@ def _confluent_kafka(way: Way) -> str:
             producer.purge()
             raise KafkaException(refused[0])
         assert time.monotonic() < until, "nothing came back"
-    consumer = Consumer({**how, "group.id": "reader"})
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    message = consumer.poll(LIMIT)
-    consumer.close()
-    assert message is not None
-    value = message.value()
-    assert value is not None
-    return value.decode()
+    return _librdkafka_reads(way, 1)[0]
 
 
 def _kcat(way: Way) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
 from interop.matrix import REASONS
-from interop.secure import TOPIC, VALUE, Way, come_in
+from interop.secure import TOPIC, VALUE, Way, come_in, read
 from interop.stage import CONFIG, FAMILIES, MARKS
 
 from mockbroker import ThreadCluster, run_cluster
@@ -87,3 +88,19 @@ def test_wrong_password(fresh: ThreadCluster, family: str, caplog: pytest.LogCap
         come_in(family, way)
     assert REFUSED[family] in f"{type(refused.value).__name__} {refused.value}"
     assert fresh.records(TOPIC) == []
+
+
+@pytest.mark.parametrize("family", ["confluent-kafka", "java", "franz-go", "kafkajs"])
+def test_session_is_renewed(family: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever reads for longer than a session of 2 s authenticates again, on the same connections."""
+    config = CONFIG | {"connections.max.reauth.ms": 2_000}
+    values = [str(number) for number in range(14)]
+    with run_cluster(topics={TOPIC: 1}, config=config, listeners=["SASL_PLAINTEXT"], users=USERS) as cluster:
+        later = [threading.Timer(number * 0.3, cluster.produce, (TOPIC, [str(number)])) for number in range(14)]
+        for timer in later:
+            timer.start()
+        way = Way(servers=cluster.bootstrap_servers, mechanism="SCRAM-SHA-256")
+        assert read(family, way, len(values)) == values
+        times = [request.time_ms for request in cluster.requests("SaslHandshake")]
+    assert max(times) - min(times) > 1_500
+    assert [record.getMessage() for record in caplog.records if "session was over" in record.getMessage()] == []

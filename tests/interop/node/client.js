@@ -23,7 +23,7 @@ const tls = ({ ca, client }) => {
 }
 
 const settings = options => ({
-  ...(options.security?.mechanism && { sasl: sasl(options.security) }),
+  ...(options.security?.mechanism && { sasl: sasl(options.security), reauthenticationThreshold: 300 }),
   ...(options.security?.ca && { ssl: tls(options.security) }),
   brokers: options.bootstrap.split(","),
   clientId: options.client_id ?? "kafkajs",
