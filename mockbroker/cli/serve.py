@@ -205,6 +205,8 @@ def _security(
         spoken = of_settings(Settings.parse({**given, **found}))
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
+    if tls and given.get("ssl.keystore.location"):
+        raise click.UsageError("--tls auto: ssl.keystore.location has certificates already")
     if tls and not any(listener.tls for listener in spoken):
         raise click.UsageError("--tls: none of the listeners has it; add --listener SSL or --listener SASL_SSL")
     return found

@@ -186,6 +186,7 @@ USAGE = [  # arguments, what stderr must say
     (["--listener", "TLS"], "listeners: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     (["--listener", "SSL://10.0.0.1:0"], "all of them listen on 127.0.0.1"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: none of the listeners has it"),
+    (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location has certificates already"),
     (["--sasl", "GSSAPI"], "sasl.enabled.mechanisms: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
     (["--user", "alice"], "--user: expected NAME:PASSWORD"),
     (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),
