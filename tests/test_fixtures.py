@@ -40,7 +40,7 @@ def test_the_conversations_can_be_taken_again(tmp_path: Path) -> None:
 
 def test_every_script_is_recorded_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tests" / "oracle")
-    for name in ("scripts", "consumer_scripts", "migration_scripts"):
+    for name in ("scripts", "consumer_scripts", "migration_scripts", "sasl_scripts"):
         import_module(name)
     scripts = import_module("script").SCRIPTS
     folder = ROOT / "fixtures" / "conversations"
