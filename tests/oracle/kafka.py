@@ -1,7 +1,7 @@
 """A real Apache Kafka on loopback, to ask when a fact is in doubt. Needs Java 17 and Maven.
 
     kafka.py fetch [--release 4.2.0]                                 the jars, once, from Maven Central into .oracle/
-    kafka.py start [--release 4.2.0] [--port 19092] [KEY=VALUE ...]  one node, broker and controller, id 1, empty
+    kafka.py start [KEY=VALUE ...] [--release 4.2.0] [--port 19092]  one node, broker and controller, id 1, empty
     kafka.py stop  [--port 19092]
 
 KEY=VALUE are broker settings, over those of SETTINGS. ``start`` prints the address once groups are served. A broker
