@@ -41,7 +41,8 @@ start); Linux, CPython {python}.
 
 CPU is user and system time of the server from /proc, the median of the rounds. Times and rates by the clock are the
 best of the rounds, the median in brackets: what else runs on the machine can only make them worse. "ok at best": the
-best round met the goal, the median did not. "of Kafka's" is one figure divided by the other. Kafka was warmed up. A row without a goal has no verdict.
+best round met the goal, the median did not. "of Kafka's" is one figure divided by the other. Kafka was warmed up. A
+row without a goal has no verdict.
 
 | work | figure | goal | mockbroker | Kafka | of Kafka's | |
 |---|---|---|---|---|---|---|"""
@@ -94,7 +95,7 @@ class Bench:
     def tell(
         self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", holds: Holds | None = None
     ) -> None:
-        """One row. ``holds``: whether a value meets the goal; the best round decides, and it is told if not the usual."""
+        """One row. ``holds``: whether a value meets the goal; the best round decides, the median is told of."""
         ratio = f"{seen.value / kafka.value:.2f}" if kafka and kafka.value else ""
         verdict = ""
         if holds is not None:
