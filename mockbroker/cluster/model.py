@@ -26,11 +26,16 @@ LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker and where clients reach it."""
+    """A broker and where clients reach it. ``ports``: by the names of its listeners; ``port`` is that of the first."""
 
     node_id: int
     host: str
     port: int
+    ports: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def port_of(self, listener: str) -> int:
+        """Where whoever came by this listener reaches it."""
+        return self.ports.get(listener, self.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,16 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "delete group",
         *ABOUT_TRANSACTIONS,
     ),
+    "Security": (
+        "PLAIN",
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
+        "OAUTHBEARER",
+        "TLS",
+        "SASL over TLS",
+        "client certificate",
+        "wrong password is refused",
+    ),
 }
 SAME = {"RoundRobinAssigner": "roundrobin"}  # what kafkajs calls it
 
@@ -187,6 +197,9 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
         "franz-go": ["fence producers"],
     },
     "has no transactions": {"kcat": TRANSACTIONS},
+    "its librdkafka says its nonce twice, which Kafka 4.2 refuses as well": {
+        "kcat": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
+    },
 }
 REASONS = {
     (scenario, family): number

@@ -31,6 +31,7 @@ type question struct {
 	Partitions  int      `json:"partitions"`
 	Replicas    int16    `json:"replicas"`
 	Offset      int64    `json:"offset"`
+	Security    security `json:"security"`
 
 	TransactionalID string `json:"transactional_id"`
 	ProducerID      int64  `json:"producer_id"`
@@ -75,6 +76,11 @@ func answer(line string) map[string]any {
 
 func connect(asked question, more ...kgo.Opt) (*kgo.Client, error) {
 	servers := kgo.SeedBrokers(strings.Split(asked.Bootstrap, ",")...)
+	secured, err := asked.Security.options()
+	if err != nil {
+		return nil, err
+	}
+	more = append(more, secured...)
 	return kgo.NewClient(append(more, servers, kgo.MetadataMinAge(100*time.Millisecond))...)
 }
 

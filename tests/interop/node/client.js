@@ -2,6 +2,7 @@
 // OPTIONS` works in transactions, `client.js ask` answers questions.
 "use strict"
 
+const fs = require("node:fs")
 const readline = require("node:readline")
 const { logLevel } = require("kafkajs")
 const answer = require("./ask")
@@ -13,7 +14,19 @@ process.env.KAFKAJS_NO_PARTITIONER_WARNING = "1"
 // Writes one JSON line.
 const tell = line => process.stdout.write(JSON.stringify(line) + "\n")
 
+const sasl = ({ mechanism, user, password, token }) =>
+  mechanism === "OAUTHBEARER"
+    ? { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value: token }) }
+    : { mechanism: mechanism.toLowerCase(), username: user, password }
+
+const tls = ({ ca, client }) => {
+  const own = client && fs.readFileSync(client)
+  return { ca: [fs.readFileSync(ca)], ...(own && { key: own, cert: own }) }
+}
+
 const settings = options => ({
+  ...(options.security?.mechanism && { sasl: sasl(options.security), reauthenticationThreshold: 300 }),
+  ...(options.security?.ca && { ssl: tls(options.security) }),
   brokers: options.bootstrap.split(","),
   clientId: options.client_id ?? "kafkajs",
   retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 20 },

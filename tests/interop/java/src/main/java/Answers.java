@@ -54,6 +54,7 @@ final class Answers implements AutoCloseable {
     settings.put("bootstrap.servers", asked.get("bootstrap").asText());
     settings.put("default.api.timeout.ms", (int) PATIENCE_MS);
     settings.put("request.timeout.ms", (int) PATIENCE_MS);
+    settings.putAll(Security.settings(asked.path("security")));
   }
 
   Object give() throws Exception {
