@@ -131,7 +131,7 @@ final class Answers implements AutoCloseable {
     int wanted = asked.get("wanted").asInt();
     List<List<Object>> found = new ArrayList<>();
     settings.put("fetch.max.wait.ms", 100); // which close() waits for
-    settings.put("isolation.level", asked.get("committed").asBoolean() ? "read_committed" : "read_uncommitted");
+    settings.put("isolation.level", asked.path("committed").asBoolean() ? "read_committed" : "read_uncommitted");
     try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
       consumer.assign(List.of(partition));
       consumer.seek(partition, asked.get("start").asLong());
