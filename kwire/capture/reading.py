@@ -17,7 +17,7 @@ from kwire.capture.calls import Conversation, Row
 from kwire.capture.files import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
 from kwire.capture.packets import SYN, Key, Reader, Segments
-from kwire.capture.records import Problem, Skipped
+from kwire.capture.records import Problem, Skipped, notes
 from kwire.capture.topics import NAMING_APIS, TopicNames
 
 Item = Call | Connection | Problem | Skipped
@@ -168,10 +168,7 @@ class Reading:
 
     def notes(self) -> list[str]:
         """What was passed over, as far as the capture was read: a line for each kind of packet and connection."""
-        told = [str(skipped) for skipped in self.skipped]
-        for reason, count in sorted(self.remarks.items()):
-            told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
-        return told
+        return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:
         """The calls alone."""

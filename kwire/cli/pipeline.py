@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 
 import click
 
-from kwire.cli.lines import one_line
+from kwire.cli.lines import tell
 
 
 @click.command("pipeline")
@@ -78,7 +77,5 @@ def command(
         paths = source.files(given)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-    problems = Job(paths, place, name, split_size).run(session(master))
-    for problem in problems:
-        click.echo(one_line(problem), err=True)
-    sys.exit(1 if problems else 0)
+    told = Job(paths, place, name, split_size).run(session(master))
+    tell(told.problems, told.notes)

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kwire.analysis.clusters import Clusters
 from kwire.capture.places import file_system
 from kwire.spark import bundles, source, stages
-from kwire.spark.bundles import BUCKETS, TOLD, Bundler, Rows, about_group, bucket_mark, bucket_of, bundle, unbundle
+from kwire.spark.bundles import BUCKETS, EACH, TOLD, Bundler, Rows, about_group, bucket_of, bundle, unbundle
 from kwire.spark.following import Following, Payloads
 from kwire.spark.output import Output
 from kwire.spark.parts import folder_of
@@ -35,7 +35,7 @@ IDLE = 15 * 60 * 1000  # milliseconds of silence after which the state of a conn
 SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"
 KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # hears of damaged files
-EACH = ("frames", "connections")  # kinds of rows that each come of one connection
+ENDED = ("connections", "problems")  # those that it has when it is over
 OPEN = "open"  # mark of the files with what stands of open connections
 EVERY = "5 seconds"  # the folder is looked at
 
@@ -177,12 +177,12 @@ class Stream:
         still.coalesce(1).write.mode("overwrite").parquet(self._standing_at(number))
         standing = self._standing(spark, number)
 
-        before = self._told(number - 1)
-        told = before | stages.told(fresh)
+        before, heard_now = self._told(number - 1), stages.told(fresh)
+        told = before | heard_now
         self._keep(told, number)
         was, now = before | stages.told(stood), told | stages.told(standing)
-        for file, position, reason in sorted(told.problems - before.problems):
-            LOG.warning("%s at byte %d: %s", file, position, reason)
+        for problem in heard_now.problems:
+            LOG.warning("%s", problem)
         is_moved = Clusters(was.sayings) != Clusters(now.sayings)
         if is_moved or was.names != now.names:
             touched = set(range(BUCKETS))
@@ -190,7 +190,7 @@ class Stream:
             touched = self._touched(batch.unionByName(stood.join(keys, "key", "left_semi")), now)
 
         said = spark.read.schema(KEPT).parquet(heard)
-        over = said.where((kind == "connections") & (sql.lit(is_moved) | (sql.col("batch") == number))).drop("batch")
+        over = said.where(kind.isin(*ENDED) & (sql.lit(is_moved) | (sql.col("batch") == number))).drop("batch")
         said = said.drop("batch").unionByName(standing)
         about = said.where((sql.col("bucket").isin(*touched) & ~kind.isin(*EACH, "ends")) | (kind == "marks"))
         done = fresh.where(kind == "frames").withColumn("about", sql.lit(_mark("f", number)))
@@ -199,8 +199,9 @@ class Stream:
         found = about.unionByName(done).unionByName(over).unionByName(pending)
         with self.output.staging() as staging:
             most = spark.sparkContext.defaultParallelism
-            written = stages.written(found, now, self.capture_id, staging, most, buckets=touched)
-            stale = {_mark("f", number), OPEN, *map(bucket_mark, touched)}
+            written = stages.remarked(heard_now, self.capture_id, staging, _mark("f", number))
+            written += stages.written(found, now, self.capture_id, staging, most, buckets=touched)
+            stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, touched)}
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
             kept = f"{self.work}/tables"
             self.output.put(spark, staging, self.capture_id, written, stale if number else None, kept)
@@ -260,5 +261,5 @@ class Stream:
 
 
 def _mark(letter: str, number: int) -> str:
-    """Of the files with the frames (f) or connections (c) that were complete in a batch."""
+    """Of the files with the frames and captures (f) or connections (c) that were complete in a batch."""
     return f"{letter}{number:06}"

@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from kwire.analysis import parquet
 from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import TABLES
+from kwire.cli.groups import command as groups
 from kwire.cli.pipeline import command
 from kwire.spark import read_frames, stages
 from kwire.spark.job import Job, name_of, ordered_references
@@ -34,9 +35,13 @@ WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; file
 
 @pytest.mark.parametrize(("size", "guess"), WAYS)
 def test_same_rows(spark, long, tmp_path, size, guess):
-    paths = files([str(path) for path in [*traces.captures(), long]])
-    assert Job(paths, Output(str(tmp_path)), "c", size, guess).run(spark) == []
-    assert parquet.read(tmp_path) == traces.single(paths, "c")
+    paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
+    told = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
+    found = parquet.read(tmp_path / "out")
+    assert found == traces.single(paths, "c")
+    assert {row["reason"] for row in found["problems"]} == {None, "gaps", "not_tcp", "tls"}
+    assert [problem.reason for problem in told.problems] == [row["error"] for row in found["problems"] if row["error"]]
+    assert len(told.problems) == 2
 
 
 def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
@@ -54,7 +59,8 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
         ordered = ordered_references(spark, paths, 65_536)
         found = stages.said(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
         told = stages.told(found)
-        written = stages.written(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
+        written = stages.remarked(told, "c", staging)
+        written += stages.written(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
         output.put(spark, staging, "c", told.written + written)
         found.unpersist()
     assert parquet.read(tmp_path) == traces.single(paths, "c")
@@ -126,6 +132,7 @@ def test_the_command(spark, tmp_path, long):
         asked = ["--input", str(cut), "--output", str(tmp_path / "out"), "--split-size", "400000"]
         result = CliRunner().invoke(command, asked)
         assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == CliRunner().invoke(groups, ["--json", str(cut)]).stderr
         assert "ends inside a record" in result.stderr
     found = parquet.read(tmp_path / "out")
     expected = traces.single([cut], "cut.pcap")
