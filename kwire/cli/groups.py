@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import click
 from kwire.analysis import parquet, report, run, view
 from kwire.analysis.tables import PROBLEMS
 from kwire.capture import Call, Connection, Problem, Skipped, read
-from kwire.cli.lines import one_line, seldom_collected, tell, writable
+from kwire.cli.lines import needed, one_line, progress, seldom_collected, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -48,10 +49,8 @@ def command(
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
-    try:
-        reading = read(paths, ports=ports)
-    except OSError as error:
-        raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    if html is not None:
+        needed("plotly", "report")
     connections: list[Connection] = []
     problems: list[Problem | Skipped] = []
 
@@ -64,7 +63,11 @@ def command(
             else:
                 problems.append(item)
 
-    with seldom_collected():
+    with seldom_collected(), ExitStack() as stack:
+        try:
+            reading = read(paths, ports=ports, progress=stack.enter_context(progress(paths)))
+        except OSError as error:
+            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
         found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None)
     if wanted:
         found = {

@@ -13,7 +13,7 @@ import logging
 import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -81,7 +81,7 @@ class Follower(StatefulProcessor):
         yield from said(found, bytes(key[0]), provisional=False)
 
     def _following(self) -> Following | None:
-        kept = self.state.get()
+        kept = self.state.get() if self.state.exists() else None  # Spark warns of each that it is asked for in vain
         return pickle.loads(bytes(kept[0])) if kept is not None else None  # noqa: S301 - our own state
 
     def _take(self, following: Following, rows: list[Row], found: Rows) -> None:
@@ -123,6 +123,7 @@ class Stream:
     settle: float = source.SETTLE
     files: int = 0  # of a batch; 0: as many as there are
     idle: int = IDLE
+    damaged: set[str] = field(default_factory=set, compare=False)  # files, of those that were read since it was started
 
     @property
     def work(self) -> str:
@@ -183,6 +184,7 @@ class Stream:
         was, now = before | stages.told(stood), told | stages.told(standing)
         for problem in heard_now.problems:
             LOG.warning("%s", problem)
+            self.damaged.add(problem.file)
         is_moved = Clusters(was.sayings) != Clusters(now.sayings)
         if is_moved or was.names != now.names:
             touched = set(range(BUCKETS))

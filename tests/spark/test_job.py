@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 
+import commands
 import pytest
 from click.testing import CliRunner
 from elsewhere import bucket
@@ -155,6 +157,16 @@ USAGE = [["--input", "/nowhere", "--output", "o"], ["--output", "o"], ["--input"
 @pytest.mark.parametrize("arguments", USAGE)
 def test_wrong_usage(arguments):
     assert CliRunner().invoke(command, arguments).exit_code == 2
+
+
+def test_without_java_it_says_so(tmp_path):
+    asked = ["pipeline", "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    with commands.command(*asked, env=environment) as process:
+        _, said = process.communicate()
+    assert process.returncode == 1
+    assert b"Error: Spark did not start; it needs Java 17" in said
+    assert b"Traceback" not in said
 
 
 NAMES = [(["/a/b/x.pcap"], "x.pcap"), (["/a/b/*.pcap"], "b"), (["/a/b/x", "/a/b/y"], "b"), (["/a/b*/c/x"], "a")]

@@ -51,6 +51,7 @@ def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long,
     assert parquet.read(place) == traces.single(paths[:2], "c")  # also what is still open
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
     assert parquet.read(place) == traces.single(paths, "c")
+    assert stream.damaged == {str(paths[1])}
 
 
 def rows_by_connection(paths, files=None):
