@@ -19,12 +19,13 @@ from pyspark import TaskContext
 from kwire.analysis import parquet
 from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import TABLES
+from kwire.capture.guessing import guessed
 from kwire.cli.groups import command as groups
 from kwire.cli.pipeline import command
 from kwire.spark import read_frames, stages
 from kwire.spark.job import Job, name_of, ordered_references
 from kwire.spark.output import EXACT, Output
-from kwire.spark.source import files
+from kwire.spark.source import files, parts
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +73,14 @@ def test_guessed_parts_give_the_same_rows(spark, long, tmp_path):
     """Also of a capture with a capture inside, of which the guesses are wrong."""
     inside = tmp_path / "inside.pcap"
     data = long.read_bytes()
-    parts = (data[at : at + 200_000] for at in range(0, len(data), 200_000))
+    pieces = (data[at : at + 200_000] for at in range(0, len(data), 200_000))
     head = struct.pack("<II", 1_700_000_000, 0)
-    records = (head + struct.pack("<II", len(part) + 54, len(part) + 54) + bytes(54) + part for part in parts)
+    records = (head + struct.pack("<II", len(one) + 54, len(one) + 54) + bytes(54) + one for one in pieces)
     inside.write_bytes(traces.content(long)[:24] + b"".join(records))
+    size = 150_000
+    assert guessed(str(inside), size) != parts(str(inside), size)
     paths = files([str(inside), str(long)])
-    Job(paths, Output(str(tmp_path / "out")), "c", 65_536).run(spark)
+    Job(paths, Output(str(tmp_path / "out")), "c", size).run(spark)
     assert parquet.read(tmp_path / "out") == traces.single(paths, "c")
 
 
@@ -87,8 +90,8 @@ def test_captures_and_tables_elsewhere(spark, long, tmp_path):
         store.put("in/long.pcap", long.read_bytes())
         store.put("in/packed.pcap.gz", traces.PACKED.read_bytes())
         paths = files([store.address("in")])
-        for _ in range(2):
-            Job(paths, Output(store.address("out")), "c", 400_000).run(spark)
+        for some in (paths[:1], paths):  # the rows of the first are replaced
+            Job(some, Output(store.address("out")), "c", 400_000).run(spark)
         expected = traces.single(paths, "c")
         keys = store.keys("out")
         for key in keys:
