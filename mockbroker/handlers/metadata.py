@@ -25,7 +25,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
     """The same question is answered in the same words until the cluster changes."""
     request, epoch = call.request, broker.cluster.epoch
     named = None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
-    question = (call.version, request.allow_auto_topic_creation, named)
+    question = (call.version, call.client.listener, request.allow_auto_topic_creation, named)
     answer = broker.metadata.get(epoch, question)
     if answer is None:
         response = _answer(broker, call)
@@ -51,7 +51,7 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
         topics = [_asked(broker, call, topic) for topic in asked]
     return MetadataResponse(
         brokers=[
-            MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port)
+            MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener))
             for node in cluster.nodes.values()
         ],
         cluster_id=cluster.cluster_text,
