@@ -112,7 +112,7 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
     if not following.key:
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
         for file, position, time_us, problem, packets, reason in zip(files, *columns, strict=True):
-            path = payloads.paths[file]
+            path = payloads.paths[int(file)]
             if problem is not None:
                 found["damage"].append(Problem(path, position, problem, time_us))
             else:
