@@ -43,6 +43,7 @@ class Settings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2**31 - 1
     group_min_session_timeout_ms: int = 6_000
+    max_incremental_fetch_session_cache_slots: int = 1_000
     message_max_bytes: int = 1_048_588
     mockbroker_join_settle_ms: int = 3
     mockbroker_transaction_completion_ms: int = 0

@@ -167,6 +167,7 @@ ORDER: Mapping[str, list[str]] = {
         "transaction/__init__",
         "transaction/state",
         "transaction/rules",
+        "fetch_sessions",
         "parked",
         "groups",
         "transactions",

@@ -163,7 +163,7 @@ class Comparison:
             return self._objects(recorded, ours, path)
         if isinstance(recorded, list) and isinstance(ours, list):
             return self._lists(recorded, ours, name, path)
-        if name == "records" and recorded and ours and recorded != ours:
+        if name == "records" and isinstance(recorded, str) and isinstance(ours, str) and recorded != ours:
             return self.difference(read_records(recorded), read_records(ours), path)
         return None if self._same(name, recorded, ours) else f"{path}: recorded {_short(recorded)}, got {_short(ours)}"
 

@@ -24,6 +24,7 @@ def test_defaults_are_kafkas():
         "group.max.session.timeout.ms": 1_800_000,
         "group.max.size": 2_147_483_647,
         "group.min.session.timeout.ms": 6_000,
+        "max.incremental.fetch.session.cache.slots": 1_000,
         "message.max.bytes": 1_048_588,
         "mockbroker.join.settle.ms": 3,
         "mockbroker.transaction.completion.ms": 0,

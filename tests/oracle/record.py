@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import consumer_scripts  # noqa: F401
+import fetch_scripts  # noqa: F401
 import kafka
 import migration_scripts  # noqa: F401
 import scripts  # noqa: F401
