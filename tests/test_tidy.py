@@ -140,6 +140,7 @@ ORDER: Mapping[str, list[str]] = {
         "answers",
         "calls",
         "due",
+        "message_sets",
         "cluster/placement",
         "cluster/topic_configs",
         "cluster/producers",

@@ -20,7 +20,6 @@ class Waiting:
 
 # By scenario, or by version and scenario.
 WAITING: Mapping[str, Waiting] = {
-    "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
     "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3, and SASL", 2, anywhere=True),
     "sasl_plain": Waiting("SASL, on a listener of its own", 4, anywhere=True),
 }

@@ -1,6 +1,7 @@
-"""Fetch: v4-18, with sessions. Not modelled: fetching from followers, quotas.
+"""Fetch: v0-18, with sessions. Not modelled: fetching from followers, quotas.
 
-A fetch that finds less than min_bytes is parked until records come or max_wait is over.
+Up to v3 batches are told as message sets. A fetch that finds less than min_bytes is parked until records come or
+max_wait is over.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.schema import Versions
+from mockbroker import message_sets
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Partition
@@ -20,6 +22,9 @@ from mockbroker.handlers.handler import Handler
 
 Answer = FetchResponse.Topic.Partition
 READ_COMMITTED = 1
+BATCHES_SINCE = 4  # the version that has batches
+MAGIC_1_SINCE = 2  # the version that has messages with timestamps
+LARGE_SINCE = 3  # the version from which on the first batch comes even if it is larger than asked for
 NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
@@ -160,7 +165,13 @@ def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, lef
     stable = partition.last_stable
     limit = max(0, min(left, wanted.partition_max_bytes))
     before = stable if committed else None
-    records = log.read(wanted.fetch_offset, limit, at_least_one=first, before=before)
+    least = first and call.version >= LARGE_SINCE
+    records = log.read(wanted.fetch_offset, limit, at_least_one=least, before=before)
+    if call.version < BATCHES_SINCE:
+        told = message_sets.scatter(records, wanted.fetch_offset, int(call.version >= MAGIC_1_SINCE))
+        if isinstance(told, ErrorCode):
+            return Answer(partition_index=wanted.partition, error_code=told, high_watermark=-1)
+        records = told
     return Answer(
         partition_index=wanted.partition,
         high_watermark=log.end,
@@ -177,4 +188,4 @@ def _aborted(partition: Partition, offset: int, size: int) -> list[Answer.Aborte
     return [kind(producer_id=each.producer_id, first_offset=each.first) for each in found]
 
 
-HANDLER = Handler(Versions.parse("4-18"), handle)
+HANDLER = Handler(Versions.parse("0-18"), handle)

@@ -1,7 +1,7 @@
-"""Produce: v3-13. Not modelled: quotas, message sets v0 and v1.
+"""Produce: v0-13. Not modelled: quotas.
 
-v0-2 are advertised but refused, exactly as Kafka 4 does: librdkafka needs to see them to use compression. Batches are
-opaque but for their header and checksum; they are stored as they come.
+Batches are opaque but for their header and checksum; they are stored as they come. The message sets of v0-2 become
+batches.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import HEADER, MAGIC_AT, MAX_BATCH, PREFIX, Batch, read_batch
 from kwire.records.compression import ZSTD
 from kwire.schema import Versions
+from mockbroker import message_sets
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.cluster.model import Partition, Topic
@@ -26,6 +27,8 @@ ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
 TRANSACTIONAL_AT, TRANSACTIONAL = 22, 0x10  # the byte of a batch that says it, and its bit
 MAGIC_2 = 2
+BATCHES_SINCE = 3  # the version that has batches
+BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
 
 
@@ -102,6 +105,8 @@ def _append(
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
     batch = check(data.records, call.version, broker.settings.message_max_bytes)
+    if batch is None:
+        return Answer(index=data.index, base_offset=-1)
     if isinstance(batch, ErrorCode):
         return Answer(index=data.index, error_code=batch, base_offset=-1)
     named = batch.producer_id != NO_PRODUCER  # Kafka checks no others
@@ -152,8 +157,17 @@ def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_
     return Answer(index=partition.index, base_offset=base_offset, log_start_offset=log.start)
 
 
-def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
-    """The one batch in ``records``, or why it is refused. What stands cut off behind it is dropped, as by Kafka."""
+def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
+    """The one batch in ``records``, or why it is refused. What stands cut off behind it is dropped, as by Kafka.
+
+    None if there is nothing to store, which only clients with message sets may say.
+    """
+    if version < BATCHES_SINCE:
+        if records is None:
+            return ErrorCode.INVALID_RECORD
+        if len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC_2:
+            return message_sets.gather(records, limit)
+        version = BATCHES_AT_BEST
     if not records:
         return ErrorCode.INVALID_RECORD
     if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):
@@ -199,4 +213,4 @@ def _could_be_cut(records: bytes) -> bool:
     return length <= MAX_BATCH - PREFIX
 
 
-HANDLER = Handler(Versions.parse("3-13"), handle, advertised=Versions.parse("0-13"))
+HANDLER = Handler(Versions.parse("0-13"), handle)

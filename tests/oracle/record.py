@@ -14,6 +14,7 @@ import consumer_scripts  # noqa: F401
 import fetch_scripts  # noqa: F401
 import kafka
 import migration_scripts  # noqa: F401
+import old_scripts  # noqa: F401
 import scripts  # noqa: F401
 import transaction_scripts  # noqa: F401
 import trio

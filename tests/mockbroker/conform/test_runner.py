@@ -19,6 +19,12 @@ from mockbroker.conform.waiting import WAITING, Waiting
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
+OF_OLD = {  # conversations in versions that 4.2 does not have
+    f"3.9.1/{path.name.removesuffix('.json.gz')}": path
+    for path in sorted((CONVERSATIONS / "3.9.1").glob("*.json.gz"))
+    if path.name.startswith(("old_", "api_versions", "fetch_"))
+}
+FILES |= OF_OLD
 AT_ONCE = 24  # most of them only wait
 
 
