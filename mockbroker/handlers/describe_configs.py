@@ -20,7 +20,11 @@ Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
-LONGS = {"connections.max.idle.ms", "offsets.retention.check.interval.ms"}  # settings that have 64 bits in Kafka
+LONGS = {
+    "connections.max.idle.ms",
+    "log.message.timestamp.after.max.ms",
+    "offsets.retention.check.interval.ms",
+}  # settings that have 64 bits in Kafka
 LISTS = {"group.consumer.assignors", "group.coordinator.rebalance.protocols"}
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
