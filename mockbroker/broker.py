@@ -16,6 +16,7 @@ from mockbroker.answers import Answer, Answers
 from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due
+from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import Groups
 from mockbroker.java import partition_for
 from mockbroker.parked import ParkedFetches
@@ -47,6 +48,7 @@ class Broker:
         self.waits: Deadlines[Due] = Deadlines()
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
+        self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
@@ -81,6 +83,14 @@ class Broker:
     def new_producer_id(self) -> int:
         """A producer id that nobody had before."""
         return next(self._producer_ids)
+
+    def fetch_sessions(self, node: int) -> FetchSessions:
+        """The fetch sessions that this broker has."""
+        found = self._fetch_sessions.get(node)
+        if found is None:
+            slots = self.settings.max_incremental_fetch_session_cache_slots
+            found = self._fetch_sessions[node] = FetchSessions(slots, self._new_uuid)
+        return found
 
     def wall_ms(self, now: float) -> int:
         """A time as milliseconds since 1970."""

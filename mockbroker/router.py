@@ -56,15 +56,15 @@ class Router:
         self.requests.restart(now)
 
     def _serving(self, broker: Broker) -> Broker:
-        limit = broker.release.limit
-        offered = {key: handler.advertised or handler.versions for key, handler in self.handlers.items()}
-        broker.served = {key: limit(key, versions) for key, versions in offered.items()}
+        release = broker.release
+        offered = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
+        broker.served = {key: versions for key, versions in offered.items() if versions is not None}
         broker.api_versions = None
         self.served = {
             HEAD.pack(key, version): Served(APIS[key], version, request_header_version(APIS[key], version) >= TAGGED)
-            for key, handler in self.handlers.items()
-            for version in range(handler.versions.first, LAST_VERSION + 1)
-            if version in handler.versions and version in broker.served[key]
+            for key, versions in broker.served.items()
+            for version in range(versions.first, LAST_VERSION + 1)
+            if version in versions and not release.refuses(key, version)
         }
         return broker
 

@@ -19,6 +19,8 @@ class Settings:
     """The defaults are Kafka's, but that ``sasl_enabled_mechanisms`` are all those that there are here. A field's Kafka
     name has dots for underscores; ``_ms`` is milliseconds.
 
+    ``mockbroker_check_records``, which Kafka does not have: Produce looks at each record and not only at the header of
+    its batch, as Kafka always does. It takes several times as long.
     ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
     delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
     without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
@@ -50,7 +52,10 @@ class Settings:
     group_min_session_timeout_ms: int = 6_000
     listener_security_protocol_map: str = ""
     listeners: str = ""
+    log_message_timestamp_after_max_ms: int = 3_600_000
+    max_incremental_fetch_session_cache_slots: int = 1_000
     message_max_bytes: int = 1_048_588
+    mockbroker_check_records: bool = False
     mockbroker_join_settle_ms: int = 3
     mockbroker_users: str = ""
     mockbroker_transaction_completion_ms: int = 0

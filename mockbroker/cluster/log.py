@@ -44,6 +44,11 @@ class PartitionLog:
         self.end = last + 1
         return base
 
+    @property
+    def written(self) -> int:
+        """The largest timestamp of its last batch, milliseconds since 1970; there has to be one."""
+        return self._batches[-1].max_timestamp
+
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
 

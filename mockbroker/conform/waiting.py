@@ -18,11 +18,7 @@ class Waiting:
 
 
 # By scenario, or by version and scenario.
-WAITING: Mapping[str, Waiting] = {
-    "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
-    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3", 2),
-    "fetch_holds": Waiting("fetch sessions", 30),
-}
+WAITING: Mapping[str, Waiting] = {}
 
 
 def waits(scenario: str, version: str) -> Waiting | None:

@@ -1,4 +1,4 @@
-"""DescribeConfigs: v1-4. Topics with all of Kafka's configurations, brokers with the settings that there are.
+"""DescribeConfigs: v0-4. Topics with all of Kafka's configurations, brokers with the settings that there are.
 
 Not modelled: documentation texts, loggers, client metrics, groups as resources.
 """
@@ -24,6 +24,7 @@ TOPIC, BROKER = 2, 4  # resource types
 LONGS = {  # settings that have 64 bits in Kafka
     "connections.max.idle.ms",
     "connections.max.reauth.ms",
+    "log.message.timestamp.after.max.ms",
     "offsets.retention.check.interval.ms",
 }
 LISTS = {
@@ -61,7 +62,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
 
 
 def _shaped(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
-    """v1 adds synonyms, if asked for; v3 the type."""
+    """v1 adds synonyms, if asked for; v3 the type. v0 says of nothing that it is the default, as Kafka 3.9."""
     if call.request.include_synonyms and config.config_source != DEFAULT:
         source = config.config_source
         config.synonyms = [Config.Synonym(name=config.name, value=config.value, source=source)]
@@ -114,4 +115,4 @@ def _type(name: str, value: bool | int | str) -> int:
     return LONG if name in LONGS else INT
 
 
-HANDLER = Handler(Versions.parse("1-4"), handle)
+HANDLER = Handler(Versions.parse("0-4"), handle)

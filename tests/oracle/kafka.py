@@ -183,18 +183,19 @@ def _serves_groups(port: int) -> bool:
     groups = [OffsetFetchRequest.Group(group_id=f"ready-{n}", topics=[]) for n in range(300)]
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            found = _ask(connection, FindCoordinatorRequest(key="ready"), 3)
+            found = exchange(connection, FindCoordinatorRequest(key="ready"), 3)
             assert isinstance(found, FindCoordinatorResponse)
             if found.error_code:
                 return False
-            loaded = _ask(connection, OffsetFetchRequest(groups=groups), 8)
+            loaded = exchange(connection, OffsetFetchRequest(groups=groups), 8)
             assert isinstance(loaded, OffsetFetchResponse)
             return not any(group.error_code for group in loaded.groups)
     except OSError:
         return False
 
 
-def _ask(connection: socket.socket, request: object, version: int) -> object:
+def exchange(connection: socket.socket, request: object, version: int) -> object:
+    """Ask and wait for the answer; its body."""
     frame = encode_request(request, version, correlation_id=1, client_id="oracle")
     connection.sendall(pack(frame))
     (size,) = struct.unpack(">i", _read(connection, 4))

@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import consumer_scripts  # noqa: F401
+import fetch_scripts  # noqa: F401
 import kafka
 import migration_scripts  # noqa: F401
+import old_scripts  # noqa: F401
 import sasl_scripts  # noqa: F401
 import scripts  # noqa: F401
 import transaction_scripts  # noqa: F401

@@ -11,13 +11,20 @@ import trio
 from golden import ROOT
 
 from mockbroker.cluster_api import open_cluster
+from mockbroker.conform import waiting
 from mockbroker.conform.conversation import Conversation, Step
 from mockbroker.conform.player import Difference
 from mockbroker.conform.runner import Outcome, judge, play_file, run
-from mockbroker.conform.waiting import WAITING, waits
+from mockbroker.conform.waiting import WAITING, Waiting, waits
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
+OF_OLD = {  # conversations in versions that 4.2 does not have
+    f"3.9.1/{path.name.removesuffix('.json.gz')}": path
+    for path in sorted((CONVERSATIONS / "3.9.1").glob("*.json.gz"))
+    if path.name.startswith(("old_", "api_versions", "fetch_"))
+}
+FILES |= OF_OLD
 AT_ONCE = 24  # most of them only wait
 
 
@@ -63,21 +70,28 @@ def at(n: int) -> Difference:
     return Difference(Step(n=n, event="response", api="Fetch", api_version=11, conn="A"), "x: recorded 1, got 2")
 
 
+LISTED = {
+    "held": Waiting("something", 30),
+    "3.9.1/old": Waiting("something old", 2),
+}
 VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, part of the detail
     ("sync_again", "4.2.0", 0, True, "ok", ""),
     ("sync_again", "4.2.0", 5, True, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
-    ("fetch_holds", "4.2.0", 30, True, "waiting", "for fetch sessions"),
-    ("fetch_holds", "4.2.0", 29, True, "differs", "step 29"),
-    ("fetch_holds", "4.2.0", 0, True, "differs", "listed as waiting for fetch sessions, but nothing differs"),
-    ("fetch_holds", "4.2.0", 30, False, "differs", "step 30"),
-    ("fetch_holds", "4.2.0", 0, False, "ok", ""),
-    ("api_versions", "3.9.1", 2, True, "waiting", "for message sets"),
-    ("api_versions", "4.2.0", 2, True, "differs", "step 2"),
+    ("held", "4.2.0", 30, True, "waiting", "for something"),
+    ("held", "4.2.0", 29, True, "differs", "step 29"),
+    ("held", "4.2.0", 0, True, "differs", "listed as waiting for something, but nothing differs"),
+    ("held", "4.2.0", 30, False, "differs", "step 30"),
+    ("held", "4.2.0", 0, False, "ok", ""),
+    ("old", "3.9.1", 2, True, "waiting", "for something old"),
+    ("old", "4.2.0", 2, True, "differs", "step 2"),
 ]
 
 
 @pytest.mark.parametrize(("scenario", "version", "step", "ours", "verdict", "detail"), VERDICTS)
-def test_verdict(scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str) -> None:
+def test_verdict(
+    scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "WAITING", LISTED)
     found = judge(conversation(scenario, version), at(step) if step else None, ours=ours)
     assert found.verdict == verdict
     assert detail in found.detail
