@@ -1086,6 +1086,22 @@ async def kip848_two_instance_names(p: Prober) -> None:
 
 
 @consumer_script()
+async def kip848_takes_a_place_while_it_has_one(p: Prober) -> None:
+    """A member takes the instance of one that is away: it has that one's target then, and its own is nobody's, until
+    the next epoch."""
+    a, b = Consumer(p=p, conn="A", instance="a"), Consumer(p=p, conn="B", instance="b")
+    await b.join()
+    await a.join()
+    await b.leave(-2)
+    await a.join(instance_id="b")
+    await look(p)
+    await a.beat()
+    c = Consumer(p=p, conn="C")
+    await c.join()
+    await look(p)
+
+
+@consumer_script()
 async def kip848_away_without_an_id(p: Prober) -> None:
     """v0: an instance goes away, or leaves, without a member id; an administrator's LeaveGroup needs none."""
     a = Consumer(p=p, conn="A", instance="i", version=0)
