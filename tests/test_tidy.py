@@ -146,6 +146,7 @@ ORDER: Mapping[str, list[str]] = {
         "cluster/producers",
         "cluster/log",
         "cluster/model",
+        "cluster/alteration",
         "cluster/__init__",
         "group/events",
         "group/offsets",
