@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs bench clients fuzz clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs bench bench-broker clients fuzz clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -33,6 +33,12 @@ bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quie
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/capture.py
 	$(BIN)/python benchmarks/assignors.py
+
+# Beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes. TOOLS: the load tools, see benchmarks/broker.py.
+TOOLS ?= ../shared/bench
+
+bench-broker: .venv/.dev
+	@$(BIN)/python benchmarks/broker.py --tools $(TOOLS) | tee benchmarks/results/broker.md
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

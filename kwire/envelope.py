@@ -10,6 +10,7 @@ from functools import cache
 from kwire import codec
 from kwire.codec import Engine
 from kwire.errors import DecodeError, SchemaError, Truncated, UnknownApi
+from kwire.frames import PREFIX, pack
 from kwire.headers import (
     API_VERSIONS,
     RequestHeader,
@@ -174,30 +175,32 @@ def encode_response(
 ) -> bytes:
     """A response frame without its length prefix. Raises: EncodeError, SchemaError."""
     if header is None:
-        return frame_response(codec.encode(body, version, engine=engine), body.__class__, version, correlation_id)
+        encoded = codec.encode(body, version, engine=engine)
+        return pack_response(encoded, body.__class__, version, correlation_id)[PREFIX.size :]
     header_version = response_header_version(_api_of(type(body), "response"), version)
     return codec.encode(header, header_version, engine=engine) + codec.encode(body, version, engine=engine)
 
 
-def frame_response(encoded: bytes, message: type, version: int, correlation_id: int) -> bytes:
-    """A response frame without its length prefix, of a body that is encoded already and of this class.
+def pack_response(encoded: bytes, message: type, version: int, correlation_id: int) -> bytes:
+    """A response frame behind its length, ready to be sent, of a body that is encoded already and of this class.
 
     Raises: EncodeError, SchemaError.
     """
     try:
-        return _response_head(message, version)(correlation_id) + encoded
+        write_head, size = _response_head(message, version)
+        return write_head(size + len(encoded), correlation_id) + encoded
     except struct.error:
         header_version = response_header_version(_api_of(message, "response"), version)
-        return (
-            codec.encode(ResponseHeader(correlation_id=correlation_id), header_version) + encoded
-        )  # says what is wrong
+        header = codec.encode(ResponseHeader(correlation_id=correlation_id), header_version)  # says what is wrong
+        return pack(header + encoded)
 
 
 @cache
-def _response_head(message: type, version: int) -> Callable[[int], bytes]:
-    """What writes a response header without tagged fields, of which v1 says so."""
+def _response_head(message: type, version: int) -> tuple[Callable[[int, int], bytes], int]:
+    """What writes a length and a response header without tagged fields, of which v1 says so; the header's size."""
     tagged = response_header_version(_api_of(message, "response"), version) >= 1
-    return struct.Struct(">ix" if tagged else ">i").pack
+    head = struct.Struct(">iix" if tagged else ">ii")
+    return head.pack, head.size - PREFIX.size
 
 
 def _api_of(message: type, side: str) -> Api:

@@ -352,7 +352,7 @@ def _init(fields: Mapping[str, Field]) -> Any:
     """The constructor of a slots class: keywords only, each with its default."""
     fresh = {name for name, field in fields.items() if field.is_fresh}
     space: dict[str, Any] = {
-        f"_{name}": (list if f.kind == "array" else f.initial) if name in fresh else f.initial()
+        f"_{name}": (list if f.kind == "array" else f.struct) if name in fresh else f.initial()
         for name, f in fields.items()
     }
     arguments = [f"{name}=_" if name in fresh else f"{name}=_{name}" for name in fields]

@@ -32,12 +32,12 @@ class Client:
 
 @dataclass(slots=True)
 class Call(Generic[R]):
-    """A decoded request. ``size``: bytes of its frame."""
+    """A decoded request, and the frame that it was read from."""
 
     ticket: Ticket
     client: Client
     request: R
-    size: int = field(default=0, compare=False)
+    frame: bytes = field(default=b"", compare=False, repr=False)
 
     @property
     def version(self) -> int:

@@ -1,17 +1,11 @@
-"""What can be due: the keys of the broker's deadlines."""
+"""What can be due: the keys of the broker's deadlines. Ids of groups stand for themselves: each request moves one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mockbroker.calls import Ticket
-
-
-class GroupDue(NamedTuple):
-    """A group has something to do."""
-
-    group_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +20,12 @@ class SweepDue:
     """It is time to look for expired offsets."""
 
 
-class TransactionDue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TransactionDue:
     """A transaction has run too long, or its markers are to be written."""
 
     transactional_id: str
 
 
-Due: TypeAlias = GroupDue | FetchDue | SweepDue | TransactionDue
+Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue
 SWEEP = SweepDue()

@@ -12,7 +12,7 @@ from kwire.jsonform import uuid_text
 from mockbroker.calls import Effect, Effects, Note
 from mockbroker.cluster.model import Cluster
 from mockbroker.deadlines import Deadlines
-from mockbroker.due import SWEEP, Due, GroupDue
+from mockbroker.due import SWEEP, Due
 from mockbroker.group import classic, consumer, migration, mixed
 from mockbroker.group.consumer import Refused, World, refused_heartbeat
 from mockbroker.group.consumer_state import JOINING, ConsumerGroup
@@ -140,7 +140,7 @@ class Groups(dict[str, AnyGroup]):
     def drop(self, group_id: str) -> None:
         """A group is gone, with its offsets; it must have no members."""
         del self[group_id]
-        self._waits.forget(GroupDue(group_id))
+        self._waits.forget(group_id)
 
     def sweep(self, now: float) -> Effects:
         """Drop offsets that have expired, and groups of which nothing is left; the next sweep is set."""
@@ -185,4 +185,4 @@ class Groups(dict[str, AnyGroup]):
         return self._settle(group, classic.tick(group, now))
 
     def _schedule(self, group: AnyGroup) -> None:
-        self._waits.set(GroupDue(group.group_id), group.waits.next())
+        self._waits.set(group.group_id, group.waits.next())

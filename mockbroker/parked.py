@@ -19,7 +19,7 @@ class ParkedFetches:
     """Fetches that wait for records, and who waits for which partition."""
 
     calls: dict[Ticket, Parked] = field(default_factory=dict)
-    by_partition: dict[tuple[str, int], set[Ticket]] = field(default_factory=dict)
+    by_partition: dict[tuple[str, int], dict[Ticket, None]] = field(default_factory=dict)
     wanted: dict[Ticket, set[tuple[str, int]]] = field(default_factory=dict)
 
     def park(self, call: Call[FetchRequest], reading: Reading, partitions: Iterable[tuple[str, int]]) -> None:
@@ -27,18 +27,17 @@ class ParkedFetches:
         self.calls[call.ticket] = call, reading
         self.wanted[call.ticket] = set(partitions)
         for partition in self.wanted[call.ticket]:
-            self.by_partition.setdefault(partition, set()).add(call.ticket)
+            self.by_partition.setdefault(partition, {})[call.ticket] = None
 
     def take(self, ticket: Ticket) -> Parked | None:
         """Stop waiting; None if it did not wait."""
         for partition in self.wanted.pop(ticket, ()):
             tickets = self.by_partition[partition]
-            tickets.discard(ticket)
+            del tickets[ticket]
             if not tickets:
                 del self.by_partition[partition]
         return self.calls.pop(ticket, None)
 
     def of(self, partition: Partition) -> list[Parked]:
         """Calls that wait for this partition, oldest first."""
-        tickets = self.by_partition.get((partition.topic, partition.index), ())
-        return [parked for ticket, parked in self.calls.items() if ticket in tickets] if tickets else []
+        return [self.calls[ticket] for ticket in self.by_partition.get((partition.topic, partition.index), ())]

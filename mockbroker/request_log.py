@@ -1,7 +1,7 @@
-"""What clients asked, the latest requests: decoded, in order, with the time given to it.
+"""What clients asked, the latest requests: in order, with the time given to it.
 
-Kept are references to calls that are there anyway, so that a request costs an append. Two limits bound what is held,
-because a Produce keeps its records alive.
+Kept are the frames, so that a request costs an append, and nothing of what was read from it stays in memory; they are
+decoded when somebody asks. Two limits bound what is held, because a Produce keeps its records alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from kwire import APIS
-from mockbroker.calls import Call
+from kwire.envelope import decode_request
+from mockbroker.calls import Call, Client
 
 REQUESTS_KEPT = 10_000  # a test reads them by eye or by api; a group of 10 makes as many in 5 minutes
 BYTES_KEPT = 32 << 20  # of frames; more than a test produces, less than anybody would miss
@@ -39,7 +40,7 @@ class RequestLog:
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self._kept: deque[tuple[float, Call[Any]]] = deque()
+        self._kept: deque[tuple[float, int, Client, bytes]] = deque()  # time, API key, who, frame
         self._bytes = 0
 
     def restart(self, begin: float) -> None:
@@ -50,25 +51,27 @@ class RequestLog:
 
     def record(self, call: Call[Any], now: float) -> None:
         """Keep a call that came at ``now`` (seconds)."""
-        self._kept.append((now, call))
-        self._bytes += call.size
+        frame = call.frame
+        self._kept.append((now, call.ticket.api_key, call.client, frame))
+        self._bytes += len(frame)
         while len(self._kept) > REQUESTS_KEPT or self._bytes > BYTES_KEPT:
-            self._bytes -= self._kept.popleft()[1].size
+            self._bytes -= len(self._kept.popleft()[3])
 
     def of(self, api: str | None = None) -> list[Request]:
         """Requests of one API, or all of them, oldest first. Raises: ValueError if there is no such API."""
         key = None if api is None else api_key(api)
-        return [self._told(now, call) for now, call in self._kept if key in (None, call.ticket.api_key)]
+        return [self._told(now, client, frame) for now, asked, client, frame in self._kept if key in (None, asked)]
 
-    def _told(self, now: float, call: Call[Any]) -> Request:
+    def _told(self, now: float, client: Client, frame: bytes) -> Request:
+        request = decode_request(frame)
         return Request(
             time_ms=round((now - self._begin) * 1000),
-            api=APIS[call.ticket.api_key].name,
-            version=call.version,
-            client_id=call.client.client_id,
-            node=call.client.node,
-            host=call.client.host.removeprefix("/"),
-            body=call.request,
+            api=request.api.name,
+            version=request.version,
+            client_id=client.client_id,
+            node=client.node,
+            host=client.host.removeprefix("/"),
+            body=request.body,
         )
 
 

@@ -12,7 +12,7 @@ from kwire.headers import request_header_version
 from kwire.schema import Api
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
-from mockbroker.due import FetchDue, GroupDue, SweepDue, TransactionDue
+from mockbroker.due import FetchDue, SweepDue, TransactionDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
@@ -84,7 +84,7 @@ class Router:
     def tick(self, now: float) -> list[Reply | NoReply | Close]:
         """One thing that is due, or nothing; call it until the deadline lies ahead."""
         match self.broker.waits.pop_due(now):
-            case GroupDue(group_id):
+            case str(group_id):
                 return self.finish(self.broker.groups.tick(group_id, now), now)
             case FetchDue() as due:
                 return self.finish(fetch.waited(self.broker, due), now)
@@ -105,10 +105,14 @@ class Router:
         """Write down what happened, and give each answer the form that its version wants."""
         found: list[Reply | NoReply | Close] = []
         for effect in effects:
-            if isinstance(effect, Note):
+            if isinstance(effect, Reply):
+                ticket = effect.ticket
+                present = self._presents[ticket.api_key]
+                if present is not None:
+                    effect = Reply(ticket, present(effect.response, ticket.version))
+                found.append(effect)
+            elif isinstance(effect, Note):
                 self.journal.record(effect, now)
-            elif isinstance(effect, Reply) and (present := self._presents[effect.ticket.api_key]) is not None:
-                found.append(Reply(effect.ticket, present(effect.response, effect.ticket.version)))
             else:
                 found.append(effect)
         return found

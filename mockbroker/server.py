@@ -19,7 +19,7 @@ from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from kwire import WireError
 from mockbroker.broker import Broker
-from mockbroker.calls import Call, Close, Effects, NoReply, Reply
+from mockbroker.calls import Close, Effects, NoReply, Reply
 from mockbroker.router import Router
 from mockbroker.session import Session
 from mockbroker.watch import Ready, Watch, best
@@ -76,7 +76,7 @@ class _Connection:
     @property
     def full(self) -> bool:
         """True while more input would only pile up."""
-        return self.session.buffered > READ_AHEAD and (self.draining or self.session.ticket is not None)
+        return (self.draining or self.session.ticket is not None) and self.session.buffered > READ_AHEAD
 
 
 class Server:
@@ -248,11 +248,7 @@ class Server:
         """Handle every complete request of these connections, and of those that are thereby free to go on."""
         todo = list(connections)
         for connection in todo:  # grows while it is walked
-            alone = [connection]
-            while (call := self._next_call(connection)) is not None:
-                freed = self._deliver(self._step(connection, call, now), now)
-                if freed != alone:
-                    todo += freed
+            todo += self._serve(connection, now)
         for connection in todo:
             self._flush(connection)
             if connection.watched:
@@ -274,39 +270,49 @@ class Server:
         if connection.ended and not connection.draining:
             self._close(connection)
 
-    def _next_call(self, connection: _Connection) -> Call[object] | None:
-        if len(connection.out) > WRITE_AHEAD:
-            self._flush(connection)
-        if connection.closed or connection.draining:
-            return None
-        try:
-            return connection.session.next_call()
-        except WireError as error:
-            log.warning("%s: closed, %s", connection.peer, error)
-        except Exception:
-            log.exception("%s: closed, its request could not be read", connection.peer)
-        self._give_up(connection)
-        return None
+    def _serve(self, connection: _Connection, now: float) -> list[_Connection]:
+        """Handle every complete request of a connection; others that were answered by it.
 
-    def _step(self, connection: _Connection, call: Call[object], now: float) -> list[Outcome]:
-        """A handler that raises closes its own connection only."""
-        try:
-            return self.router.step(call, now)
-        except Exception:
-            log.exception("%s: closed, its request failed", connection.peer)
-            self._give_up(connection)
-            return []
+        What cannot be read, and a handler that raises, closes this connection only.
+        """
+        freed: list[_Connection] = []
+        session = connection.session
+        while not (connection.closed or connection.draining):
+            try:
+                call = session.next_call()
+            except WireError as error:
+                log.warning("%s: closed, %s", connection.peer, error)
+                self._give_up(connection)
+                break
+            except Exception:
+                log.exception("%s: closed, its request could not be read", connection.peer)
+                self._give_up(connection)
+                break
+            if call is None:
+                break
+            try:
+                outcomes = self.router.step(call, now)
+            except Exception:
+                log.exception("%s: closed, its request failed", connection.peer)
+                self._give_up(connection)
+                break
+            freed += self._deliver(outcomes, now, connection)
+            if len(connection.out) > WRITE_AHEAD:
+                self._flush(connection)
+        return freed
 
-    def _deliver(self, outcomes: Iterable[Outcome], now: float) -> list[_Connection]:
-        """Put answers where they belong; the connections that got one."""
+    def _deliver(self, outcomes: Iterable[Outcome], now: float, served: _Connection | None = None) -> list[_Connection]:
+        """Put answers where they belong; the connections that got one, but for the one that is being served."""
         found: list[_Connection] = []
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
             if connection is None or connection.session.ticket is not outcome.ticket:
                 continue  # whoever asked has gone
-            found.append(connection)
+            if connection is not served:
+                found.append(connection)
+            connection.active = now
             if isinstance(outcome, Reply):
-                self._answer(connection, outcome, now)
+                self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
                 connection.session.skip_answer()
             else:
@@ -314,10 +320,9 @@ class Server:
                 self._give_up(connection)
         return found
 
-    def _answer(self, connection: _Connection, reply: Reply, now: float) -> None:
+    def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
-            connection.active = now
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)

@@ -6,8 +6,9 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from kwire import RemoteProtocolError, ServerSide, codec
-from kwire.envelope import decode_request_header, frame_response
+from kwire import LocalProtocolError, RemoteProtocolError, codec
+from kwire.envelope import decode_request_header, pack_response
+from kwire.frames import FrameBuffer
 from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
 from mockbroker.router import Router, Served, UnsupportedVersion
@@ -45,29 +46,28 @@ class Session:
         self._client = Client(node, "", host)
         self._name = b""  # of the client, as it stands in headers
         self._known: dict[bytes, _Known] = {}  # the last request of each API and version
-        self._side = ServerSide(router.broker.settings.socket_request_max_bytes)
+        self._frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
 
     @property
     def buffered(self) -> int:
         """Bytes received and not yet handled."""
-        return self._side.buffered
+        return len(self._frames)
 
     @property
     def partial(self) -> bool:
         """True if a request has begun to come in, and nothing but its rest is missing."""
-        return self.ticket is None and self._side.buffered > 0
+        return self.ticket is None and len(self._frames) > 0
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer."""
-        self._side.receive(data)
+        self._frames.feed(data)
 
     def next_call(self) -> Call[Any] | None:
         """The next request; None if more bytes are needed or the one before is not answered.
 
         Raises: kwire.WireError for anything that a broker closes the connection for.
         """
-        frame = self._side.next_frame()
-        if frame is None:
+        if self.ticket is not None or (frame := self._frames.next_frame()) is None:
             return None
         self.taken += 1
         known = self._known.get(frame[BEFORE_ID])
@@ -75,7 +75,7 @@ class Session:
             return self._read(frame)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, known.api_key, known.version)
-        return Call(self.ticket, known.client, known.request, len(frame))
+        return Call(self.ticket, known.client, known.request, frame)
 
     def _read(self, frame: bytes) -> Call[Any]:
         served = self._router.served.get(frame[BEFORE_ID])
@@ -88,7 +88,7 @@ class Session:
             self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, api.key, version)
-        return Call(self.ticket, client, request, len(frame))
+        return Call(self.ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
         """Where the body begins. A client has one name, so a header is mostly that of the request before."""
@@ -110,10 +110,11 @@ class Session:
             raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
         client = Client(self._node, header.client_id or "", self._host)
-        return Call(self.ticket, client, UnsupportedVersion(), len(frame))
+        return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:
         """Bytes to send for the answer to the request last given out. Raises: kwire.WireError."""
+        self._take_ticket()
         ticket, response = reply.ticket, reply.response
         if reply.encoded is None:
             body = codec.encode(response, ticket.version)
@@ -121,11 +122,13 @@ class Session:
             body = kept
         else:
             body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
-        frame = frame_response(body, response.__class__, ticket.version, ticket.correlation_id)
-        self.ticket = None
-        return self._side.answer(frame)
+        return pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
 
     def skip_answer(self) -> None:
         """The request last given out gets no answer."""
+        self._take_ticket()
+
+    def _take_ticket(self) -> None:
+        if self.ticket is None:
+            raise LocalProtocolError("an answer without a request")
         self.ticket = None
-        self._side.skip_answer()

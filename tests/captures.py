@@ -45,6 +45,15 @@ def greeting(talk: Talk) -> list[Segment]:
     return made + talk.say(False, prefixed(kwire.encode_response(ApiVersionsResponse(), 3, correlation_id=0)))
 
 
+def tls_hello(name: bytes) -> bytes:
+    """The first record of a TLS client that asks for a host of this name."""
+    sizes = [(len(name) + more).to_bytes(2, "big") for more in (5, 3, 0)]
+    extension = b"\0\0" + sizes[0] + sizes[1] + b"\0" + sizes[2] + name
+    hello = b"\3\3" + bytes(32) + b"\0\0\2\x13\1\1\0" + len(extension).to_bytes(2, "big") + extension
+    hello = b"\1" + len(hello).to_bytes(3, "big") + hello
+    return b"\x16\3\1" + len(hello).to_bytes(2, "big") + hello
+
+
 def generations(calls: Iterable[Call]) -> list[tuple[int | None, int | None]]:
     """What heartbeats asked and what they were answered."""
     beats = [call for call in calls if call.api_key == 12]

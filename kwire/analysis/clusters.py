@@ -66,7 +66,7 @@ class Clusters:
     """Finds the cluster of a broker at a moment. ``sayings``: all of a capture's, in any order."""
 
     def __init__(self, sayings: Iterable[Saying] = ()) -> None:
-        self._own: dict[str, str] = {}
+        self._own: dict[str | None, str] = {}  # by connection, in the end of those whose broker was told several
         self._said: Mapping[str, Told] = defaultdict(list)
         self._listed: Mapping[str, Told] = defaultdict(list)
         self._ids: dict[tuple[str | None, str], int] = {}
@@ -88,8 +88,16 @@ class Clusters:
                 else:
                     self._join(one.broker, address)
         self._said = {address: _changes(told) for address, told in self._said.items()}
+        several = {one.conn_id for one in every if len(self._said.get(one.broker, [])) > 1}
+        self._own = {conn_id: cluster for conn_id, cluster in self._own.items() if conn_id in several}
         self._listed = {address: _changes(told) for address, told in self._listed.items()}
         self._named = self._names()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same answers, to whatever is asked."""
+        return isinstance(other, Clusters) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def known(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
         """The id of the cluster: as told on this connection, else of this address at or before ``ts``, else after."""

@@ -112,8 +112,15 @@ def arrow_schema(table: Table) -> Any:
     return pa.schema([(column.name, types[column.type]) for column in table.columns])
 
 
+def printable(value: Any) -> Any:
+    """A text, or a list of them, without what is not UTF-8: instead of a byte that is none stands ``\\udc80``."""
+    if isinstance(value, list):
+        return [printable(one) for one in value]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Rows as a pyarrow.Table."""
+    """Rows as a pyarrow.Table. Texts are made ``printable``."""
     import pyarrow as pa
 
     kept = list(rows)
@@ -123,7 +130,11 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
         values = [row[column.name] for row in kept]
         if column.type.startswith("map"):
             values = [None if value is None else sorted(value.items()) for value in values]
-        columns.append(pa.array(values, schema.field(column.name).type))
+        kind = schema.field(column.name).type
+        try:
+            columns.append(pa.array(values, kind))
+        except UnicodeEncodeError:
+            columns.append(pa.array(map(printable, values), kind))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -101,6 +102,7 @@ def event_of(row: Mapping[str, Any]) -> GroupEvent:
     return GroupEvent(**{name: row[name] for name in _FIELDS})
 
 
+@lru_cache(256)
 def error_name(code: int | None) -> str | None:
     """Kafka's name of an error code, or its number if it is none of Kafka's."""
     if code is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +11,10 @@ from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
 from kwire.analysis.usage import Refusal, api_name
 from kwire.capture.call import Call, Connection
+from kwire.capture.records import Problem, Skipped
+from kwire.capture.rows import remark_row
 from kwire.errors import WireError
-from kwire.jsonform import to_json
-
-RECORDS = "records"  # the key whose bytes are replaced by their size
+from kwire.jsontext import json_text
 
 
 def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:
@@ -24,16 +23,31 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
         name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")
     }
     values["notes"] = list(connection.notes)
-    where = connection.id, connection.broker, connection.first_us
-    return tables.CONNECTIONS.row(
+    row = tables.CONNECTIONS.row(
         capture_id=capture_id,
         conn_id=connection.id,
-        cluster=clusters and clusters.of(*where),
-        node_id=clusters and clusters.node_id(*where),
         first_ts=connection.first_us,
         last_ts=connection.last_us,
         **values,
     )
+    return located(row, clusters) if clusters else row
+
+
+def located(row: Row, clusters: Clusters) -> Row:
+    """A row of ``connections`` that says of which cluster the broker is, and its id."""
+    where = row["conn_id"], row["broker"], row["first_ts"]
+    return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
+
+
+def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | None:
+    """A row of ``problems``; None of a connection that could be read."""
+    told = remark_row(item)
+    if told is None:
+        return None
+    ts = item.last_us if isinstance(item, Connection) else item.time_us if isinstance(item, Problem) else None
+    names = ("file", "position", "client", "broker", "reason", "packets", "note", "error")
+    values = {name: told.get(name) for name in names}
+    return tables.PROBLEMS.row(capture_id=capture_id, ts=ts, conn_id=told.get("connection"), **values)
 
 
 def frame_row(call: Call, capture_id: str, found: Sequence[Refusal], *, bodies: bool = True) -> Row:
@@ -79,20 +93,6 @@ def body_text(body: Any, version: int) -> str | None:
     if body is None:
         return None
     try:
-        return json.dumps(_short(to_json(body, version)), separators=(",", ":"))
+        return json_text(body, version, records=False)  # records are payload: only their size is kept
     except (WireError, ValueError):
         return None
-
-
-def _short(value: Any) -> Any:
-    """Records are payload: only their size is kept."""
-    if isinstance(value, dict):
-        return {
-            key: {"bytes": len(inner) * 3 // 4 - inner.count("=")}
-            if key == RECORDS and isinstance(inner, str)
-            else _short(inner)
-            for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_short(inner) for inner in value]
-    return value

@@ -344,6 +344,27 @@ VIOLATIONS = _table(
     text("detail", "what was seen, in words"),
 )
 
+PROBLEMS = _table(
+    "problems",
+    "packets of a file, damage in it, or a connection that could not be read in full; `kwire groups` alone fills it",
+    "file position reason conn_id",
+    moment("ts", "last packet of the connection, or last before the damage; null of packets"),
+    text("file", "the file; null of a connection"),
+    long("position", "where the damage begins", "bytes"),
+    text("conn_id", "id of the connection, as in `connections`; null of files"),
+    text("client", "host:port"),
+    text("broker", "host:port"),
+    text(
+        "reason",
+        "packets: `not_ip`, `not_tcp`, `unknown_link`, `cut_headers`, `bad_headers`, `no_first_fragment`; "
+        "connections: `tls`, `sasl_opaque`, `not_kafka`, `gaps` (bytes are missing), `noted`; null of damage",
+    ),
+    long("packets", "packets of the file that were passed over for this reason", "count"),
+    text("note", "the reason in words, and what the reader remarked"),
+    text("error", "what is damaged; null where nothing is"),
+)
+
+# What every runner makes of calls.
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
@@ -361,3 +382,6 @@ TABLES: Mapping[str, Table] = {
         VIOLATIONS,
     )
 }
+
+# And what is told by who reads the files.
+EVERY: Mapping[str, Table] = {**TABLES, PROBLEMS.name: PROBLEMS}

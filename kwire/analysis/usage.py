@@ -113,9 +113,23 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
 
 def refusals(call: Call) -> list[Refusal]:
     """Every error code of the response that is not 0."""
-    if call.response is None:
+    if call.response is None or not _is_refused(call.response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
+
+
+def _is_refused(value: Any) -> bool:
+    """Whether there is any; most often there is none."""
+    places = _places(value.__class__)
+    for name in places.codes:
+        if getattr(value, name):
+            return True
+    for name in places.inside:
+        inner = getattr(value, name)
+        for one in inner if isinstance(inner, list) else () if inner is None else (inner,):
+            if _is_refused(one):
+                return True
+    return False
 
 
 def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:
@@ -182,7 +196,7 @@ class Usage:
         self._errors: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
         self._clients: dict[tuple[Any, ...], _Client] = defaultdict(_Client)
         self._apis: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
-        self._latency: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        self._latency: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
 
     def add(self, call: Call, found: Iterable[Refusal]) -> None:
         """Count a call; ``found``: the error codes of its response."""
@@ -212,15 +226,13 @@ class Usage:
             "latency": self._latency_rows,
         }
         found = {name: tables.TABLES[name].sorted(make(capture_id)) for name, make in made.items()}
-        found["errors"] = tables.ERRORS.sorted(self._error_rows(capture_id, names, clusters or Clusters()))
+        found["errors"] = tables.ERRORS.sorted(errors(self.refused(capture_id), names, clusters or Clusters()))
         return found
 
-    def take_waits(self) -> Iterator[Row]:
-        """Each latency by itself, for whoever counts in several places. They are not kept."""
+    def take_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
+        """Latencies, not kept, for whoever counts in several places: bucket, API, version, broker, microseconds."""
         taken, self._latency = self._latency, defaultdict(list)
-        for (bucket, key, version, broker), waits in taken.items():
-            about = {"bucket_ts": bucket, "api_key": key, "api_version": version, "broker": broker}
-            yield from ({**about, "us": wait} for wait in waits)
+        return ((*about, waits) for about, waits in taken.items())
 
     def refused(self, capture_id: str) -> Iterator[Row]:
         """Rows of ``errors`` of each connection by itself: with ``conn_id`` and ``broker``, without a cluster."""
@@ -237,19 +249,6 @@ class Usage:
                 **count.row(),
             )
             yield row | {"conn_id": connection, "broker": broker}
-
-    def _error_rows(self, capture_id: str, names: Mapping[str, str], clusters: Clusters) -> Iterator[Row]:
-        made: dict[tuple[Any, ...], Row] = {}
-        for row in self.refused(capture_id):
-            row["cluster"] = clusters.of(row.pop("conn_id"), row.pop("broker"), row["first_ts"])
-            row["topic"] = names.get(row["topic"], row["topic"])
-            about = tuple(value for name, value in row.items() if name not in ("count", "first_ts", "last_ts"))
-            other = made.setdefault(about, row)
-            if other is not row:
-                other["count"] += row["count"]
-                other["first_ts"] = min(other["first_ts"], row["first_ts"])
-                other["last_ts"] = max(other["last_ts"], row["last_ts"])
-        yield from made.values()
 
     def _client_rows(self, capture_id: str) -> Iterator[Row]:
         for (client_id, host, name, version), client in self._clients.items():
@@ -283,6 +282,21 @@ class Usage:
     def _latency_rows(self, capture_id: str) -> Iterator[Row]:
         for (bucket, key, version, broker), waits in self._latency.items():
             yield latency_row(capture_id, bucket, key, version, broker, waits)
+
+
+def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
+    """Rows of ``errors`` out of those of each connection, ``Usage.refused``: named, in their cluster, and added up."""
+    made: dict[tuple[Any, ...], Row] = {}
+    for row in refused:
+        row["cluster"] = clusters.of(row.pop("conn_id"), row.pop("broker"), row["first_ts"])
+        row["topic"] = names.get(row["topic"], row["topic"])
+        about = tuple(value for name, value in row.items() if name not in ("count", "first_ts", "last_ts"))
+        other = made.setdefault(about, row)
+        if other is not row:
+            other["count"] += row["count"]
+            other["first_ts"] = min(other["first_ts"], row["first_ts"])
+            other["last_ts"] = max(other["last_ts"], row["last_ts"])
+    return made.values()
 
 
 def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: str, waits: Iterable[int]) -> Row:

@@ -18,7 +18,7 @@ class AssignorError(ValueError):
     """A member subscribes to a topic that is not in the metadata. Kafka then answers UNKNOWN_SERVER_ERROR (-1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # made for every member at each change of a group: frozen, that would take four times as long
 class MemberSubscription:
     """A member: topics it subscribes to and the target assignment so far.
 

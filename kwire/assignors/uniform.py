@@ -7,7 +7,8 @@ UniformHomogeneousAssignmentBuilder of Kafka 4.2 (4.0 and before gave the larger
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Mapping
+from itertools import compress, islice
 from uuid import UUID
 
 from kwire.assignors import uniform_mixed
@@ -41,13 +42,12 @@ def _equal(members: Members, partitions: Partitions) -> GroupAssignment:
     share, larger = divmod(sum(counts.values()), len(members))
 
     target: GroupAssignment = {}
-    owned: set[_Partition] = set()
+    free = {topic: bytearray(b"\1" * count) for topic, count in counts.items()}  # by partition: 1 while it is nobody's
     cut: list[_Partition] = []
     missing: dict[str, int] = {}  # member id -> how many it is below its share
     for behind, (member_id, member) in zip(range(len(members), 0, -1), members.items(), strict=True):
         room = share + (larger > 0)
-        target[member_id], over = _kept(member, counts, room)
-        owned.update(_flat(target[member_id]), over)
+        target[member_id], over = _kept(member, free, room)
         cut += over
         room -= sum(map(len, target[member_id].values()))
         takes_larger = larger > 0
@@ -58,26 +58,37 @@ def _equal(members: Members, partitions: Partitions) -> GroupAssignment:
             missing[member_id] = room
         larger -= takes_larger
 
-    nobodys = [(topic, n) for topic, count in counts.items() for n in range(count) if (topic, n) not in owned]
+    nobodys = [(topic, n) for topic, unowned in free.items() for n in compress(range(len(unowned)), unowned)]
     given = iter(nobodys + cut)
     for member_id, room in missing.items():
         for topic, n in islice(given, room):
             target[member_id].setdefault(topic, []).append(n)
-    return {member_id: {topic: sorted(held) for topic, held in kept.items()} for member_id, kept in target.items()}
+    for kept in target.values():
+        for held in kept.values():
+            held.sort()
+    return target
 
 
-def _kept(member: MemberSubscription, counts: dict[UUID, int], room: int) -> tuple[MemberAssignment, list[_Partition]]:
-    """The first ``room`` partitions that a member owns of topics that it still subscribes to, and those over it."""
+def _kept(
+    member: MemberSubscription, free: Mapping[UUID, bytearray], room: int
+) -> tuple[MemberAssignment, list[_Partition]]:
+    """The first ``room`` partitions that a member owns of topics that it still subscribes to, and those over it.
+
+    None of them is ``free`` any more.
+    """
     kept: MemberAssignment = {}
     over: list[_Partition] = []
     for topic, assigned in member.assigned.items():
-        held = [n for n in assigned if n < counts.get(topic, 0)]
-        if held[:room]:
-            kept[topic] = held[:room]
-        over += [(topic, n) for n in held[room:]]
-        room -= len(held[:room])
+        unowned = free.get(topic)
+        if unowned is None:
+            continue
+        held = [n for n in assigned if n < len(unowned)]
+        for n in held:
+            unowned[n] = 0
+        if len(held) > room:
+            over += [(topic, n) for n in held[room:]]
+            held = held[:room]
+        if held:
+            kept[topic] = held
+            room -= len(held)
     return kept, over
-
-
-def _flat(assignment: MemberAssignment) -> list[_Partition]:
-    return [(topic, n) for topic, held in assignment.items() for n in held]

@@ -8,7 +8,7 @@ from kwire.capture.call import Call, Connection
 from kwire.capture.calls import Conversation, Row
 from kwire.capture.packets import Segments, read_segments, splits
 from kwire.capture.reading import Reading, read
-from kwire.capture.records import Problem, Split
+from kwire.capture.records import Problem, Skipped, Split
 
 __all__ = [
     "Call",
@@ -18,6 +18,7 @@ __all__ = [
     "Reading",
     "Row",
     "Segments",
+    "Skipped",
     "Split",
     "read",
     "read_segments",

@@ -11,6 +11,9 @@ from typing import Any
 
 KAFKA, TLS, OPAQUE, NOT_KAFKA = "kafka", "tls", "sasl_opaque", "not_kafka"  # what a connection is
 
+NOT_READ = {TLS: "TLS", OPAQUE: "sealed by SASL", NOT_KAFKA: "not Kafka"}
+GAPS, NOTED = "gaps", "noted"  # what else is said of a connection: bytes are missing; what its notes say
+
 # Why a call, or part of it, is missing or not decoded.
 REQUEST_NOT_SEEN = "request_not_seen"
 RESPONSE_NOT_SEEN = "response_not_seen"
@@ -55,6 +58,19 @@ class Connection:
     gap_bytes: int = 0
     resyncs: int = 0
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def remark(self) -> tuple[str, str] | None:
+        """Why not all of it could be read: a reason, and the same in words; None if it could."""
+        if self.status == KAFKA and not self.gap_bytes and not self.notes:
+            return None
+        said = list(self.notes)
+        if self.gap_bytes:
+            said.insert(0, f"{self.gap_bytes} bytes missing at {self.gaps} {'place' if self.gaps == 1 else 'places'}")
+        if self.status == KAFKA:
+            return GAPS if self.gap_bytes else NOTED, "; ".join(said)
+        words = NOT_READ[self.status]
+        return self.status, "; ".join(said if any(note.startswith(words) for note in said) else [words, *said])
 
 
 @dataclass(slots=True, kw_only=True)

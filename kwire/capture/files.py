@@ -1,8 +1,8 @@
 """Capture files in blocks of records: pcap, pcapng, gzip of them, and frame logs.
 
-The only file here that opens files. Memory is bounded by the size of a block, whatever a file says. What cannot be a
-record is passed over, up to where records follow each other again, and a Problem tells of it. Offsets count from the
-start of the file, of what is unpacked if it is gzip'd.
+Memory is bounded by the size of a block, whatever a file says. What cannot be a record is passed over, up to where
+records follow each other again, and a Problem tells of it. Offsets count from the start of the file, or of what is in
+it if it is gzip'd.
 """
 
 from __future__ import annotations
@@ -18,23 +18,38 @@ from kwire.capture.gzipped import GZIP, opened
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
 from kwire.capture.pcap import HEADER, MAGICS, Pcap, whole
 from kwire.capture.pcapng import PCAPNG, Pcapng
+from kwire.capture.places import is_address, listed, open_at, size_of
 from kwire.capture.records import CUT, Block, Damage, Passed, Problem, Split
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files taken out of a folder; also with .gz
+PASSED = "; passed over "
 GIVEN_UP = f"given up behind {MAX_DAMAGES} damaged places"
 
 
 def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The files meant by files and folders, in the order of the first time in them. Raises: OSError."""
+    """The files meant by files and folders, in the order of the first time in them; an address may also be a pattern.
+
+    Raises: OSError.
+    """
+    found = each(paths)
+    return sorted(found, key=first_time) if len(found) > 1 else found
+
+
+def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The same, as they are named. Raises: OSError."""
     found: list[str] = []
-    for given in map(Path, paths):
+    for path in paths:
+        if is_address(str(path)):
+            found += listed(str(path), _is_capture)
+            continue
+        given = Path(path)
         if given.is_dir():
             inside = [path for path in sorted(given.rglob("*")) if path.is_file() and _is_capture(path.name)]
             found += [str(path) for path in inside]
         else:
             given.stat()
             found.append(str(given))
-    return sorted(found, key=first_time) if len(found) > 1 else found
+    return found
 
 
 def _is_capture(name: str) -> bool:
@@ -55,35 +70,37 @@ def first_time(path: str) -> int:
 
 @dataclass(slots=True)
 class CaptureFile:
-    """One file. ``problems`` says, as far as it was read, what is wrong with it."""
+    """One file. ``problems`` says, as far as it was read, what is wrong with it; ``reached`` what is left of it behind
+    the part that was read to its end."""
 
     path: str
     block: int = BLOCK
     problems: list[Problem] = field(default_factory=list)
     last_us: int | None = None
+    reached: Split | None = field(default=None, init=False)
     _passed: tuple[int, str, int] | None = None  # what was passed over last: from where, why, up to where
 
     @property
     def size(self) -> int:
-        return os.path.getsize(self.path)
+        return size_of(self.path)
 
     @property
     def is_packed(self) -> bool:
-        with open(self.path, "rb") as raw:
+        with open_at(self.path) as raw:
             return raw.read(2) == GZIP
 
     @property
     def is_log(self) -> bool:
         """True for a frame log: its first byte that is no space opens an object."""
         try:
-            with open(self.path, "rb") as raw:
+            with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
         except (Damage, OSError):
             return False  # read as a capture, it tells why
 
     def frames(self) -> Iterator[LoggedFrame]:
         """The frames of a frame log; a line that is none is passed over."""
-        with open(self.path, "rb") as raw:
+        with open_at(self.path) as raw:
             at = 0
             try:
                 for line in lines(opened(raw), self.block):
@@ -95,7 +112,7 @@ class CaptureFile:
             except Damage as damage:
                 self._tell(damage.position, damage.reason)
             except OSError as error:
-                self._tell(at, f"cannot be read: {error.strerror}")
+                self._tell(at, f"cannot be read: {error.strerror or error}")
 
     def _frame(self, line: bytes, at: int) -> LoggedFrame | None:
         """The frame of a line. Raises: Damage, if there are too many that are none."""
@@ -110,7 +127,7 @@ class CaptureFile:
     def blocks(self, split: Split | None = None) -> Iterator[Block]:
         """The records, a block at a time; with a split those that begin in it. What cannot be one is passed over."""
         try:
-            with open(self.path, "rb") as raw:
+            with open_at(self.path) as raw:
                 source = opened(raw)
                 if split is None:
                     split = self._whole(source.read(HEADER))
@@ -127,7 +144,7 @@ class CaptureFile:
         except Damage as damage:
             self._tell(damage.position, damage.reason)
         except OSError as error:
-            self._tell(0, f"cannot be read: {error.strerror}")
+            self._tell(0, f"cannot be read: {error.strerror or error}")
 
     def _whole(self, head: bytes) -> Split:
         """All of a file with these first bytes. Raises: Damage."""
@@ -172,6 +189,7 @@ class CaptureFile:
             base += used
             data = data[used:]
             size = max(self.block, BLOCK if walk.lost else 0, 0 if used else 2 * len(data))
+        self.reached = walk.then(base)
         if broken:
             raise broken
 
@@ -185,7 +203,7 @@ class CaptureFile:
             self.problems.pop()
         self._passed = (position, reason, position + size)
         if not reason.startswith(CUT) or passed.goes_on:
-            reason += f"; passed over {size} bytes and {'went on' if passed.goes_on else 'found nothing behind it'}"
+            reason += f"{PASSED}{size} bytes and {'went on' if passed.goes_on else 'found nothing behind it'}"
         self._tell(position, reason)
         return not is_same
 

@@ -80,7 +80,8 @@ class Framer:
             (size,) = INT32(data, 0)
             if size == len(data) - 4:  # the usual case: a segment is a frame
                 self.file, self.begun = file, position
-                self._frame(owner, data)
+                if not (owner.request(data, self) if self.is_request else owner.response(data, self)):
+                    self._lose_track(owner, b"", data)
                 return
         at, end = 0, len(data)
         while at < end and self.mode == SYNC:

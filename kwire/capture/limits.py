@@ -1,6 +1,6 @@
 """Every bound that reading captures has, with its reason. Sizes are bytes."""
 
-BLOCK = 4 * 1024 * 1024  # read at a time: large enough for numpy, small enough to keep
+BLOCK = 2 * 1024 * 1024  # read at a time: large enough for numpy, small enough to keep
 MAX_PACKET = 16 * 1024 * 1024  # one captured packet; segments of 64 KiB are usual, more than this is a length that lies
 SNAPLEN = 262_144  # what tcpdump captures of a packet at most unless told otherwise
 MAX_LINE = 2 * 100 * 1024 * 1024 + 65_536  # one line of a frame log: Kafka's largest frame as hex

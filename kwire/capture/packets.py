@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -17,8 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kwire.capture.files import CaptureFile
+from kwire.capture.guessing import NOT_PROVEN, UNKNOWN, is_proven
 from kwire.capture.limits import BLOCK, MAX_EARLY_FRAGMENTS, MAX_EXTENSIONS, MAX_FRAGMENTED, MAX_VLANS
-from kwire.capture.records import Block, Ints, Problem, Split
+from kwire.capture.records import (
+    BAD_HEADERS,
+    CUT_HEADERS,
+    NO_FIRST_FRAGMENT,
+    NOT_IP,
+    NOT_TCP,
+    UNKNOWN_LINK,
+    Block,
+    Ints,
+    Problem,
+    Skipped,
+    Split,
+)
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 TCP = 6
@@ -140,12 +154,17 @@ class _Head(NamedTuple):
 
 @dataclass(slots=True)
 class _Fragmented:
-    """A packet in fragments: its first, those that came before it, how many bytes it has and how many were seen."""
+    """A packet in fragments: its first, those that came before it, how many bytes it has and how many were seen.
 
+    ``path``: of the file that its fragments are in; ``dropped``: those that there was no room for.
+    """
+
+    path: str
     head: _Head | None = None
     early: list[_Late] = field(default_factory=list)
     last: int | None = None
     seen: int = 0
+    dropped: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -158,6 +177,8 @@ class Reader:
 
     ports: Collection[int] = ()
     fragmented: dict[tuple[int, ...], _Fragmented] = field(default_factory=dict)
+    unknown: set[int] = field(default_factory=set)  # links that packets had of which nothing is known
+    given_up: Counter[str] = field(default_factory=Counter)  # fragments without a first, by file
 
     def segments(self, block: Block) -> Segments:
         """The segments of one block."""
@@ -169,14 +190,32 @@ class Reader:
         if self.ports:
             wanted = np.array(sorted(self.ports), np.int64)
             found = found.only(np.isin(found.sport, wanted) | np.isin(found.dport, wanted))
+        self.unknown |= parse.unknown
         return _segments(block, found, parse.skipped, spare)
+
+    def problems(self, path: str) -> list[Problem]:
+        """What is wrong with the packets that were read since this was last asked."""
+        kinds, self.unknown = sorted(self.unknown), set()
+        return [Problem(path, 0, f"link type {kind} is not known, its packets are passed over") for kind in kinds]
+
+    def finish(self) -> list[Skipped]:
+        """No more packets will come: the fragments whose first was never seen."""
+        while self.fragmented:
+            self._give_up()
+        found, self.given_up = self.given_up, Counter()
+        return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(found.items()) if count]
+
+    def _give_up(self) -> None:
+        """Let the packet go of which fragments were awaited longest."""
+        packet = self.fragmented.pop(next(iter(self.fragmented)))
+        self.given_up[packet.path] += len(packet.early) + packet.dropped
 
     def _with_fragments(self, parse: _Parse, found: _Rows, spare: dict[int, bytes]) -> _Rows:
         """Rows of first fragments are there; each of the others becomes a segment of its own."""
         block, more = parse.block, []
         rows = {int(row): n for n, row in enumerate(found.row)}
         for part in sorted(parse.fragments):
-            packet = self._packet(part)
+            packet = self._packet(part, block.path)
             size = part.end - part.start
             captured = max(0, min(part.end, int(block.starts[part.row] + block.sizes[part.row])) - part.start)
             packet.seen += size
@@ -193,23 +232,26 @@ class Reader:
                     late, packet.early = packet.early, []
             elif packet.head is None:
                 data = block.data[part.start : part.start + captured]
-                packet.early = [*packet.early, late[0]._replace(data=data)][:MAX_EARLY_FRAGMENTS]
+                if len(packet.early) < MAX_EARLY_FRAGMENTS:
+                    packet.early.append(late[0]._replace(data=data))
+                else:
+                    packet.dropped += 1
                 continue
             for piece in late:
                 if piece.start < block.base:
                     spare[piece.start] = piece.data
                 more.append(_late_row(part, packet.head, piece, block.base))
             if packet.is_whole:
-                del self.fragmented[part.key]
+                self.given_up[packet.path] += self.fragmented.pop(part.key).dropped
         return found.plus(more)
 
-    def _packet(self, part: _Fragment) -> _Fragmented:
+    def _packet(self, part: _Fragment, path: str) -> _Fragmented:
         """What is known of the packet of a fragment; a second first fragment begins another packet."""
         packet = self.fragmented.get(part.key)
         if packet is None or (part.offset == 0 and packet.head is not None):
             if len(self.fragmented) >= MAX_FRAGMENTED:
-                del self.fragmented[next(iter(self.fragmented))]
-            packet = self.fragmented[part.key] = _Fragmented()
+                self._give_up()
+            packet = self.fragmented[part.key] = _Fragmented(path)
         return packet
 
 
@@ -265,6 +307,7 @@ class _Parse:
         self.data = block.data
         self.bytes = np.frombuffer(block.data, np.uint8)
         self.skipped: dict[str, int] = {}
+        self.unknown: set[int] = set()
         self.fragments: list[_Fragment] = []
         rows = np.arange(len(block.records))
         parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
@@ -279,7 +322,8 @@ class _Parse:
         for kind in kinds:
             mine = rows if len(kinds) == 1 else rows[links == kind]
             if kind not in LINKS:
-                self._skip(f"link type {kind} is not known", len(mine))
+                self._skip(UNKNOWN_LINK, len(mine))
+                self.unknown.add(kind)
                 continue
             head = HEADERS.get(kind, 0)
             mine = self._long(mine, self.block.starts[mine] + head + 20)
@@ -295,7 +339,7 @@ class _Parse:
                 if chosen.any():
                     yield mine[chosen], at[chosen], number
             other = int(np.count_nonzero((version != 4) & (version != 6)))
-            self._skip("not IP", other)
+            self._skip(NOT_IP, other)
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
         """Behind VLAN tags, rows whose type is IP."""
@@ -308,7 +352,7 @@ class _Parse:
         is_ip = (kind == 0x0800) | (kind == 0x86DD)
         if is_ip.all():
             return rows, at
-        self._skip("not IP", int(np.count_nonzero(~is_ip)))
+        self._skip(NOT_IP, int(np.count_nonzero(~is_ip)))
         return rows[is_ip], at[is_ip]
 
     def _network(self, given: tuple[Ints, Ints, int]) -> _Rows | None:
@@ -317,7 +361,7 @@ class _Parse:
     def _ipv4(self, rows: Ints, at: Ints) -> _Rows | None:
         is_tcp = self._u8(at + 9) == TCP
         if not is_tcp.all():
-            self._skip("not TCP", int(np.count_nonzero(~is_tcp)))
+            self._skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
             rows, at = rows[is_tcp], at[is_tcp]
         total = self._u16(at + 2)
         header = (self._u8(at) & 15) * 4
@@ -334,13 +378,17 @@ class _Parse:
                 offset, further = int(part[n] & 0x1FFF) * 8, bool(part[n] & 0x2000)
                 place = int(rows[n]), int(transport[n]), int(end[n])
                 self.fragments.append(_Fragment(*place, offset, further, key))
-        keep = ((part & 0x1FFF) == 0) & (header >= 20)
+        possible = header >= 20
+        keep = (part & 0x1FFF) == 0
+        if not possible.all():
+            self._skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
+            keep &= possible
         return self._tcp(rows, transport, end, (none, source.astype(np.uint64), none, target.astype(np.uint64)), keep)
 
     def _ipv6(self, rows: Ints, at: Ints) -> _Rows | None:
         enough = at + 40 <= self.block.starts[rows] + self.block.sizes[rows]
         rows, at = rows[enough], at[enough]
-        self._skip("cut before its headers", int(np.count_nonzero(~enough)))
+        self._skip(CUT_HEADERS, int(np.count_nonzero(~enough)))
         size = self._u16(at + 4)
         whole = self.block.starts[rows] + self.block.originals[rows]
         end = np.where(size == 0, whole, at + 40 + size)
@@ -365,7 +413,7 @@ class _Parse:
             transport = transport + step
         addresses = tuple(self._u64(at + n) for n in (8, 16, 24, 32))
         is_tcp = kind == TCP
-        self._skip("not TCP", int(np.count_nonzero(~is_tcp)))
+        self._skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
         fragmented = is_tcp & ((offset > 0) | further)
         if fragmented.any():
             for n in np.flatnonzero(fragmented):
@@ -376,12 +424,18 @@ class _Parse:
 
     def _tcp(self, rows: Ints, at: Ints, end: Ints, addresses: tuple[Any, ...], keep: Bools) -> _Rows | None:
         there = self.block.starts[rows] + self.block.sizes[rows]
-        keep = keep & (at + 20 <= there) & (at + 20 <= end)
+        whole = at + 20 <= there
+        if not whole.all():
+            self._skip(CUT_HEADERS, int(np.count_nonzero(keep & ~whole)))
+            keep = keep & whole
         header = (self._u8(at + 12) >> 4) * 4
         flags = self._u8(at + 13)
         start = at + header
         size = end - start
-        keep &= (header >= 20) & ((size > 0) | (flags & (SYN | FIN | RST) != 0)) & (size >= 0)
+        possible = (header >= 20) & (size >= 0)
+        if not possible.all():
+            self._skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
+        keep = keep & possible & ((size > 0) | (flags & (SYN | FIN | RST) != 0))
         if not keep.all():
             rows, at, start, size = rows[keep], at[keep], start[keep], size[keep]
             there, flags = there[keep], flags[keep]
@@ -397,7 +451,7 @@ class _Parse:
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows
-        self._skip("cut before its headers", int(np.count_nonzero(~enough)))
+        self._skip(CUT_HEADERS, int(np.count_nonzero(~enough)))
         return rows[enough]
 
     def _skip(self, why: str, count: int) -> None:
@@ -482,13 +536,26 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
     return keys, flow.reshape(-1)
 
 
-def read_segments(split: Split, ports: Collection[int] = ()) -> Iterator[Segments | Problem]:
-    """The segments of the records that begin in a part of a file, a block at a time."""
+def read_segments(
+    split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
+) -> Iterator[Segments | Problem]:
+    """The segments of the records that begin in a part of a file, a block at a time.
+
+    ``guess``: the part is one of ``guessed``, and ``then`` the next of them. That a guess may be wrong is told as the
+    problem NOT_PROVEN; so is damage, but for a file that is cut.
+    """
     file = CaptureFile(split.path)
     reader = Reader(ports)
+    records, timed = 0, True
     for block in file.blocks(split):
+        records += len(block.records)
+        timed &= split.time_us != UNKNOWN or int(block.times[0]) != UNKNOWN
         yield reader.segments(block)
-    yield from file.problems
+    yield from reader.problems(split.path)
+    if guess and not (timed and is_proven(file, then, records) and not (then and reader.fragmented)):
+        yield Problem(split.path, split.start, NOT_PROVEN)
+    else:
+        yield from file.problems
 
 
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:

@@ -71,6 +71,10 @@ class Pcap:
         used = at if count == len(found) else found[count]
         return self._made(data, base, found[:count], used, whole=True), used
 
+    def then(self, start: int) -> Split:
+        """What is left from there on."""
+        return replace(self.split, start=start, damaged=self.damaged)
+
     def _walk(self, data: bytes, base: int, final: bool) -> tuple[list[int], int, str]:
         """Where records begin, by their sizes; where this ends, and why if what is there cannot be one."""
         found: list[int] = []
@@ -170,6 +174,6 @@ class Pcap:
         links = np.full(len(found), self.interface.link, np.int64)
         self._begins = False
         self._near = columns[0][-BEFORE:].tolist()
-        then = replace(self.split, start=base + used, damaged=self.damaged) if whole else None
+        then = self.then(base + used) if whole else None
         places = (records, records + 16, columns[2], columns[3])
         return Block(self.split.path, base, data, *places, times, links, self.split, then)

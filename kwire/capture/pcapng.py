@@ -51,10 +51,11 @@ class Pcapng:
             return None, at
         table = np.array(rows, np.int64)
         records, starts, sizes, originals, times, links = (np.ascontiguousarray(table[:, n]) for n in range(6))
-        then = None if self.lost else self._then(base + at)
+        then = None if self.lost else self.then(base + at)
         return Block(self.split.path, base, data, records, starts, sizes, originals, times, links, self.split, then), at
 
-    def _then(self, start: int) -> Split:
+    def then(self, start: int) -> Split:
+        """As of Pcap."""
         state = {"order": self.order, "interfaces": tuple(self.interfaces), "damaged": self.damaged}
         return replace(self.split, start=start, time_us=self.time, **state)  # type: ignore[arg-type]
 

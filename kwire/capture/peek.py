@@ -21,6 +21,7 @@ from kwire.messages import APIS
 
 HEADER = struct.Struct(">hhih").unpack_from  # api key, version, correlation id, length of the client id
 INT32 = struct.Struct(">i").unpack_from
+new = tuple.__new__  # of a named tuple, without what its own does
 LEAST_REQUEST = 10  # bytes; ControlledShutdown v0, which is shorter, no client sends
 LEAST_RESPONSE = 4
 
@@ -57,30 +58,33 @@ def body_at(message: type, data: bytes, at: int, version: int) -> tuple[Any, int
 
 
 class Header(NamedTuple):
-    """What a request says before its body, which begins at ``body``."""
+    """What a request says before its body, which begins at ``body``. ``form``: None if there is no such version."""
 
     key: int
     version: int
     correlation_id: int
     client_id: bytes | None
     body: int
+    form: Form | None
 
 
 def read_header(data: bytes, at: int) -> Header:
     """The header of the request that begins at ``at``. Raises: DecodeError, struct.error."""
     key, version, correlation_id, size = HEADER(data, at)
-    body = at + 10 + max(size, 0)
-    client_id = data[at + 10 : body] if size >= 0 else None
+    body = at + 10
+    client_id = None
+    if size >= 0:
+        client_id = data[body : body + size]
+        body += size
     if body > len(data):
         raise DecodeError("the client id does not end")
     form = form_of(key, version)
-    flexible = form.request_header == 2 if form else key == API_VERSIONS
-    if not flexible:
-        return Header(key, version, correlation_id, client_id, body)
-    if data[body : body + 1] == b"\0":
-        return Header(key, version, correlation_id, client_id, body + 1)
-    _, body = codec.decode_at(RequestHeader, data, at, 2)
-    return Header(key, version, correlation_id, client_id, body)
+    if form.request_header == 2 if form else key == API_VERSIONS:
+        if data[body : body + 1] == b"\0":
+            body += 1
+        else:
+            _, body = codec.decode_at(RequestHeader, data, at, 2)
+    return new(Header, (key, version, correlation_id, client_id, body, form))
 
 
 def response_body(form: Form, data: bytes, at: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from uuid import UUID
 
@@ -15,10 +17,22 @@ from kwire.capture.calls import Conversation, Row
 from kwire.capture.files import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
 from kwire.capture.packets import SYN, Key, Reader, Segments
-from kwire.capture.records import Problem
+from kwire.capture.records import Problem, Skipped
 from kwire.capture.topics import NAMING_APIS, TopicNames
 
-Item = Call | Connection | Problem
+Item = Call | Connection | Problem | Skipped
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for cycles meanwhile: many objects are made, which live on, and are in none."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class Conversations:
@@ -29,10 +43,16 @@ class Conversations:
         self.make = make
         self.most = most
 
-    def take(self, segments: Segments) -> Iterator[Call | Connection]:
+    def take(self, segments: Segments) -> list[Call | Connection]:
         """What segments complete, in the order of time."""
         found: list[Call] = []
         ended: list[Connection] = []
+        with uncollected():
+            self._take(segments, found, ended)
+            found.sort(key=when)
+        return [*found, *ended]
+
+    def _take(self, segments: Segments, found: list[Call], ended: list[Connection]) -> None:
         order = np.argsort(segments.flow, kind="stable")
         flows = segments.flow[order]
         bounds = [*np.flatnonzero(np.diff(flows, prepend=-1)).tolist(), len(flows)]
@@ -43,12 +63,18 @@ class Conversations:
             conversation = self.open.get(key)
             if conversation is not None:
                 self.open.move_to_end(key)
-            for values in zip(*(column[begin:end] for column in columns), strict=True):
-                row = Row._make(values)
+            rows = list(zip(*(column[begin:end] for column in columns), strict=True))
+            at = 0
+            while at < len(rows):
+                row = Row._make(rows[at])
                 if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
                     if conversation is not None:
                         self._end(conversation, found, ended)
                     conversation = self.open[key] = self.make(key, row)
+                if not segments.spare:
+                    at = conversation.segments(rows, segments.data, segments.base, segments.path, at)
+                    continue
+                at += 1
                 if row.start in segments.spare:
                     conversation.segment(row, segments.spare[row.start], row.start, segments.path)
                 else:
@@ -58,8 +84,6 @@ class Conversations:
         while len(self.open) > self.most:
             self._end(self.open.popitem(last=False)[1], found, ended)
         self._make_room(found, ended)
-        yield from sorted(found, key=when)
-        yield from ended
 
     def _make_room(self, found: list[Call], ended: list[Connection]) -> None:
         held = sum(conversation.held for conversation in self.open.values())
@@ -78,14 +102,13 @@ class Conversations:
         ended.append(conversation.finish())
         found += conversation.taken()
 
-    def finish(self) -> Iterator[Call | Connection]:
+    def finish(self) -> list[Call | Connection]:
         """The end of the capture."""
         found: list[Call] = []
         ended: list[Connection] = []
         while self.open:
             self._end(self.open.popitem(last=False)[1], found, ended)
-        yield from sorted(found, key=when)
-        yield from ended
+        return [*sorted(found, key=when), *ended]
 
 
 def when(call: Call) -> tuple[int, int]:
@@ -94,7 +117,8 @@ def when(call: Call) -> tuple[int, int]:
 
 
 class Reading:
-    """One way through a capture: calls, connections when they end, and problems of files, as they come.
+    """One way through a capture: calls, connections when they end, and problems of files, as they come; at the end what
+    was skipped.
 
     Calls are in the order of the time at which they were complete, within what is read at a time; those that were never
     answered come when their connection ends. ``topic_names``: names by topic id, as far as they were seen;
@@ -117,7 +141,8 @@ class Reading:
         self.raw = raw
         self.redacted = redacted
         self.problems: list[Problem] = []
-        self.skipped: dict[str, int] = {}
+        self.skipped: list[Skipped] = []
+        self.remarks: Counter[str] = Counter()  # connections of which not all could be read, by the reason
         self.topic_names = TopicNames()
         self._progress = progress
         self._is_whole = False
@@ -127,13 +152,26 @@ class Reading:
         reader = Reader(self.ports)
         for path in self.files:
             file = CaptureFile(path)
-            yield from self._noted(
-                self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
-            )
-            self.problems += file.problems
-            yield from file.problems
-        yield from self._noted(conversations.finish())
+            parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
+            for part in parts:
+                self._note(part)
+                yield from part
+            problems = [*reader.problems(path), *file.problems]
+            self.problems += problems
+            yield from problems
+        last = conversations.finish()
+        self._note(last)
+        yield from last
+        self.skipped += reader.finish()
+        yield from self.skipped
         self._is_whole = True
+
+    def notes(self) -> list[str]:
+        """What was passed over, as far as the capture was read: a line for each kind of packet and connection."""
+        told = [str(skipped) for skipped in self.skipped]
+        for reason, count in sorted(self.remarks.items()):
+            told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
+        return told
 
     def calls(self) -> Iterator[Call]:
         """The calls alone."""
@@ -152,25 +190,31 @@ class Reading:
     def _begin(self, key: Key, row: Row) -> Conversation:
         return Conversation(key, row, ports=self.ports, bodies=self.bodies, raw=self.raw, redacted=self.redacted)
 
-    def _noted(self, items: Iterator[Call | Connection]) -> Iterator[Call | Connection]:
+    def _note(self, items: Iterable[Call | Connection]) -> None:
+        """Keep what is told of the whole capture."""
         for item in items:
-            if isinstance(item, Call) and item.api_key in NAMING_APIS:
+            if isinstance(item, Connection):
+                if (remark := item.remark) is not None:
+                    self.remarks[remark[0]] += 1
+            elif item.api_key in NAMING_APIS:
                 self.topic_names.learn(item)
-            yield item
 
-    def _packets(self, file: CaptureFile, conversations: Conversations, reader: Reader) -> Iterator[Call | Connection]:
+    def _packets(
+        self, file: CaptureFile, conversations: Conversations, reader: Reader
+    ) -> Iterator[list[Call | Connection]]:
         done = 0
+        skipped: Counter[str] = Counter()
         for block in file.blocks():
             segments = reader.segments(block)
-            for why, count in segments.skipped.items():
-                self.skipped[why] = self.skipped.get(why, 0) + count
-            yield from conversations.take(segments)
+            skipped.update(segments.skipped)
+            yield conversations.take(segments)
             if self._progress:
                 behind = block.base + int(block.starts[-1] + block.sizes[-1])
                 self._progress(behind - done)
                 done = behind
+        self.skipped += [Skipped(file.path, count, why) for why, count in sorted(skipped.items())]
 
-    def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[Call | Connection]:
+    def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[list[Call | Connection]]:
         for logged in file.frames():
             key = (logged.connection, logged.client, logged.broker)
             conversation = conversations.open.get(key)
@@ -180,12 +224,11 @@ class Reading:
                 conversations.open[key] = conversation
             conversations.open.move_to_end(key)
             conversation.frame(logged.to_broker, logged.frame, logged.time_us, file.path, logged.position)
-            yield from conversation.taken()
+            yield [*conversation.taken()]
             if len(conversations.open) > conversations.most:
                 oldest = conversations.open.popitem(last=False)[1]
                 ended = oldest.finish()
-                yield from oldest.taken()
-                yield ended
+                yield [*oldest.taken(), ended]
 
 
 def read(

@@ -27,6 +27,37 @@ class Problem:
         return f"{self.file} at byte {self.position}: {self.reason}"
 
 
+# Why packets were passed over.
+NOT_IP, NOT_TCP, UNKNOWN_LINK = "not_ip", "not_tcp", "unknown_link"
+CUT_HEADERS, BAD_HEADERS, NO_FIRST_FRAGMENT = "cut_headers", "bad_headers", "no_first_fragment"
+PASSED_OVER = {
+    NOT_IP: "not IP",
+    NOT_TCP: "not TCP",
+    UNKNOWN_LINK: "of a link type that is not known",
+    CUT_HEADERS: "cut before the end of their headers",
+    BAD_HEADERS: "the lengths in their headers cannot be",
+    NO_FIRST_FRAGMENT: "fragments of packets whose first was not seen",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Packets of a file that were not looked at; ``reason``: a key of PASSED_OVER."""
+
+    file: str
+    packets: int
+    reason: str
+
+    @property
+    def note(self) -> str:
+        """How many, and why, in words."""
+        packets = "packet" if self.packets == 1 else "packets"
+        return f"{self.packets} {packets} passed over: {PASSED_OVER[self.reason]}"
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.note}"
+
+
 @dataclass(frozen=True, slots=True)
 class Interface:
     """Of a capture: link type, ticks per second, seconds to add, bytes kept of a packet (0: all)."""

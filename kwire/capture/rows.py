@@ -10,7 +10,8 @@ from typing import Any
 
 from kwire.capture.call import UNREADABLE, Call, Connection
 from kwire.capture.forms import PLAIN, Context, error_of, form_of
-from kwire.capture.records import Problem
+from kwire.capture.reading import Item
+from kwire.capture.records import Problem, Skipped
 from kwire.messages import APIS
 
 COLUMNS = (
@@ -37,9 +38,11 @@ NUMBERS = {
     "latency_ms",
     "error_code",
     "position",
+    "packets",
 }  # the rest is text
 DIRECTIONS = ("request", "response")
-MORE = ("connection", "position", "reason", "error", "raw")  # behind them; the last three only where there is something
+# Behind them; from "reason" on only where there is something.
+MORE = ("connection", "position", "reason", "error", "raw", "packets", "note")
 WAITING = 20_000  # frames that are kept to put them in order
 WAITING_BYTES = 64 * 1024 * 1024
 
@@ -60,16 +63,28 @@ def time_text(time_us: int) -> str | None:
     return f"{_second(time_us // US)}.{time_us % US:06d}Z"
 
 
-def in_order(items: Iterable[Call | Connection | Problem]) -> Iterator[tuple[Call, bool] | Problem]:
-    """Frames, as a call and whether it is its response, by time; as far as WAITING of them can tell."""
-    waiting: list[tuple[int, int, Call, bool]] = []
+def in_order(items: Iterable[Item]) -> Iterator[tuple[Call, bool] | Connection | Problem | Skipped]:
+    """Frames, as a call and whether it is its response, by time; as far as WAITING of them can tell.
+
+    Between them what is to be remarked: of a connection at its end, of a file where it lies.
+    """
+    waiting: list[tuple[int, int, Call | Connection, bool]] = []
+
+    def next_one() -> tuple[Call, bool] | Connection:
+        _, _, item, is_response = heappop(waiting)
+        return item if isinstance(item, Connection) else (item, is_response)
+
     number = held = 0
     for item in items:
-        if isinstance(item, Problem):
+        if isinstance(item, (Problem, Skipped)):
             while waiting:
-                yield heappop(waiting)[2:]
+                yield next_one()
             yield item
             held = 0
+        elif isinstance(item, Connection):
+            if item.remark is not None:
+                number += 1
+                heappush(waiting, (item.last_us, number, item, False))
         elif isinstance(item, Call):
             for time_us, size, is_response in (
                 (item.request_us, item.request_size, False),
@@ -80,11 +95,13 @@ def in_order(items: Iterable[Call | Connection | Problem]) -> Iterator[tuple[Cal
                     heappush(waiting, (time_us, number, item, is_response))
                     held += size or 0
             while len(waiting) > WAITING or (held > WAITING_BYTES and waiting):
-                _, _, call, is_response = heappop(waiting)
-                held -= (call.response_size if is_response else call.request_size) or 0
-                yield call, is_response
+                found = next_one()
+                if isinstance(found, tuple):
+                    call, is_response = found
+                    held -= (call.response_size if is_response else call.request_size) or 0
+                yield found
     while waiting:
-        yield heappop(waiting)[2:]
+        yield next_one()
 
 
 def row_of(call: Call, is_response: bool) -> Row:
@@ -132,24 +149,39 @@ def body_of(call: Call, is_response: bool, context: Context = PLAIN) -> Row | No
     return None if body is None or version is None else form_of(body, version, context)
 
 
-def problem_row(problem: Problem) -> Row:
-    """What takes the place of frames that could not be read."""
-    time = None if problem.time_us is None else time_text(problem.time_us)
+def remark_row(item: Connection | Problem | Skipped) -> Row | None:
+    """What takes the place of frames that could not be read; None of a connection that could.
+
+    Damage has an ``error``; a connection, and packets that were passed over, a ``reason`` and a ``note``.
+    """
     row: Row = dict.fromkeys(COLUMNS)
-    return row | {"time": time, "file": problem.file, "position": problem.position, "error": problem.reason}
+    match item:
+        case Problem():
+            row["time"] = None if item.time_us is None else time_text(item.time_us)
+            return row | {"file": item.file, "position": item.position, "error": item.reason}
+        case Skipped():
+            return row | {"file": item.file, "reason": item.reason, "packets": item.packets, "note": item.note}
+        case Connection(remark=None):
+            return None
+        case _:
+            row |= {"time": time_text(item.last_us), "client": item.client, "broker": item.broker}
+            reason, note = item.remark or ("", "")
+            return row | {"client_id": item.client_id, "connection": item.id, "reason": reason, "note": note}
 
 
 def rows(
-    items: Iterable[Call | Connection | Problem],
+    items: Iterable[Item],
     context: Context = PLAIN,
     *,
     where: Callable[[Row], bool] | None = None,
     needs_body: bool = False,
 ) -> Iterator[Row]:
-    """Rows by time. ``where``: leaves out frames, never problems; ``needs_body``: it looks at the body."""
+    """Rows by time. ``where``: leaves out all that it does not hold of but damage; ``needs_body``: of bodies too."""
     for item in in_order(items):
-        if isinstance(item, Problem):
-            yield problem_row(item)
+        if not isinstance(item, tuple):
+            remark = remark_row(item)
+            if remark is not None and (where is None or isinstance(item, Problem) or where(remark)):
+                yield remark
             continue
         row = row_of(*item)
         if where is None or needs_body or where(row):

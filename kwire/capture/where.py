@@ -21,6 +21,7 @@ Value = Callable[[Row], Any]
 
 MAX_TEXT = 10_000  # characters of a filter
 MAX_NODES = 1_000
+FEW = 20  # values of a column that a message lists
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -127,7 +128,7 @@ def _check(left: ast.expr, operation: ast.cmpop, right: ast.expr, columns: Mappi
             raise _NotHere(other, f"{one.id} is {column.kind}, and is compared with {kind}")
         exact = not isinstance(operation, (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
         if exact and column.values is not None and constant not in column.values:
-            few = f"there are {', '.join(column.values)}" if len(column.values) < 10 else ""
+            few = f"there are {', '.join(column.values)}" if len(column.values) <= FEW else ""
             raise _NotHere(other, f"no {one.id} is {constant!r}{_hint(str(constant), column.values, few)}")
 
 

@@ -13,9 +13,10 @@ from typing import IO, Any
 
 import click
 
-from kwire.capture.call import REASONS
+from kwire.capture.call import GAPS, NOT_READ, NOTED, REASONS
 from kwire.capture.forms import Context
 from kwire.capture.reading import read
+from kwire.capture.records import PASSED_OVER
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
 from kwire.capture.where import Column, FilterError, parse
 from kwire.cli import lines
@@ -61,18 +62,19 @@ def command(
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
     What is damaged is passed over, up to the next record, and told: by a row of its own with "error", a line on stderr,
-    and exit code 1.
+    and exit code 1. Packets that cannot be Kafka's, connections that are something else (TLS) and those with bytes
+    missing have a row with "reason" and "note", without a direction.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs -o OUT")
     check, used = _filter(where)
     lines.writable(output, paths)
-    with ExitStack() as stack:
+    with lines.seldom_collected(), ExitStack() as stack:
         reading = read(paths, ports=ports, redacted=not no_redact, progress=_progress(stack, paths, output))
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)
         _write(found, form, stack.enter_context(_opened(output)))
-    lines.tell(reading.problems, reading.skipped)
+    lines.tell(reading.problems, reading.notes())
 
 
 def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
@@ -89,7 +91,7 @@ def columns() -> dict[str, Column]:
     known: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
-        "reason": REASONS,
+        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *PASSED_OVER),
     }
     return {
         name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", known.get(name))
@@ -136,7 +138,10 @@ def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> None:
 def table_line(row: Row) -> str:
     """One row as text for people."""
     if row.get("error") and row["direction"] is None:
-        return lines.one_line(f"{row['time'] or '':27}{row['file']} at byte {row['position']}: {row['error']}")
+        return lines.one_line(f"{row['time'] or '':28}{row['file']} at byte {row['position']}: {row['error']}")
+    if row["direction"] is None:
+        about = row["file"] or f"{row['client']} - {row['broker']}"
+        return lines.one_line(f"{row['time'] or '':28}{about}: {row['note']}")
     latency = "" if row["latency_ms"] is None else f"{row['latency_ms']:.3f} ms"
     arrow = "<" if row["direction"] == "response" else ">"
     shown = [row["time"], row["client"], arrow, row["broker"], row["api_name"], row["api_version"]]
@@ -150,7 +155,7 @@ def write_parquet(found: Iterator[Row], output: IO[bytes]) -> None:
     import pyarrow.parquet as pq
 
     numbers = {"api_key": pa.int16(), "api_version": pa.int16(), "correlation_id": pa.int32(), "size": pa.int64()}
-    numbers |= {"error_code": pa.int16(), "latency_ms": pa.float64(), "position": pa.int64()}
+    numbers |= {"error_code": pa.int16(), "latency_ms": pa.float64(), "position": pa.int64(), "packets": pa.int64()}
     numbers["time"] = pa.timestamp("us", tz="UTC")
     schema = pa.schema([(name, numbers.get(name, pa.string())) for name in (*COLUMNS, *MORE)])
     with pq.ParquetWriter(output, schema, compression="zstd") as writer:

@@ -11,8 +11,11 @@ from typing import Any
 import click
 
 from kwire.analysis import parquet, report, run, view
+from kwire.analysis.columns import Row
+from kwire.analysis.frames import problem_row
+from kwire.analysis.tables import PROBLEMS
 from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line, tell, writable
+from kwire.cli.lines import one_line, seldom_collected, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -52,15 +55,21 @@ def command(
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     connections: list[Connection] = []
+    remarks: list[Row] = []
 
     def calls() -> Iterator[Call]:
         for item in reading:
             if isinstance(item, Call):
                 yield item
-            elif isinstance(item, Connection):
+                continue
+            if isinstance(item, Connection):
                 connections.append(item)
+            if (row := problem_row(item, capture_id)) is not None:
+                remarks.append(row)
 
-    found = run.analyse(calls(), connections, capture_id, frames=tables is not None)
+    with seldom_collected():
+        found = run.analyse(calls(), connections, capture_id, frames=tables is not None)
+    found[PROBLEMS.name] = PROBLEMS.sorted(remarks)
     if wanted:
         found = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
@@ -69,7 +78,9 @@ def command(
     shown = list(view.groups(found))
     if as_json:
         problems = [str(problem) for problem in reading.problems]
-        click.echo(json.dumps({"groups": shown, "problems": problems}, indent=1))
+        passed_over = [view.readable(PROBLEMS.name, row, without=["capture_id"]) for row in found[PROBLEMS.name]]
+        passed_over = [row for row in passed_over if row["error"] is None]
+        click.echo(json.dumps({"groups": shown, "problems": problems, "passed_over": passed_over}, indent=1))
     else:
         same = Counter(group["group_id"] for group in shown)
         for group in shown:
@@ -81,7 +92,7 @@ def command(
         parquet.write(tables, capture_id, found)
     if html is not None:
         report.save(html, found, capture_id)
-    tell(reading.problems, reading.skipped)
+    tell(reading.problems, reading.notes())
 
 
 def text(group: dict[str, Any], *, several: bool = False) -> Iterator[str]:

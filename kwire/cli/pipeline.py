@@ -66,9 +66,10 @@ def command(
         raise click.ClickException(f"{error.name} is missing: pip install 'kwire[spark]'") from error
 
     given = (*inputs, *more)
-    about = (given, Output(output, form), capture_id or name_of(given), split_size or source.SPLIT)
+    place, name = Output(output, form), capture_id or name_of(given)
     if stream:
-        query = Stream(*about, settle=settle).start(session(master), once=once)
+        followed = Stream(given, place, name, split_size or source.SPLIT, settle)
+        query = followed.start(session(master), once=once)
         with suppress(KeyboardInterrupt):
             query.awaitTermination()
         query.stop()
@@ -77,7 +78,7 @@ def command(
         paths = source.files(given)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-    problems = Job(paths, *about[1:]).run(session(master))
+    problems = Job(paths, place, name, split_size).run(session(master))
     for problem in problems:
         click.echo(one_line(problem), err=True)
     sys.exit(1 if problems else 0)

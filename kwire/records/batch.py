@@ -24,6 +24,7 @@ from kwire.records.record import MESSAGE, Record, read_records, write_records
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+REBASED = struct.Struct(">qii")  # what a broker writes anew: base offset, length, leader epoch
 PREFIX = 12  # base offset and length: what stands before the part that the length counts
 MAGIC_AT = 16
 CRC_AT = 17
@@ -164,8 +165,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
     """The bytes of the batch with another base offset and leader epoch; the checksum stays right."""
-    head = struct.pack(">qii", base_offset, batch.length, leader_epoch)
-    return head + batch.data[len(head) :]
+    return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
 
 def build_batch(

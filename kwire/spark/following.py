@@ -6,24 +6,27 @@ Nothing here knows of Spark.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
+from uuid import uuid4
 
 from kwire.analysis import extract, topics, usage
-from kwire.analysis.clusters import Saying, saying_of
+from kwire.analysis.clusters import saying_of
 from kwire.analysis.frames import connection_row, frame_row
 from kwire.capture.calls import Conversation, Row
+from kwire.capture.gzipped import GZIP
 from kwire.capture.packets import SYN, unpack_key
+from kwire.capture.places import below, file_system, is_address, open_at
+from kwire.spark.bundles import COUNTED, Rows
 
 LEAST, MOST = 4_096, 1_048_576  # bytes read at a time: little where connections are many, much where one goes on
+FAR = 262_144  # the least where each read is a request to another machine
 OPEN_FILES = 16
 SEALED = 36  # bytes of the key of a TCP connection; a key of another length names a connection of a frame log
-
-Rows = dict[str, list[dict[str, Any]]]  # rows by their kind
 
 
 def log_key(connection: str, client: str, broker: str) -> bytes:
@@ -31,13 +34,47 @@ def log_key(connection: str, client: str, broker: str) -> bytes:
     return json.dumps([connection, client, broker]).encode().ljust(SEALED + 1)
 
 
-class Payloads:
-    """Bytes of files by their place; as a ``Sliced`` those of the file that ``of`` chose last."""
+def unpacked_at(folder: str, path: str) -> str:
+    """Where what is in a gzip'd file is, unpacked."""
+    return below(folder, hashlib.sha256(path.encode()).hexdigest())
 
-    def __init__(self, paths: Sequence[str]) -> None:
+
+class Spool:
+    """Writes what is in a gzip'd file; it is in its place once it is whole, whoever else did the same."""
+
+    def __init__(self, folder: str, path: str) -> None:
+        self.files, self._place = file_system(unpacked_at(folder, path))
+        self._draft = f"{self._place}.{uuid4().hex}"
+        self.files.create_dir(self._place.rpartition("/")[0], recursive=True)
+        self._stream = self.files.open_output_stream(self._draft)
+        self._size = 0
+
+    def add(self, data: bytes, base: int) -> None:
+        """Bytes from ``base`` on, of which some may have been there before. What is skipped is zeros."""
+        if base > self._size:
+            self._stream.write(bytes(base - self._size))
+            self._size = base
+        more = memoryview(data)[self._size - base :]
+        self._stream.write(more)
+        self._size += len(more)
+
+    def close(self) -> None:
+        self._stream.close()
+        self.files.move(self._draft, self._place)
+
+
+class Payloads:
+    """Bytes of files by their place; as a ``Sliced`` those of the file that ``of`` chose last.
+
+    ``unpacked``: the folder of what is in those that are gzip'd.
+    """
+
+    def __init__(self, paths: Sequence[str], unpacked: str | None = None) -> None:
         self.paths = paths
-        self._open: OrderedDict[int, int] = OrderedDict()
+        self.unpacked = unpacked
+        self._open: OrderedDict[int, BinaryIO] = OrderedDict()
         self._file = -1
+        self._least = LEAST
         self._begin, self._data = 0, b""
         self._ahead = LEAST
 
@@ -46,27 +83,37 @@ class Payloads:
         if file != self._file:
             if file not in self._open:
                 if len(self._open) >= OPEN_FILES:
-                    os.close(self._open.popitem(last=False)[1])
-                self._open[file] = os.open(self.paths[file], os.O_RDONLY)
+                    self._open.popitem(last=False)[1].close()
+                self._open[file] = self._opened(self.paths[file])
             self._open.move_to_end(file)
             self._file = file
+            self._least = FAR if is_address(self.paths[file]) else LEAST
             self._begin, self._data = 0, b""
         return self
+
+    def _opened(self, path: str) -> BinaryIO:
+        raw = open_at(path)
+        if self.unpacked and raw.read(2) == GZIP:
+            raw.close()
+            raw = open_at(unpacked_at(self.unpacked, path))
+        return raw
 
     def __getitem__(self, part: slice) -> bytes:
         start, stop = part.start, part.stop
         begin = start - self._begin
         if begin < 0 or stop - self._begin > len(self._data):
             near = 0 <= begin <= len(self._data) + self._ahead
-            self._ahead = min(4 * self._ahead, MOST) if near else LEAST
-            self._data = os.pread(self._open[self._file], max(stop - start, self._ahead), start)
+            self._ahead = min(4 * self._ahead, MOST) if near else self._least
+            raw = self._open[self._file]
+            raw.seek(start)
+            self._data = raw.read(max(stop - start, self._ahead))
             self._begin, begin = start, 0
         return self._data[begin : begin + stop - start]
 
     def close(self) -> None:
         """Close the files."""
         while self._open:
-            os.close(self._open.popitem()[1])
+            self._open.popitem()[1].close()
         self._file = -1
 
 
@@ -102,15 +149,13 @@ class Following:
         for call in self.conversation.taken():
             refused = usage.refusals(call)
             found["frames"].append(frame_row(call, self.capture_id, refused))
-            found["names"] += [{"id": key, "name": name} for key, name in topics.topic_names(call).items()]
-            found["marks"] += [
-                {name: getattr(mark, name) for name in topics.Watermark.__slots__} for mark in topics.watermarks(call)
-            ]
+            found["names"] += topics.topic_names(call).items()
+            found["marks"] += topics.watermarks(call)
+            found["events"] += extract.events_of(call)
             saying = saying_of(call)
             if saying is not None and saying.content not in self.said:
                 self.said.add(saying.content)
-                found["sayings"].append({name: getattr(saying, name) for name in Saying.__slots__})
-            found["events"] += [event.row(self.capture_id) for event in extract.events_of(call)]
+                found["sayings"].append(saying)
             self.counts.add(call, refused)
         found["waits"] += self.counts.take_waits()
 
@@ -123,7 +168,7 @@ class Following:
         found["connections"].append(connection_row(connection, self.capture_id))
         software = {"software_name": connection.software_name, "software_version": connection.software_version}
         found["errors"] += self.counts.refused(self.capture_id)
-        for name, rows in self.counts.rows(self.capture_id, {}).items():
-            if name not in ("latency", "errors"):
-                found[name] += [row | software if "software_name" in row else row for row in rows]
+        counted = self.counts.rows(self.capture_id, {})
+        for name in COUNTED:
+            found[name] += [row | software for row in counted[name]]
         self.conversation, self.counts, self.said = None, usage.Usage({}), set()

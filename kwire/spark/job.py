@@ -5,56 +5,95 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from kwire.capture.guessing import NOT_PROVEN
+from kwire.capture.places import is_address, size_of
 from kwire.spark import source, stages
 from kwire.spark.output import Output
 
-A_TASK = 4 * 1024 * 1024  # bytes of captures that a task follows connections of, if there are not many more
+A_TASK = 2 * 1024 * 1024  # bytes of captures that a task follows connections of, if there are not many more
 TASKS = 4  # of a core at most, for connections differ in size
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``paths``: as ``source.files`` gives them; ``split_size``: bytes of a file that a task reads."""
+    """``paths``: as ``source.files`` gives them; ``split_size``: bytes of a file that a task reads, by default 64 MiB
+    or less, so that there is work for all cores.
+
+    ``guess``: the files whose parts are guessed, and found exactly if that proves wrong; by default all. None of the
+    rows depend on it.
+    """
 
     paths: Sequence[str]
     output: Output
     capture_id: str
-    split_size: int = source.SPLIT
+    split_size: int | None = None
+    guess: Collection[str] | None = None
 
     def run(self, spark: SparkSession) -> list[str]:
         """Write the tables; what is wrong with the files, a line each."""
-        found = traffic(spark, self.paths, self.capture_id, self.split_size)
-        made = stages.tables(found, self.capture_id)
-        self.output.write(made.rows, self.capture_id, made.empty)
-        spark.catalog.clearCache()
-        return made.problems
+        guess = set(self.paths if self.guess is None else self.guess)
+        while True:
+            with self.output.staging() as staging:
+                told, written = self._staged(spark, staging, guess)
+                wrong = {file for file, _, reason in told.problems if reason == NOT_PROVEN}
+                if not wrong:
+                    self.output.put(spark, staging, self.capture_id, written)
+                    return [f"{file} at byte {position}: {reason}" for file, position, reason in sorted(told.problems)]
+            guess -= wrong
+
+    def _staged(self, spark: SparkSession, staging: str, guess: Collection[str]) -> tuple[stages.Told, list[str]]:
+        """Write the tables there; what was told, and the files."""
+        ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
+        found = stages.said(ordered, self.paths, self.capture_id, staging).persist()
+        try:
+            told = stages.told(found)
+            if any(reason == NOT_PROVEN for _, _, reason in told.problems):
+                return told, []
+            return told, told.written + stages.written(found, told, self.capture_id, staging, TASKS * _cores(spark))
+        finally:
+            found.unpersist()
 
 
-def traffic(spark: SparkSession, paths: Sequence[str], capture_id: str, split_size: int) -> DataFrame:
-    """What each connection in these files says, in the shape TRAFFIC."""
+def ordered_references(
+    spark: SparkSession,
+    paths: Sequence[str],
+    split_size: int | None = None,
+    unpacked: str | None = None,
+    guess: Collection[str] = (),
+) -> DataFrame:
+    """References to the segments in these files, by connection. ``unpacked``, ``guess``: of ``CaptureSource``."""
     source.register(spark)
-    reader = spark.read.format(source.FORMAT).option("paths", json.dumps(paths))
-    size = sum(os.path.getsize(path) for path in paths)
-    tasks = max(1, min(size // A_TASK + 1, TASKS * spark.sparkContext.defaultParallelism))
-    return stages.traffic(reader.option("splitSize", split_size).load(), paths, capture_id, tasks)
+    cores, size = _cores(spark), sum(map(size_of, paths))
+    part = split_size or min(max(size // (TASKS * cores), source.LEAST_SPLIT), source.SPLIT)
+    options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part, "guess": json.dumps(sorted(guess))}
+    if unpacked is not None:
+        options["unpacked"] = unpacked
+    tasks = max(1, min(size // A_TASK + 1, TASKS * cores))
+    return stages.by_connection(spark.read.format(source.FORMAT).options(**options).load(), tasks)
+
+
+def _cores(spark: SparkSession) -> int:
+    return spark.sparkContext.defaultParallelism
 
 
 def read_frames(
-    spark: SparkSession, inputs: str | Sequence[str], *, capture_id: str | None = None, split_size: int = source.SPLIT
+    spark: SparkSession, inputs: str | Sequence[str], *, capture_id: str | None = None, split_size: int | None = None
 ) -> DataFrame:
     """The table ``frames`` of captures: files, folders and patterns. Raises: OSError for a path that is not there."""
     given = [inputs] if isinstance(inputs, str) else inputs
-    return stages.kind(traffic(spark, source.files(given), capture_id or name_of(given), split_size), "frames")
+    paths = source.files(given)
+    return stages.frames(ordered_references(spark, paths, split_size), paths, capture_id or name_of(given))
 
 
 def name_of(inputs: Sequence[str]) -> str:
     """What a capture is called that nobody gave a name: as its file or folder is."""
-    common = os.path.commonpath([os.path.abspath(path) for path in inputs])
+    plain = [path.partition("://")[2].partition("?")[0] if is_address(path) else path for path in inputs]
+    common = os.path.commonpath([os.path.abspath(path) for path in plain])
     while re.search(r"[*?\[]", common):
         common = os.path.dirname(common)
     return os.path.basename(common) or "capture"

@@ -1,55 +1,72 @@
-"""Tables on disk: a folder each, in it one for each capture, in that one for each day."""
+"""Where tables go: a folder each, in it one for each capture, in that one for each day."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from uuid import uuid4
 
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from kwire.analysis.columns import Table
+from kwire.analysis.columns import SPARK, Table
 from kwire.analysis.tables import TABLES
+from kwire.capture.places import below, file_system
+from kwire.spark import parts
 
-DATE, CAPTURE = "date", "capture_id"
-OPTIONS = {"parquet": {"compression": "zstd"}, "orc": {"compression": "zstd"}}
-AT_ONCE = 4  # tables that are written side by side
-NO_DAY = "1970-01-01"  # the folder of a table without rows
+PARQUET = "parquet"
+EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # as text: Spark alone would cut microseconds off
+OPTIONS = {"csv": EXACT | {"header": "true", "escape": '"'}, "json": EXACT, "orc": {"compression": "zstd"}}
+FLAT = ("csv",)  # formats that have no lists and no maps
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """``folder``: of all tables; ``form``: any format that Spark writes to a path."""
+    """``folder``: of all tables, a path or an address; ``form``: any format that Spark writes to a path."""
 
     folder: str
     form: str = "parquet"
 
-    def path(self, table: str, capture_id: str) -> str:
-        """Where the rows of one capture are."""
-        return f"{self.folder}/{table}/{CAPTURE}={capture_id}"
+    @contextmanager
+    def staging(self) -> Iterator[str]:
+        """A folder for what is not ready, gone afterwards."""
+        folder = below(self.folder, f"_staging-{uuid4().hex}")
+        files, inside = file_system(folder)
+        files.create_dir(inside, recursive=True)
+        try:
+            yield folder
+        finally:
+            files.delete_dir(inside)
 
-    def write(self, found: Mapping[str, DataFrame], capture_id: str, empty: Collection[str]) -> None:
-        """Put tables there, in place of what an earlier run left of this capture. ``empty``: those without rows."""
-        with ThreadPoolExecutor(AT_ONCE) as pool:  # most are small: what they wait for is Spark
-            writes = [
-                pool.submit(self._write, TABLES[name], rows.drop(CAPTURE), self.path(name, capture_id), name in empty)
-                for name, rows in found.items()
-            ]
-            for write in writes:
-                write.result()
+    def put(
+        self,
+        spark: SparkSession,
+        staging: str,
+        capture_id: str,
+        written: Iterable[str],
+        stale: Collection[str] | None = None,
+        kept: str | None = None,
+    ) -> None:
+        """Put the parts that tasks wrote in place of what is there of this capture: of all, or of those marked as
+        ``stale``. ``kept``: where those stay of which other formats are made; with ``stale`` it is needed.
+        """
+        place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
+        parts.put(staging, place, capture_id, written, stale)
+        if self.form != PARQUET:
+            self._convert(spark, place, capture_id)
 
-    def _write(self, table: Table, rows: DataFrame, path: str, empty: bool) -> None:
-        day = day_of(table)
-        if day is not None and not empty:
-            writer = rows.withColumn(DATE, sql.to_date(day)).write.partitionBy(DATE)
-        elif day is not None:  # by day Spark would leave no file, and no reader would find the columns
-            writer, path = rows.write, f"{path}/{DATE}={NO_DAY}"
-        else:
-            writer = rows.write
-        writer.format(self.form).mode("overwrite").options(**OPTIONS.get(self.form, {})).save(path)
+    def _convert(self, spark: SparkSession, folder: str, capture_id: str) -> None:
+        for name, table in TABLES.items():
+            rows = spark.read.schema(_columns(table)).parquet(below(folder, name, parts.folder_of(capture_id)))
+            if self.form in FLAT:
+                nested = {column.name: sql.to_json(column.name) for column in table.columns if "<" in column.type}
+                rows = rows.withColumns(nested) if nested else rows
+            writer = rows.write.format(self.form).mode("overwrite").options(**OPTIONS.get(self.form, {}))
+            by_day = writer.partitionBy(parts.DATE) if parts.day_of(table) else writer
+            by_day.save(below(self.folder, name, parts.folder_of(capture_id)))
 
 
-def day_of(table: Table) -> str | None:
-    """The column that says the day of a row; None for a table without one."""
-    return next((column.name for column in table.columns if column.type == "timestamp"), None)
+def _columns(table: Table) -> str:
+    columns = [f"`{column.name}` {SPARK[column.type]}" for column in table.columns if column.name != parts.CAPTURE]
+    return ", ".join([*columns, *([f"`{parts.DATE}` DATE"] if parts.day_of(table) else [])])

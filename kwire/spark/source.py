@@ -1,8 +1,9 @@
 """``spark.read.format("kafka_pcap").load(path)``: the TCP segments of captures, as references to their payload.
 
-A row has no payload but says where in the file it is, so that none goes through Spark. Only where payload cannot be
-read by its place, in a gzip'd file and in some fragments of packets, is it in the row. Large files are read in parts,
-found exactly by one pass over the headers of their records.
+A row has no payload but says where in the file it is, so that none goes through Spark. In a gzip'd file nothing can be
+read by its place: what is in it is put into a file of its own, if there is a folder for that. Else its payload is in
+the row, as that of some fragments of packets is. Large files are read in parts, found exactly by one pass over the
+headers of their records, or guessed and proven.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import glob
 import itertools
 import json
-import os
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -24,15 +24,19 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kwire.capture.files import CaptureFile, find, first_time
+from kwire.capture.files import CaptureFile, each, find, first_time
+from kwire.capture.guessing import guessed
 from kwire.capture.packets import Segments, read_segments, splits
+from kwire.capture.places import changed_at, is_address, size_of
 from kwire.capture.records import Problem, Split
-from kwire.spark.following import log_key
+from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"
 SPLIT = 64 * 1024 * 1024  # bytes of a part, if nothing else is asked for
+LEAST_SPLIT = 4 * 1024 * 1024  # where a job makes them smaller, so that all cores have some
 SETTLE = 60.0  # seconds
-Place = tuple[int, str]  # first time in a file, and its path: the order of files
+NEVER = float("inf")
+Place = tuple[int, str]  # first time in a file, and its path without .gz: the order of files
 REFERENCES = pa.schema(
     [
         ("connection", pa.binary()),  # both ends, the lower first; empty where ``problem`` is not null
@@ -65,10 +69,15 @@ ORDER = ("file", "position", "number")  # of the segments of a connection
 
 @dataclass
 class Part(InputPartition):
-    """Part of a file, and the file's number."""
+    """Part of a file, the file's number, the folder for what is unpacked, if there is one; whether it is a ``guess``,
+    and the next part if so.
+    """
 
     file: int
     split: Split
+    unpacked: str | None = None
+    guess: bool = False
+    then: Split | None = None
 
 
 def register(spark: SparkSession) -> None:
@@ -78,15 +87,22 @@ def register(spark: SparkSession) -> None:
 
 def files(inputs: Sequence[str]) -> list[str]:
     """The captures meant by paths, folders and patterns, in the order in which they are read. Raises: OSError."""
-    paths: list[str] = []
-    for given in inputs:
-        paths += sorted(glob.glob(given)) or [given]
-    return find(list(dict.fromkeys(paths)))
+    return find(dict.fromkeys(path for given in inputs for path in _globbed(given) or [given]))
+
+
+def _globbed(given: str) -> list[str]:
+    """The paths of a pattern. An address stays as it is: what it means is looked up where it is."""
+    return [given] if is_address(given) else sorted(glob.glob(given))
 
 
 class CaptureSource(DataSource):
-    """Options: ``path``, or ``paths`` as JSON; ``splitSize`` in bytes. In a stream also ``settle``, the seconds after
-    which a file that does not grow is complete though no newer one is there, and ``maxFilesPerTrigger``.
+    """Options: ``path``, or ``inputs`` as JSON: files, folders, patterns. Or ``files`` as JSON: paths in their order.
+
+    ``splitSize``: in bytes. ``unpacked``: a folder for what is in gzip'd files, see ``Payloads``. ``guess``: as JSON,
+    the paths of files whose parts are guessed; a row with the problem NOT_PROVEN says that they are wrong.
+
+    In a stream also ``settle``: seconds after which a file that does not grow is complete though no newer one is there;
+    ``maxFilesPerTrigger``; ``idle``: seconds without a file after which an empty batch tells timers the time.
     """
 
     @classmethod
@@ -97,15 +113,18 @@ class CaptureSource(DataSource):
         return ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
 
     def reader(self, schema: StructType) -> CaptureReader:  # noqa: ARG002
-        return CaptureReader(self._inputs, self._size)
+        paths = json.loads(self.options["files"]) if "files" in self.options else files(self._inputs)
+        guess = json.loads(self.options.get("guess", "[]"))
+        return CaptureReader(paths, self._size, self.options.get("unpacked"), guess)
 
     def streamReader(self, schema: StructType) -> CaptureStream:  # noqa: ARG002 - Spark's name
         settle = float(self.options.get("settle", SETTLE))
-        return CaptureStream(self._inputs, self._size, settle, int(self.options.get("maxFilesPerTrigger", 0)))
+        most, idle = int(self.options.get("maxFilesPerTrigger", 0)), float(self.options.get("idle", NEVER))
+        return CaptureStream(self._inputs, self._size, settle, most, idle, self.options.get("unpacked"))
 
     @property
     def _inputs(self) -> list[str]:
-        found: list[str] = json.loads(self.options["paths"]) if "paths" in self.options else [self.options["path"]]
+        found: list[str] = json.loads(self.options["inputs"]) if "inputs" in self.options else [self.options["path"]]
         return found
 
     @property
@@ -114,14 +133,21 @@ class CaptureSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
-    def __init__(self, inputs: list[str], size: int) -> None:
-        self.inputs = inputs
+    def __init__(self, paths: list[str], size: int, unpacked: str | None = None, guess: Sequence[str] = ()) -> None:
+        self.paths = paths
         self.size = size
+        self.unpacked = unpacked
+        self.guess = frozenset(guess)
 
     def partitions(self) -> Sequence[Part]:
-        return [
-            Part(number, split) for number, path in enumerate(files(self.inputs)) for split in parts(path, self.size)
-        ]
+        return [part for number, path in enumerate(self.paths) for part in self._parts(number, path)]
+
+    def _parts(self, number: int, path: str) -> list[Part]:
+        found = guessed(path, self.size) if path in self.guess else []
+        if len(found) > 1:
+            pairs = zip(found, [*found[1:], None], strict=True)
+            return [Part(number, split, self.unpacked, True, then) for split, then in pairs]
+        return [Part(number, split, self.unpacked) for split in found or parts(path, self.size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
@@ -131,24 +157,52 @@ class CaptureReader(DataSourceReader):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Files that a rotating capture has completed, in the order of their first packets.
 
-    An offset is the place of a file in that order: its first time, and its path.
+    An offset is the place of a file in that order: its first time, and its path; ``calls`` counts the times that no
+    file came for ``idle`` seconds. A file that is gzip'd afterwards (``tcpdump -z gzip``) keeps its place.
     """
 
-    def __init__(self, inputs: list[str], size: int, settle: float, most: int) -> None:
+    def __init__(
+        self,
+        inputs: list[str],
+        size: int,
+        settle: float,
+        most: int,
+        idle: float = NEVER,
+        unpacked: str | None = None,
+    ) -> None:
         self.inputs = inputs
         self.size = size
         self.settle = settle
         self.most = most
+        self.idle = idle
+        self.unpacked = unpacked
+        self.times: dict[str, tuple[float, int]] = {}  # when a file was written last, and its first time
+        self.quiet: tuple[Place, float] | None = None  # since which place, and when that is too long
         self.last: Place | None = None  # beyond which nothing is read, if only what is there now should be
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"time_us": -1, "path": ""}
+        return {"time_us": -1, "path": "", "calls": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         fresh = [place for place in self._complete() if place > _place(start) and not (self.last and place > self.last)]
         if isinstance(limit, ReadMaxFiles):
             fresh = fresh[: limit.max_files]
-        return {"time_us": fresh[-1][0], "path": fresh[-1][1]} if fresh else start
+        calls = start.get("calls", 0)
+        if fresh:
+            return {"time_us": fresh[-1][0], "path": fresh[-1][1], "calls": calls}
+        if self.last is None and self._is_quiet(start):
+            return {**start, "calls": calls + 1}
+        return start
+
+    def _is_quiet(self, start: dict[str, Any]) -> bool:
+        """Whether timers that began with the last batch, which is over now, are due; once after each file."""
+        now = time.time()
+        if self.quiet is None or self.quiet[0] != _place(start):
+            self.quiet = _place(start), now + self.idle
+        due = now >= self.quiet[1]
+        if due:
+            self.quiet = _place(start), NEVER
+        return due
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxFiles(self.most) if self.most else ReadAllAvailable()
@@ -157,8 +211,11 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.last = max(self._complete(), default=(-1, ""))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
-        wanted = [place for place in self._places() if _place(start) < place <= _place(end)]
-        return [Part(number, split) for number, (_, path) in enumerate(wanted) for split in parts(path, self.size)]
+        places = self._places()
+        wanted = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
+        return [
+            Part(number, split, self.unpacked) for number, path in enumerate(wanted) for split in parts(path, self.size)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
@@ -166,14 +223,22 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _complete(self) -> list[Place]:
         places = self._places()
-        settled = time.time() - self.settle
-        if places and os.path.getmtime(places[-1][1]) > settled:
-            places.pop()
-        return places
+        found = sorted(places)
+        if found and changed_at(places[found[-1]]) > time.time() - self.settle:
+            found.pop()
+        return found
 
-    def _places(self) -> list[Place]:
-        paths = [path for given in self.inputs for path in sorted(glob.glob(given))]
-        return sorted((first_time(path), path) for path in (find(paths) if paths else []) if os.path.getsize(path))
+    def _places(self) -> dict[Place, str]:
+        """The files that are there. One that is being gzip'd is there twice: the plain one counts."""
+        given = [path for one in self.inputs for path in _globbed(one)]
+        paths = [path for path in dict.fromkeys(each(given)) if size_of(path)]
+        return {(self._first(path), path.removesuffix(".gz")): path for path in sorted(paths, reverse=True)}
+
+    def _first(self, path: str) -> int:
+        changed = changed_at(path)
+        if path not in self.times or self.times[path][0] != changed:
+            self.times[path] = changed, first_time(path)
+        return self.times[path][1]
 
 
 def _place(offset: dict[str, Any]) -> Place:
@@ -201,18 +266,23 @@ def references(part: Part) -> Iterator[pa.RecordBatch]:
         yield from _logged(part)
         return
     number = 0
-    for found in read_segments(part.split):
+    spool = Spool(part.unpacked, part.split.path) if part.split.packed and part.unpacked else None
+    for found in read_segments(part.split, guess=part.guess, then=part.then):
+        if spool and isinstance(found, Segments):
+            spool.add(found.data, found.base)
         if isinstance(found, Problem):
             yield _problem(part, found)
         elif len(found):
             yield _batch(part, found, number)
             number += len(found)
+    if spool:
+        spool.close()
 
 
 def _batch(part: Part, found: Segments, number: int) -> pa.RecordBatch:
     count = len(found)
     keys = pa.array([struct.pack(">QQHQQH", *key) for key in found.keys], pa.binary())
-    if part.split.packed:
+    if part.split.packed and not part.unpacked:
         payload = pa.array([found.payload(n) for n in range(count)], pa.binary())
     elif found.spare:
         payload = pa.array([found.spare.get(start) for start in found.start.tolist()], pa.binary())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -13,28 +14,68 @@ from pyspark.sql import functions as sql
 
 from kwire.analysis import events, history, usage
 from kwire.analysis.clusters import Clusters, Saying
-from kwire.analysis.columns import Row, Table, arrow_table, rows_of, spark_schema
-from kwire.analysis.events import event_of
-from kwire.analysis.tables import CONNECTIONS, ERRORS, LATENCY, TABLES
-from kwire.analysis.topics import Watermark
+from kwire.analysis.columns import Row, arrow_table, spark_schema
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.frames import located
+from kwire.analysis.tables import FRAMES, LATENCY
 from kwire.capture.calls import Row as Segment
-from kwire.spark.following import SEALED, Following, Payloads, Rows
-from kwire.spark.shapes import GROUP_TABLES, GROUPS, REFUSED, TRAFFIC
+from kwire.capture.places import below
+from kwire.spark import bundles
+from kwire.spark.bundles import COUNTED, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
+from kwire.spark.following import SEALED, Following, Payloads
+from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows that are handed on together
-COUNTED = ("clients", "api_usage")
+A_TASK = 16 * 1024 * 1024  # bytes of bundles that a task of the second step takes, if groups can be divided so
 
 
-def traffic(references: DataFrame, paths: Sequence[str], capture_id: str, partitions: int) -> DataFrame:
-    """What each connection says, in the shape TRAFFIC. No payload is moved: it is read where it lies."""
-    ordered = references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
-    return ordered.mapInArrow(partial(_connections, list(paths), capture_id), TRAFFIC.spark)
+# --- one connection after the other --------------------------------------------------------------------------------
 
 
-def _connections(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    payloads = Payloads(paths)
+def by_connection(references: DataFrame, partitions: int) -> DataFrame:
+    """References in the order in which connections are followed. No payload is moved: it is read where it lies."""
+    return references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
+
+
+def said(ordered: DataFrame, paths: Sequence[str], capture_id: str, staging: str) -> DataFrame:
+    """What connections say, as bundles; frames are written to ``staging``, where what is unpacked is too."""
+    return ordered.mapInArrow(partial(_said, list(paths), capture_id, staging), bundles.SPARK)
+
+
+def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFrame:
+    """The table ``frames``."""
+    return ordered.mapInArrow(partial(_frames, list(paths), capture_id), spark_schema(FRAMES))
+
+
+def _said(
+    paths: list[str], capture_id: str, staging: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    bundler, parts = Bundler(), Parts(staging)
+    for found in followed(paths, capture_id, batches, unpacked_in(staging)):
+        parts.add("frames", found.pop("frames", []))
+        if made := list(bundler.take(found)):
+            yield bundles.batch(made)
+    yield bundles.batch([*bundler.finish(), bundle("written", "", parts.close())])
+
+
+def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for found in followed(paths, capture_id, batches):
+        yield from arrow_table(FRAMES, found.pop("frames", [])).to_batches()
+        found.clear()
+
+
+def unpacked_in(staging: str) -> str:
+    """The folder for what is in gzip'd files."""
+    return below(staging, "unpacked")
+
+
+def followed(
+    paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch], unpacked: str | None = None
+) -> Iterator[Rows]:
+    """The rows that references to the segments of connections give, some at a time; they are to be taken out."""
+    payloads = Payloads(paths, unpacked)
     following: Following | None = None
     found: Rows = defaultdict(list)
     try:
@@ -46,11 +87,10 @@ def _connections(paths: list[str], capture_id: str, batches: Iterator[pa.RecordB
                     following = Following(key, capture_id)
                 take(following, rows, payloads, found)
                 if sum(map(len, found.values())) >= ENOUGH:
-                    yield from TRAFFIC.batches(found)
-                    found.clear()
+                    yield found
         if following is not None:
             following.finish(found)
-        yield from TRAFFIC.batches(found)
+        yield found
     finally:
         payloads.close()
 
@@ -72,7 +112,7 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
         for file, position, problem in zip(
             files, rows.column("position").to_pylist(), rows.column("problem").to_pylist(), strict=True
         ):
-            found["problems"].append({"file": payloads.paths[file], "position": position, "reason": problem})
+            found["problems"].append((payloads.paths[file], position, problem))
         return
     segments = map(Segment._make, zip(*(rows.column(name).to_pylist() for name in SEGMENT), strict=True))
     for file, segment, payload in zip(files, segments, rows.column("payload").to_pylist(), strict=True):
@@ -86,139 +126,177 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
     following.tell(found)
 
 
-def kind(found: DataFrame, name: str) -> DataFrame:
-    """The rows of one kind."""
-    return found.where(sql.col("kind") == name).select(f"{name}.*")
+# --- then what connections said, where it meets --------------------------------------------------------------------
 
 
-def current(found: DataFrame) -> DataFrame:
-    """Of the traffic of a stream, the rows that still hold."""
-    turns = found.where("key IS NOT NULL").groupBy("key").agg(sql.max("turn").alias("last"))
-    joined = found.join(sql.broadcast(turns), "key", "left")
-    return joined.where("NOT provisional OR turn = last").drop("last")
+@dataclass(slots=True)
+class Told:
+    """What the driver has to know of all that was said: little, for it is names."""
+
+    names: dict[str, str] = field(default_factory=dict)  # of topics by id
+    commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
+    sayings: set[Saying] = field(default_factory=set)
+    problems: set[tuple[str, int, str]] = field(default_factory=set)  # file, position and reason
+    written: list[str] = field(default_factory=list)  # parts of tables
+    size: int = 0  # bytes of bundles
+
+    @classmethod
+    def of(cls, found: Iterable[Bundle]) -> Told:
+        told = cls()
+        for one in found:
+            rows = unbundle(one.rows)
+            match one.kind:
+                case "names":
+                    told.names.update(rows)
+                case "commits":
+                    told.commits.update(rows)
+                case "sayings":
+                    told.sayings.update(rows)
+                case "problems":
+                    told.problems.update(rows)
+                case "written":
+                    told.written += rows
+                case "size":
+                    told.size += sum(rows)
+        return told
+
+    def __or__(self, other: Told) -> Told:
+        """All that both say; of which files were written only the other."""
+        return Told(
+            self.names | other.names,
+            self.commits | other.commits,
+            self.sayings | other.sayings,
+            self.problems | other.problems,
+            other.written,
+            self.size + other.size,
+        )
+
+    def name(self, topic: str) -> str:
+        """The name of a topic, or of the topic with this id; the id where nobody named it."""
+        return self.names.get(topic, topic)
+
+    @property
+    def groups(self) -> dict[tuple[str, int], list[str]]:
+        """The groups that committed an offset of a partition."""
+        found: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for group, topic, partition in self.commits:
+            found[self.name(topic), partition].add(group)
+        return {partition: sorted(groups) for partition, groups in found.items()}
+
+
+def told(found: DataFrame) -> Told:
+    """What was said for the driver. It is this that makes Spark follow the connections: ``found`` is kept then."""
+    rows = found.where(sql.col("kind").isin(*TOLD)).collect()
+    return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
+
+
+def written(
+    found: DataFrame,
+    known: Told,
+    capture_id: str,
+    staging: str,
+    most: int,
+    buckets: Collection[int] | None = None,
+) -> list[str]:
+    """Write the tables that bundles give to ``staging``; the files, below it. ``most``: tasks.
+
+    With ``buckets`` these alone, each with files of its own, and frames and connections, marked as what they are about.
+    """
+    groups = known.groups
+    if buckets is not None:
+        groups = {
+            partition: [one for one in some if bundles.bucket_of(bundles.about_group(one)) in buckets]
+            for partition, some in groups.items()
+        }
+    found = found.select("kind", "about", "rows")
+    others = found.where(~sql.col("kind").isin("marks", *TOLD))
+    if any(groups.values()):
+        meet = partial(_meet, known.names, groups)
+        others = others.unionByName(found.where("kind = 'marks'").mapInArrow(meet, bundles.SPARK))
+    tasks = min(known.size // A_TASK + 1, most)
+    met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
+    fold = partial(_fold, Folding(capture_id, known.names, Clusters(known.sayings)), staging, buckets is not None)
+    made = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
+    return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
+
+
+def _meet(
+    names: Mapping[str, str], groups: Mapping[tuple[str, int], list[str]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Ends of partitions, to each of the groups that committed offsets of them."""
+    for batch in batches:
+        found: Rows = defaultdict(list)
+        for one in bundles.bundles_of(batch):
+            for mark in bundles.marks_of(unbundle(one.rows)):
+                for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
+                    found[group].append(mark)
+        if found:
+            yield bundles.batch(
+                [bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in found.items()]
+            )
+
+
+def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    parts = Parts(staging)
+    about = ""
+    met: Rows = defaultdict(list)
+
+    def write() -> None:
+        mark = bundles.bucket_mark(bundles.bucket_of(about)) if marked else ""
+        for name, rows in folding.rows(met).items():
+            parts.add(name, rows, mark)
+        met.clear()
+
+    for one in (one for batch in batches for one in bundles.bundles_of(batch)):
+        if one.about != about:
+            write()
+            about = one.about
+        if one.kind in ("connections", "frames"):
+            parts.add(one.kind, folding.each(one.kind, unbundle(one.rows)), about if marked else "")
+        else:
+            met[one.kind] += unbundle(one.rows)
+    write()
+    yield bundles.batch([bundle("written", "", parts.close())])
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """Every table by its name, the names of those without rows, and what is wrong with files, a line each."""
+class Folding:
+    """Makes rows of tables of what met. ``names``: of topics by id."""
 
-    rows: Mapping[str, DataFrame]
-    empty: frozenset[str]
-    problems: list[str]
+    capture_id: str
+    names: Mapping[str, str]
+    clusters: Clusters
 
+    def each(self, kind: str, rows: list[Row]) -> list[Row]:
+        """Rows of ``frames`` or ``connections``, each by itself."""
+        return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
-def tables(found: DataFrame, capture_id: str) -> Tables:
-    """Every table, out of what connections said. ``found`` is kept, for it is gone through several times."""
-    found.persist()
-    kinds = kinds_of(found)
-    names = topic_names(found)
-    clusters = clusters_of(found)
-    groups = group_rows(found, capture_id, names, clusters).persist()
-    made = {
-        "frames": kind(found, "frames"),
-        "connections": located(kind(found, "connections"), CONNECTIONS, clusters),
-        "errors": merged(ERRORS, located(kind(found, "errors"), REFUSED, clusters), names),
-    }
-    made |= {name: merged(TABLES[name], kind(found, name), names) for name in COUNTED}
-    made["latency"] = latency(kind(found, "waits"), capture_id)
-    made |= {name: kind(groups, name) for name in GROUP_TABLES}
-    filled = (kinds - {"events"}) | ({"latency"} if "waits" in kinds else set()) | kinds_of(groups)
-    wrong = problems(found) if "problems" in kinds else []
-    return Tables({name: made[name] for name in TABLES}, frozenset(TABLES.keys() - filled), wrong)
+    def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
+        """All of one group, all counts of a table, or all waits of a minute."""
+        if happened := met.get("events"):
+            by_group: dict[str, list[GroupEvent]] = defaultdict(list)
+            for event in bundles.events_of(happened):
+                by_group[event.group_id].append(events.name_topics(event, self.names))
+            ends = history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
+            found: dict[str, list[Row]] = defaultdict(list)
+            for group, named in by_group.items():
+                for name, rows in history.fold(self.capture_id, group, named, ends, self.clusters).items():
+                    found[name] += rows
+            return found
+        if waits := met.get("waits"):
+            return {LATENCY.name: self._latency(waits)}
+        if refused := met.get("errors"):
+            return {"errors": usage.errors(refused, self.names, self.clusters)}
+        made: dict[str, list[Row]] = {}
+        for name in COUNTED:
+            if name in met:
+                counts = Counts(name)
+                counts.add(met[name])
+                made[name] = counts.taken()
+        return made
 
-
-def kinds_of(found: DataFrame) -> set[str]:
-    """The kinds of which there are rows."""
-    return {row.kind for row in found.select("kind").distinct().collect()}
-
-
-def topic_names(found: DataFrame) -> dict[str, str]:
-    """Names of topics by id: few enough for one process."""
-    return {row.id: row.name for row in kind(found, "names").distinct().collect()}
-
-
-def clusters_of(found: DataFrame) -> Clusters:
-    """Which broker is of which cluster: for one process too, as a connection says it once."""
-    rows = kind(found, "sayings").collect()
-    return Clusters(Saying(row.ts, row.conn_id, row.broker, row.cluster, tuple(row.nodes)) for row in rows)
-
-
-def located(rows: DataFrame, table: Table, clusters: Clusters) -> DataFrame:
-    """Rows with the cluster of their connection."""
-
-    def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            made = rows_of(pa.Table.from_batches([batch]))
-            for row in made:
-                where = row["conn_id"], row["broker"], row["first_ts"]
-                row["cluster"] = clusters.of(*where)
-                if table is CONNECTIONS:
-                    row["node_id"] = clusters.node_id(*where)
-            yield from arrow_table(table, made).to_batches()
-
-    return rows.mapInArrow(fill, spark_schema(table))
-
-
-def named(rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """Rows with the names of topics that are there by id."""
-    known = rows.sparkSession.createDataFrame(list(names.items()), "id STRING, name STRING")
-    joined = rows.join(sql.broadcast(known), rows.topic == known.id, "left")
-    return joined.withColumn("topic", sql.coalesce("name", "topic")).drop("id", "name")
-
-
-def merged(table: Table, rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """Counts of several connections in one row: first and last times, and sums of what is a count."""
-    if "topic" in rows.columns and names:
-        rows = named(rows, names)
-    how = {"first_ts": sql.min("first_ts"), "last_ts": sql.max("last_ts")}
-    how |= {column.name: sql.sum(column.name) for column in table.columns if column.type == "long"}
-    keys = [column.name for column in table.columns if column.name not in how]
-    made = rows.groupBy(*keys).agg(*(value.alias(name) for name, value in how.items()))
-    return made.select(*(column.name for column in table.columns))
-
-
-def latency(waits: DataFrame, capture_id: str) -> DataFrame:
-    """The table ``latency``."""
-    by_minute = waits.groupBy("bucket_ts", "api_key", "api_version", "broker").agg(sql.collect_list("us").alias("us"))
-
-    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            made = [
-                usage.latency_row(
-                    capture_id, row["bucket_ts"], row["api_key"], row["api_version"], row["broker"], row["us"]
-                )
-                for row in batch.to_pylist()
-            ]
-            yield from arrow_table(LATENCY, made).to_batches()
-
-    return by_minute.mapInArrow(rows, spark_schema(LATENCY))
-
-
-def group_rows(found: DataFrame, capture_id: str, names: Mapping[str, str], clusters: Clusters) -> DataFrame:
-    """The tables of groups, in the shape GROUPS: each group where all of its events come together."""
-    happened = kind(found, "events")
-    marks = kind(found, "marks")
-    commits = happened.where("topic IS NOT NULL").selectExpr("group_id AS of", "topic", "partition").distinct()
-    if names:
-        marks, commits = named(marks, names), named(commits, names)
-    wanted = marks.join(commits.distinct(), ["topic", "partition"]).select("of", *Watermark.__slots__)
-    both = happened.groupBy("group_id").cogroup(wanted.groupBy("of"))
-    return both.applyInArrow(_fold(capture_id, dict(names), clusters), GROUPS.spark)
-
-
-def _fold(capture_id: str, names: dict[str, str], clusters: Clusters) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    def fold(happened: pa.Table, marks: pa.Table) -> pa.Table:
-        group = happened.column("group_id")[0].as_py()
-        known = [events.name_topics(event_of(row), names) for row in rows_of(happened)]
-        told = [Watermark(*(row[name] for name in Watermark.__slots__)) for row in rows_of(marks)]
-        ends = history.Ends(told, clusters=clusters)
-        made: Mapping[str, list[Row]] = history.fold(capture_id, group, known, ends, clusters)
-        return pa.Table.from_batches(GROUPS.batches(made), GROUPS.arrow)
-
-    return fold
-
-
-def problems(found: DataFrame) -> list[str]:
-    """What is wrong with the files, a line each."""
-    rows = kind(found, "problems").distinct().orderBy("file", "position").collect()
-    return [f"{row.file} at byte {row.position}: {row.reason}" for row in rows]
+    def _latency(self, waits: Iterable[tuple[Any, ...]]) -> list[Row]:
+        apart: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
+        for *about, us in waits:
+            apart[tuple(about)] += us
+        return [usage.latency_row(self.capture_id, *about, us) for about, us in apart.items()]

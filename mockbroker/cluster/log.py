@@ -14,11 +14,12 @@ MOST_LOOKED_THROUGH = 100_000  # records of one batch; a small one can claim mil
 
 @dataclass(slots=True)
 class Stored:
-    """One batch. ``max_timestamp`` in milliseconds since 1970."""
+    """One batch. ``max_timestamp`` in milliseconds since 1970. ``place``: bytes of the log that stand before it."""
 
     base_offset: int
     last_offset: int
     max_timestamp: int
+    place: int
     data: bytes
 
 
@@ -30,7 +31,6 @@ class PartitionLog:
         self.end = 0
         self._batches: list[Stored] = []
         self._bases: list[int] = []
-        self._places: list[int] = []  # bytes that stand before each batch
         self._size = 0
 
     def append(self, batch: Batch, leader_epoch: int) -> int:
@@ -38,9 +38,8 @@ class PartitionLog:
         base = self.end
         last = base + batch.last_offset_delta
         data = rebase(batch, base, leader_epoch)
-        self._batches.append(Stored(base, last, batch.max_timestamp, data))
+        self._batches.append(Stored(base, last, batch.max_timestamp, self._size, data))
         self._bases.append(base)
-        self._places.append(self._size)
         self._size += len(data)
         self.end = last + 1
         return base
@@ -53,13 +52,13 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of all batches that are there."""
-        return self._size - (self._places[0] if self._places else self._size)
+        return self._size - self._batches[0].place if self._batches else 0
 
     def delete_before(self, offset: int) -> None:
         """Begin at ``offset``, which is not behind the end; what is before is gone, as far as it is whole batches."""
         self.start = max(self.start, offset)
         gone = self._index_of(self.start)
-        del self._batches[:gone], self._bases[:gone], self._places[:gone]
+        del self._batches[:gone], self._bases[:gone]
 
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
@@ -83,7 +82,7 @@ class PartitionLog:
         first = self._index_of(offset)
         if first == len(self._batches):
             return self.end
-        index = bisect_left(self._places, self._places[first] + size)
+        index = bisect_left(self._batches, self._batches[first].place + size, key=lambda stored: stored.place)
         return self._bases[index] if index < len(self._bases) else self.end
 
     def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:

@@ -302,12 +302,12 @@ def step(group: Group, event: Event, now: float) -> Effects:
 def absent(event: Event) -> Effects:
     """What is answered for a group that does not exist; a JoinGroup without id makes it, and does not come here."""
     match event:
+        case Heartbeat():
+            return [phases.heartbeat_answer(event.ticket, UNKNOWN_MEMBER_ID)]
         case Join():
             return [phases.join_error(event.ticket, UNKNOWN_MEMBER_ID, event.member_id)]
         case Sync():
             return [phases.sync_error(event.ticket, UNKNOWN_MEMBER_ID)]
-        case Heartbeat():
-            return [phases.heartbeat_answer(event.ticket, UNKNOWN_MEMBER_ID)]
         case Leave():
             answers = [leave_answer(leaving, UNKNOWN_MEMBER_ID) for leaving in event.members]
             return [Reply(event.ticket, LeaveGroupResponse(members=answers))]

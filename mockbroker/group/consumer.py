@@ -332,7 +332,7 @@ def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], world: World
 
 def _resolve(group: ConsumerGroup, world: World, now: float) -> Effects:
     """Match the expressions with the topics that there are; a new epoch if they match others than before."""
-    topics = [topic.name for topic in world.cluster.topics.values() if not topic.internal]
+    topics = list(world.cluster.topics)  # also those of the brokers themselves, as at Kafka
     changed = False
     resolved = {}
     for expression in group.regexes:

@@ -27,7 +27,8 @@ def sync_error(ticket: Ticket, error: ErrorCode) -> Reply:
 
 
 def heartbeat_answer(ticket: Ticket, error: ErrorCode) -> Reply:
-    return Reply(ticket, *_heartbeat_answer(error))
+    response, encoded = _heartbeat_answer(error)
+    return Reply(ticket, response, encoded)
 
 
 @cache

@@ -22,6 +22,8 @@ class State(Enum):
     COMPLETING = "CompletingRebalance"
     STABLE = "Stable"
 
+    __hash__ = object.__hash__  # each is there once; tables are asked for every heartbeat
+
 
 DEAD = "Dead"  # what Kafka's tools call a group that is not there
 

@@ -69,6 +69,8 @@ def appended(broker: Broker, partition: Partition) -> Effects:
 
 def all_appended(broker: Broker, partitions: Iterable[Partition]) -> Effects:
     """The same for several partitions."""
+    if not broker.fetches.calls:
+        return []
     return [effect for partition in partitions for effect in appended(broker, partition)]
 
 

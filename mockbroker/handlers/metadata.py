@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
 def _weight(call: Call[MetadataRequest], response: MetadataResponse) -> int:
     partitions = sum(1 + len(topic.partitions) for topic in response.topics or ())
-    return WEIGHT_OF_QUESTION * call.size + WEIGHT_OF_PARTITION * partitions
+    return WEIGHT_OF_QUESTION * len(call.frame) + WEIGHT_OF_PARTITION * partitions
 
 
 def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:

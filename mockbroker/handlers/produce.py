@@ -53,12 +53,14 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 
 def _has_transactions(request: ProduceRequest) -> bool:
     """True if some batch says that it is part of a transaction."""
-    return any(
-        len(records) > TRANSACTIONAL_AT and records[MAGIC_AT] == MAGIC_2 and records[TRANSACTIONAL_AT] & TRANSACTIONAL
-        for topic in request.topic_data
-        for data in topic.partition_data
-        if (records := data.records) is not None
-    )
+    for topic in request.topic_data:  # plain loops: every request comes here
+        for data in topic.partition_data:
+            records = data.records
+            if records is None or len(records) <= TRANSACTIONAL_AT or records[MAGIC_AT] != MAGIC_2:
+                continue
+            if records[TRANSACTIONAL_AT] & TRANSACTIONAL:
+                return True
+    return False
 
 
 def _refused(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
@@ -185,7 +187,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         return ErrorCode.CORRUPT_MESSAGE
     if len(batch.data) > limit:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if batch.codec > ZSTD or (batch.codec == ZSTD and version < 7):
+    if (codec := batch.codec) > ZSTD or (codec == ZSTD and version < 7):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
 

@@ -54,11 +54,15 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
         return None, error
     if error := _transaction_error(broker, call, now):
         return None, error
-    event = Commit(member_id=request.member_id, instance_id=request.group_instance_id, generation=request.generation_id)
-    error = broker.groups.may_commit_in_transaction(request.group_id, event)
-    return (
-        (None, error) if error else (broker.groups.get(request.group_id) or broker.groups.make(request.group_id), NONE)
+    event = Commit(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        knows_epochs=True,
     )
+    if error := broker.groups.may_commit_in_transaction(request.group_id, event):
+        return None, error
+    return broker.groups.get(request.group_id) or broker.groups.make(request.group_id), NONE
 
 
 def _transaction_error(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> ErrorCode:

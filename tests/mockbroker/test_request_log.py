@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import pytest
 
+from kwire import encode_request
 from kwire.messages.heartbeat import HeartbeatRequest
 from mockbroker.calls import Call, Client, Ticket
 from mockbroker.request_log import BYTES_KEPT, REQUESTS_KEPT, RequestLog
 
 HEARTBEAT = 12
+REQUEST = HeartbeatRequest(group_id="g", member_id="m")
+FRAME = encode_request(REQUEST, 4, correlation_id=7, client_id="c")
 
 
-def call(number: int = 0, size: int = 60) -> Call[HeartbeatRequest]:
-    return Call(Ticket(1, number, HEARTBEAT, 4), Client(2, "c", "/127.0.0.1"), HeartbeatRequest(), size)
+def call(frame: bytes = FRAME) -> Call[HeartbeatRequest]:
+    return Call(Ticket(1, 7, HEARTBEAT, 4), Client(2, "c", "/127.0.0.1"), REQUEST, frame)
 
 
 def test_a_request_is_told_with_its_time() -> None:
@@ -20,7 +23,7 @@ def test_a_request_is_told_with_its_time() -> None:
     (told,) = log.of("Heartbeat")
     assert (told.time_ms, told.api, told.version, told.client_id) == (1500, "Heartbeat", 4, "c")
     assert (told.node, told.host) == (2, "127.0.0.1")
-    assert told.body is asked.request
+    assert told.body == asked.request
     assert log.of("Fetch") == []
     log.restart(200.0)
     assert log.of() == []
@@ -39,6 +42,7 @@ LIMITS = [  # bytes of each, how many are kept
 @pytest.mark.parametrize(("size", "kept"), LIMITS)
 def test_the_oldest_go_first(size: int, kept: int) -> None:
     log = RequestLog(0.0)
+    asked = call(FRAME + bytes(size - len(FRAME)))  # what stands behind the body is ignored
     for number in range(REQUESTS_KEPT + 5):
-        log.record(call(number, size), float(number))
+        log.record(asked, float(number))
     assert [told.time_ms for told in log.of()] == [n * 1000 for n in range(REQUESTS_KEPT + 5 - kept, REQUESTS_KEPT + 5)]

@@ -79,7 +79,7 @@ def test_what_is_remembered_changes_nothing(session, desk, first, version, name,
         call = session.next_call()
         assert call.request == message
         assert (call.ticket.correlation_id, call.version) == (number, message_version)
-        assert (call.client.client_id, call.size) == (client or "", len(frame))
+        assert (call.client.client_id, call.frame) == (client or "", frame)
         session.skip_answer()
 
 

@@ -814,6 +814,18 @@ async def kip848_regex_shared(p: Prober) -> None:
 
 
 @consumer_script()
+async def kip848_regex_and_internal_topics(p: Prober) -> None:
+    """Whether an expression that matches everything matches topics of the broker's own."""
+    await Client(p=p, conn="C", group=f"{p.group}-classic").commit(1, generation_id_or_member_epoch=-1, member_id="")
+    await p.name_topics(["__consumer_offsets"])
+    a = Consumer(p=p, conn="A", names=None, regex="__consumer.*|probe2")
+    await a.join()
+    await p.wait(600)
+    await a.beat()
+    await look(p)
+
+
+@consumer_script()
 async def kip848_regex_and_names(p: Prober) -> None:
     """Names and a regular expression are added up; the expression changes, and is cleared."""
     a = Consumer(p=p, conn="A")

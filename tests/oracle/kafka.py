@@ -84,9 +84,9 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     java = ["java", "-Xmx640m", "-cp", f"{jars}/*"]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+    format_ = ["format", f"--cluster-id={cluster}", "-c", str(properties)]  # an id may begin with a hyphen
     with (run / "log").open("wb") as log:
-        subprocess.run(tool, check=True, stdout=log, stderr=log)
+        subprocess.run([*java, "kafka.tools.StorageTool", *format_], check=True, stdout=log, stderr=log)
         broker = subprocess.Popen(
             [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
         )

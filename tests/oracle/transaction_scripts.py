@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import trio
-from consumer import create
+from consumer import Consumer, consumer_script, create
 from prober import SHARE, Client, Prober
 from script import NEW, script
 from transaction import Producer, ends, offsets, producers, read
@@ -392,6 +392,33 @@ async def txn_offsets_of_members(p: Prober) -> None:
     await a.end(True)
     await offsets(p, stable=True)
     await offsets(p, stable=True, group=f"{p.group}-new")
+
+
+@consumer_script()
+async def txn_offsets_of_consumers(p: Prober) -> None:
+    """TxnOffsetCommit for members of a group of the consumer protocol, and for one with a classic member."""
+    a, _ = await begin(p)
+    c = Consumer(p=p, conn="C")
+    await c.join()
+    await a.add_group()
+    who = {"generation_id": c.epoch, "member_id": c.member_id}
+    for version in (3, 4):
+        await a.commit(1, version=version, **who)
+        await a.commit(2, version=version, **(who | {"generation_id": c.epoch + 1}))
+        await a.commit(2, version=version, **(who | {"generation_id": c.epoch - 1}))
+        await a.commit(2, version=version, **(who | {"member_id": "nobody"}))
+        await a.commit(2, version=version, **(who | {"group_instance_id": "nobody"}))
+        await a.commit(2, version=version, generation_id=c.epoch)
+        await a.commit(2, version=version, member_id=c.member_id)
+    await a.commit(3, version=2)
+    await a.commit(3)
+    d = Client(p=p, conn="D2")
+    await d.enter()
+    await a.commit(4, generation_id=d.generation, member_id=d.member_id)
+    await a.commit(4, generation_id=d.generation + 1, member_id=d.member_id)
+    await a.end(True)
+    await offsets(p, stable=True)
+    await c.leave()
 
 
 @script()

@@ -51,7 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[2]").appName("kwire")
+    builder = SparkSession.builder.master("local[2,2]").appName("kwire")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

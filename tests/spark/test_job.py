@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import struct
+
 import pytest
 from click.testing import CliRunner
+from elsewhere import bucket
 from spark import traces
 
 pytest.importorskip("pyspark")
 
+from pyspark import TaskContext
+
 from kwire.analysis import parquet
+from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import TABLES
 from kwire.cli.pipeline import command
 from kwire.spark import read_frames, stages
-from kwire.spark.job import name_of, traffic
+from kwire.spark.job import Job, name_of, ordered_references
+from kwire.spark.output import EXACT, Output
 from kwire.spark.source import files
 
 
@@ -21,16 +29,93 @@ def long(tmp_path_factory):
     return traces.long_capture(tmp_path_factory.mktemp("long"))
 
 
-@pytest.mark.parametrize("size", [65_536, 1 << 40])
-def test_same_rows(spark, long, size):
+WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; files whose parts are guessed, None for all
+
+
+@pytest.mark.parametrize(("size", "guess"), WAYS)
+def test_same_rows(spark, long, tmp_path, size, guess):
     paths = files([str(path) for path in [*traces.captures(), long]])
-    found = stages.tables(traffic(spark, paths, "c", size), "c")
-    expected = traces.single(paths, "c")
-    for name, table in found.rows.items():
-        assert traces.rows(name, table) == expected[name], name
-    assert found.empty == {name for name, made in expected.items() if not made}
-    assert found.problems == []
-    spark.catalog.clearCache()
+    assert Job(paths, Output(str(tmp_path)), "c", size, guess).run(spark) == []
+    assert parquet.read(tmp_path) == traces.single(paths, "c")
+
+
+def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
+    """What they had written by then is not in the tables."""
+    paths = [str(long)]
+
+    def breaking(batches):
+        for batch in batches:
+            yield batch
+            if TaskContext.get().attemptNumber() == 0:
+                raise ValueError("on purpose")
+
+    output = Output(str(tmp_path))
+    with output.staging() as staging:
+        ordered = ordered_references(spark, paths, 65_536)
+        found = stages.said(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
+        told = stages.told(found)
+        written = stages.written(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
+        output.put(spark, staging, "c", told.written + written)
+        found.unpersist()
+    assert parquet.read(tmp_path) == traces.single(paths, "c")
+
+
+def test_guessed_parts_give_the_same_rows(spark, long, tmp_path):
+    """Also of a capture with a capture inside, of which the guesses are wrong."""
+    inside = tmp_path / "inside.pcap"
+    data = long.read_bytes()
+    parts = (data[at : at + 200_000] for at in range(0, len(data), 200_000))
+    head = struct.pack("<II", 1_700_000_000, 0)
+    records = (head + struct.pack("<II", len(part) + 54, len(part) + 54) + bytes(54) + part for part in parts)
+    inside.write_bytes(traces.content(long)[:24] + b"".join(records))
+    paths = files([str(inside), str(long)])
+    Job(paths, Output(str(tmp_path / "out")), "c", 65_536).run(spark)
+    assert parquet.read(tmp_path / "out") == traces.single(paths, "c")
+
+
+def test_captures_and_tables_elsewhere(spark, long, tmp_path):
+    """In an object store."""
+    with bucket() as store:
+        store.put("in/long.pcap", long.read_bytes())
+        store.put("in/packed.pcap.gz", traces.PACKED.read_bytes())
+        paths = files([store.address("in")])
+        for _ in range(2):
+            Job(paths, Output(store.address("out")), "c", 400_000).run(spark)
+        expected = traces.single(paths, "c")
+        keys = store.keys("out")
+        for key in keys:
+            (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / key).write_bytes(store.get(key))
+    assert parquet.read(tmp_path / "out") == expected
+    assert {key.split("/")[1] for key in keys} == set(TABLES)
+
+
+TEXT_MAP = {"map<int,long>": "MAP<STRING, BIGINT>"}  # keys in JSON are text
+FORMATS = {  # options to read them with, and types that are not the tables'
+    "json": (EXACT, TEXT_MAP),
+    "orc": ({}, {}),
+    "csv": (EXACT | {"header": "true", "escape": '"'}, {"list<string>": "STRING", "map<int,long>": "STRING"}),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_other_formats(spark, tmp_path, form):
+    """The rows come back exactly; in CSV lists and maps are JSON."""
+    options, other = FORMATS[form]
+    paths = [str(traces.COMMITTED[0])]
+    Job(paths, Output(str(tmp_path), form), "c").run(spark)
+    for name, rows in traces.single(paths, "c").items():
+        columns = [column for column in TABLES[name].columns if column.name != "capture_id"]
+        schema = ", ".join(f"{column.name} {other.get(column.type, SPARK[column.type])}" for column in columns)
+        found = spark.read.format(form).schema(schema).options(**options).load(f"{tmp_path}/{name}/capture_id=c")
+        made = rows_of(found.selectExpr("'c' AS capture_id", *(column.name for column in columns)).toArrow())
+        for row in made:
+            for column in columns:
+                if other.get(column.type) == "STRING" and row[column.name] is not None:
+                    row[column.name] = json.loads(row[column.name])
+                if column.type in TEXT_MAP and column.type in other:
+                    row[column.name] = {int(key): value for key, value in row[column.name].items()}
+        assert TABLES[name].sorted(made) == rows, name
 
 
 def test_the_command(spark, tmp_path, long):
@@ -38,7 +123,7 @@ def test_the_command(spark, tmp_path, long):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(long.read_bytes()[:-5])
     for _ in range(2):
-        asked = ["--input", str(cut), "--output", str(tmp_path / "out"), "--split-size", "65536"]
+        asked = ["--input", str(cut), "--output", str(tmp_path / "out"), "--split-size", "400000"]
         result = CliRunner().invoke(command, asked)
         assert (result.exit_code, result.stdout) == (1, "")
         assert "ends inside a record" in result.stderr

@@ -11,6 +11,7 @@ from spark import traces
 pytest.importorskip("pyspark")
 
 from kwire.spark import source
+from kwire.spark.following import Payloads
 
 SIZES = [65_536, 65_537, 100_003, 200_000]
 
@@ -31,13 +32,21 @@ def test_parts(long, size):
     assert references(long, size) == references(long, 1 << 40)
 
 
-def test_no_payload_but_of_a_gzipd_file(long, tmp_path):
+def test_payload_of_a_gzipd_file_is_in_the_rows_or_in_a_file(long, tmp_path):
     packed = tmp_path / "long.pcap.gz"
     packed.write_bytes(gzip.compress(long.read_bytes()))
     plain, unpacked = references(long, 65_536), references(packed, 65_536)
     assert {row["payload"] for row in plain} == {None}
     assert [len(row["payload"]) for row in unpacked] == [row["captured"] for row in plain]
     assert [row["start"] for row in unpacked] == [row["start"] for row in plain]
+
+    part = source.Part(0, source.parts(str(packed), 65_536)[0], str(tmp_path / "unpacked"))
+    spooled = [row for batch in source.references(part) for row in batch.drop_columns(["number"]).to_pylist()]
+    assert spooled == [{**row, "payload": None} for row in unpacked]
+    payloads = Payloads([str(packed)], part.unpacked).of(0)
+    read = [payloads[row["start"] : row["start"] + row["captured"]] for row in spooled]
+    assert read == [row["payload"] for row in unpacked]
+    payloads.close()
 
 
 def test_damage_is_a_row(long, tmp_path):
@@ -97,6 +106,36 @@ class TestStream:
         later.rename(tmp_path / "r" / "rotated-3.pcap")
         end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
         assert end["path"].endswith("rotated-2.pcap")
+
+    def test_timers_are_told_the_time_once_after_each_silence(self, long, tmp_path):
+        paths = traces.cut(long, tmp_path / "r", 2)
+        later = paths[1].rename(tmp_path / "later")
+        stream = source.CaptureStream([str(tmp_path / "r")], 1 << 20, 0.0, 0, idle=0.0)
+        offset = stream.initialOffset()
+        seen = []
+        for _ in range(4):
+            offset = stream.latestOffset(offset, stream.getDefaultReadLimit())
+            seen.append((offset["path"].rpartition("/")[2], offset["calls"]))
+        later.rename(paths[1])
+        for _ in range(3):
+            offset = stream.latestOffset(offset, stream.getDefaultReadLimit())
+            seen.append((offset["path"].rpartition("/")[2], offset["calls"]))
+        first, second = ("rotated-0.pcap", 1), ("rotated-1.pcap", 2)
+        assert seen == [("rotated-0.pcap", 0), first, first, first, ("rotated-1.pcap", 1), second, second]
+
+    def test_a_file_that_is_gzipd_afterwards_is_not_read_again(self, long, tmp_path):
+        paths = traces.cut(long, tmp_path / "r", 2)
+        stream = self.stream(tmp_path / "r")
+        start = stream.initialOffset()
+        end = stream.latestOffset(start, stream.getDefaultReadLimit())
+        packed = [path.with_suffix(".pcap.gz") for path in paths]
+        for path, other in zip(paths, packed, strict=True):
+            other.write_bytes(gzip.compress(path.read_bytes()))
+        assert [part.split.path for part in stream.partitions(start, end)] == [str(path) for path in paths]
+        for path in paths:
+            path.unlink()
+        assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
+        assert [part.split.path for part in stream.partitions(start, end)] == [str(path) for path in packed]
 
     def test_an_empty_folder(self, tmp_path):
         stream = self.stream(tmp_path)

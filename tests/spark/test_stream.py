@@ -7,41 +7,47 @@ from spark import traces
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from kwire.analysis import parquet
 from kwire.spark import source
+from kwire.spark.bundles import unbundle
 from kwire.spark.output import Output
-from kwire.spark.stream import IDLE, Follower, Stream, unpacked
+from kwire.spark.stream import IDLE, Follower, Stream
 
 LIMIT = 120  # seconds
 
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory):
-    return traces.long_capture(tmp_path_factory.mktemp("long"))
+    return traces.long_capture(tmp_path_factory.mktemp("long"), every_nth=3)
 
 
-def test_an_interrupted_stream_gives_the_rows_of_one_process(spark, long, tmp_path):
-    """What was written before the interruption is done again, and replaced; the rest follows."""
-    paths = traces.cut(long, tmp_path / "rotating", 4)
-    later = [path.rename(tmp_path / path.name) for path in paths[2:]]
-    stream = Stream([str(tmp_path / "rotating")], Output(str(tmp_path / "out")), "c", settle=0.0)
+def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long, tmp_path, monkeypatch):
+    """What a batch wrote before it broke off is replaced when it is done again, as is what was there before a stream."""
+    paths = traces.cut(long, tmp_path / "rotating", 3)
+    place = tmp_path / "out"
+    stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1)
+    (place / "frames" / "capture_id=c").mkdir(parents=True)
+    (place / "frames" / "capture_id=c" / "part--of-a-job.parquet").write_bytes(b"replaced")
 
-    def run():
-        query = stream.start(spark, once=True)
-        assert query.awaitTermination(LIMIT)
+    put, done = Output.put, []
 
-    run()
-    assert parquet.read(tmp_path / "out") == traces.single(paths[:2], "c")  # also what is still open
-    commits = tmp_path / "out" / "_stream" / "c" / "checkpoint" / "commits"
-    for commit in commits.glob("*0*"):
-        commit.unlink()
-    for path in later:
-        path.rename(tmp_path / "rotating" / path.name)
-    run()
-    assert parquet.read(tmp_path / "out") == traces.single(paths, "c")
+    def breaking(*arguments):
+        put(*arguments)
+        done.append(arguments)
+        if len(done) == 2:
+            raise KeyError("on purpose")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Output, "put", breaking)
+        with pytest.raises(StreamingQueryException, match="on purpose"):
+            stream.start(spark, once=True).awaitTermination(LIMIT)
+    assert parquet.read(place) == traces.single(paths[:2], "c")  # also what is still open
+    assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    assert parquet.read(place) == traces.single(paths, "c")
 
 
 def rows_by_connection(paths, files=None):
@@ -54,19 +60,12 @@ def rows_by_connection(paths, files=None):
     return found
 
 
-def said(packed):
-    import pyarrow as pa
-
-    batch = pa.RecordBatch.from_pylist([row.asDict() for row in packed], pa.schema([("rows", pa.binary())]))
-    return [row for made in unpacked([batch]) for row in made.to_pylist()]
-
-
-def frames(rows, *, provisional):
-    return [
-        (row["frames"]["conn_id"], row["frames"]["number"])
-        for row in rows
-        if row["kind"] == "frames" and row["provisional"] is provisional
-    ]
+def said(told, *, provisional):
+    """The kinds of rows, and the rows of those that name frames."""
+    found = [(row.kind, unbundle(row.rows)) for row in told if row.provisional is provisional]
+    return [kind for kind, _ in found], {
+        (row["conn_id"], row["number"]) for kind, rows in found if kind == "frames" for row in rows
+    }
 
 
 class TestFollower:
@@ -78,17 +77,17 @@ class TestFollower:
         found = []
         for path in (first, second):
             for key, rows in rows_by_connection([path]).items():
-                found += said(tester.test(key, rows))
+                found += tester.test(key, rows)
         expected = {(row["conn_id"], row["number"]) for row in traces.single([long], "c")["frames"]}
-        told = set(frames(found, provisional=False))
+        _, told = said(found, provisional=False)
         assert told <= expected
-        assert told | set(frames(found, provisional=True)) >= expected
+        assert told | said(found, provisional=True)[1] >= expected
 
     def test_one_that_falls_silent_is_over(self, long):
         key, rows = max(rows_by_connection([long]).items(), key=lambda item: len(item[1]))
         tester = TwsTester(Follower("c", idle=1_000), timeMode="ProcessingTime")
         tester.test(key, rows[:-20])
         assert tester.peekValueState("following", key) is not None
-        ended = said(tester.setProcessingTime(IDLE))
-        assert [row["kind"] for row in ended if not row["provisional"]].count("connections") == 1
+        kinds, _ = said(tester.setProcessingTime(IDLE), provisional=False)
+        assert kinds.count("connections") == 1
         assert tester.peekValueState("following", key) is None

@@ -14,6 +14,7 @@ from kwire.capture import Call, Connection, read
 
 ROOT = Path(__file__).parent.parent.parent
 COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap*"))  # some are gzip'd
+PACKED = next(path for path in COMMITTED if path.suffix == ".gz")
 SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"  # more of them, where this is
 FEW = ["java-4.2.0__kafka-4.2.0__three", "aiokafka-0.14.0__kafka-4.2.0__static", "java-4.2.0__kafka-4.2.0__kip848"]
 HEAD = 24  # bytes of a pcap before its records
@@ -41,9 +42,9 @@ def records(path: Path) -> list[bytes]:
     return found
 
 
-def long_capture(folder: Path, name: str = "long.pcap") -> Path:
-    """All of them in one file, some packets of it lost and some out of order: several parts of 64 kB."""
-    paths = captures()
+def long_capture(folder: Path, name: str = "long.pcap", *, every_nth: int = 1) -> Path:
+    """All of them, or every nth, in one file, some packets of it lost and some out of order: several parts of 64 kB."""
+    paths = captures()[::every_nth]
     head = content(paths[0])[:HEAD]
     every = [record for path in paths if content(path)[:HEAD] == head for record in records(path)]
     every.sort(key=lambda record: struct.unpack_from("<II", record))

@@ -92,9 +92,9 @@ class Desk:
         ticket = Ticket(next(self._numbers), 1, api.key, version)
         sent = self.sent[ticket] = Sent(ticket, api.response)
         node = min(self.broker.cluster.nodes) if node is None else node
-        data = kwire.encode(request, version)
-        received = kwire.decode(type(request), data, version)
-        call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, len(data))
+        frame = kwire.encode_request(request, version, correlation_id=1, client_id=client_id)
+        received = kwire.decode(type(request), kwire.encode(request, version), version)
+        call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, frame)
         self._take(self.router.step(call, self.now))
         self.wait(0.0)
         return sent

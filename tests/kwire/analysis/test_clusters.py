@@ -80,3 +80,11 @@ IDS = [  # what was said, broker; its id, which is the time of the answer that l
 @pytest.mark.parametrize(("sayings", "broker", "expected"), IDS)
 def test_id_of_a_broker(sayings: list[Saying], broker: str, expected: int | None) -> None:
     assert Clusters(sayings).node_id(None, broker, 9) == expected
+
+
+def test_equal_if_all_answers_are() -> None:
+    """A connection that is told what its broker told before changes nothing; another cluster, or a new broker, does."""
+    before = [said(5, X, "tea", X, Y)]
+    assert Clusters(before) == Clusters([*before, said(5, X, "tea", X, conn="other")])
+    for new in (said(6, X, "milk", X), said(6, X, "tea", Z), said(6, Z, None, X)):
+        assert Clusters(before) != Clusters([*before, new])

@@ -22,3 +22,9 @@ def test_a_column_that_is_not_there() -> None:
 def test_rows_go_through_arrow(name: str) -> None:
     rows = capture("java-4.2.0__kafka-4.2.0__kip848")[name]
     assert rows_of(arrow_table(TABLES[name], rows)) == rows
+
+
+def test_what_is_not_utf8_stops_no_table() -> None:
+    table = TABLES["members"]
+    row = table.row(group_id="a\udcff", subscription=["b\udc80", "c"])
+    assert rows_of(arrow_table(table, [row])) == [row | {"group_id": "a\\udcff", "subscription": ["b\\udc80", "c"]}]

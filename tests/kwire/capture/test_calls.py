@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from captures import CAPTURES, all_of, generations, greeting, heartbeats, records
+from captures import CAPTURES, all_of, generations, greeting, heartbeats, records, tls_hello
 from tools.pcap import ACK, RST, Segment, Talk, packets, pcap, prefixed, shaken
 
 import kwire
@@ -227,19 +227,8 @@ def test_a_body_that_cannot_be_read(written: Write) -> None:
 
 
 def test_tls(written: Write) -> None:
-    name = b"kafka.example"
-    sni = (
-        b"\0\0"
-        + (len(name) + 5).to_bytes(2, "big")
-        + (len(name) + 3).to_bytes(2, "big")
-        + b"\0"
-        + len(name).to_bytes(2, "big")
-        + name
-    )
-    hello = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + len(sni).to_bytes(2, "big") + sni
-    hello = b"\1" + len(hello).to_bytes(3, "big") + hello
     talk = Talk()
-    segments = [*talk.open(), *talk.say(True, b"\x16\3\1" + len(hello).to_bytes(2, "big") + hello)]
+    segments = [*talk.open(), *talk.say(True, tls_hello(b"kafka.example"))]
     segments += talk.say(False, b"\x16\3\3\0\x10" + bytes(16)) + talk.say(True, b"\x17\3\3\0\x20" + bytes(32))
     for some in (segments, segments[4:]):
         calls, connections = told(written, some)

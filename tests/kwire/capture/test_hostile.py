@@ -14,7 +14,7 @@ import pytest
 from captures import all_of, generations, greeting, heartbeats
 from tools.pcap import Segment, Talk, block, enhanced, framed, interface, ip_packet, packets, pcap, pcapng, section
 
-from kwire.capture import Problem, Split, read_segments, splits
+from kwire.capture import Call, Problem, Skipped, Split, read, read_segments, splits
 from kwire.capture.files import CaptureFile
 from kwire.capture.limits import MAX_CONNECTIONS, MAX_DAMAGES
 from kwire.capture.packets import ACK, SYN
@@ -286,6 +286,31 @@ def fragments_without_a_first() -> bytes:
         packet[4:8] = struct.pack(">HH", n, 0x2000 | 10)
         made.append((1, framed(bytes(packet)), len(packet) + 14))
     return pcap([*PACKETS, *made])
+
+
+def test_fragments_without_a_first_are_told(written: Callable[..., str]) -> None:
+    """Those that are let go to make room as well as those that wait at the end."""
+    path = written(fragments_without_a_first())
+    reading = read(path)
+    assert [item for item in reading if isinstance(item, Skipped)] == reading.skipped
+    assert reading.skipped == [Skipped(path, 5_000, "no_first_fragment")]
+
+
+def cut_and_lying() -> bytes:
+    """Packets whose TCP header is cut, or says a length that cannot be; IP that does."""
+    packet = framed(ip_packet(Segment(1, ("10.0.0.9", 1), ("10.0.0.8", 9092), 1, 1, ACK, b"x" * 50)))
+    lies = [bytearray(packet) for _ in range(3)]
+    lies[0][14] = 0x44  # IP's header
+    lies[1][14 + 20 + 12] = 0x10  # TCP's
+    lies[2][14 + 2 : 14 + 4] = b"\0\x28"  # of the packet: it ends in TCP's header
+    return pcap([*PACKETS, (1, packet[: 14 + 30], len(packet)), *((1, bytes(lie), len(lie)) for lie in lies)])
+
+
+def test_headers_that_are_cut_or_lie_are_told(written: Callable[..., str]) -> None:
+    path = written(cut_and_lying())
+    reading = read(path)
+    assert sum(isinstance(item, Call) for item in reading) > 4
+    assert reading.skipped == [Skipped(path, 3, "bad_headers"), Skipped(path, 1, "cut_headers")]
 
 
 BOUNDED: dict[str, Callable[[], bytes]] = {

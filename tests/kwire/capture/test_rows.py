@@ -8,7 +8,7 @@ from captures import COMMITTED
 
 from kwire.capture import Problem, read
 from kwire.capture.call import Call
-from kwire.capture.rows import COLUMNS, problem_row, rows, time_text
+from kwire.capture.rows import COLUMNS, remark_row, rows, time_text
 
 
 def test_a_row_for_each_frame_in_order() -> None:
@@ -37,7 +37,7 @@ def test_times() -> None:
 
 
 def test_a_problem_is_a_row() -> None:
-    row = problem_row(Problem("f.pcap", 77, "it is cut", 0))
+    row = remark_row(Problem("f.pcap", 77, "it is cut", 0))
     assert (row["file"], row["position"], row["error"], row["api_name"]) == ("f.pcap", 77, "it is cut", None)
     assert next(rows([Problem("f.pcap", 77, "it is cut")]))["error"] == "it is cut"
 

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from captures import COMMITTED
+from captures import CAPTURES, COMMITTED, heartbeats, records, tls_hello
 from commands import kwire, printed
+from tools.pcap import Talk, packets, pcap, pcapng
 
-from kwire.capture.rows import COLUMNS, MORE
+from kwire.capture import Problem, read, read_segments, splits
+from kwire.capture.rows import COLUMNS, MORE, rows
 
 SASL = next(path for path in COMMITTED if "sasl" in path.name)
 PATH = next(path for path in COMMITTED if "kip848" in path.name)
@@ -79,6 +82,80 @@ def test_damage_is_a_row_and_exit_code_1(tmp_path: Path) -> None:
     assert f"{bad} at byte {damage['position']}: the file ends inside a record" in result.stderr
     assert any(row["file"] == str(SASL) for row in rows)
     assert "ends inside a record" in kwire("capture", "--format", "table", str(bad)).stdout
+
+
+def test_what_was_not_looked_at_is_a_row(tmp_path: Path) -> None:
+    """Packets that are not TCP are no damage; those of a link that is not known may have been Kafka's."""
+    packets = records(PATH)
+    udp = [(time_us, data[:23] + b"\x11" + data[24:], size) for time_us, data, size in packets[:3]]
+    arp = [(time_us, data[:12] + b"\x08\x06" + data[14:], size) for time_us, data, size in packets[:2]]
+    mixed = tmp_path / "mixed.pcap"
+    mixed.write_bytes(pcap([*udp, *arp, *packets]))
+    result = kwire("capture", str(mixed))
+    rows = printed(result)
+    notes = [row for row in rows if row["direction"] is None]
+    assert result.exit_code == 0
+    assert [(row["file"], row["reason"], row["packets"], "error" in row) for row in notes] == [
+        (str(mixed), "not_ip", 2, False),
+        (str(mixed), "not_tcp", 3, False),
+    ]
+    assert result.stderr.splitlines() == [f"{mixed}: {row['note']}" for row in notes]
+    assert len(rows) == len(printed(kwire("capture", str(PATH)))) + 2
+    assert f"{mixed}: 3 packets passed over: not TCP" in kwire("capture", "--format", "table", str(mixed)).stdout
+    assert "packets passed over" not in kwire("capture", "--where", "size > 0", str(mixed)).stdout
+    assert printed(kwire("capture", "--where", "reason == 'not_tcp'", str(mixed))) == notes[1:]
+
+
+@pytest.mark.parametrize("make", [pcap, pcapng])
+def test_a_link_that_is_not_known_is_damage(make: Callable[..., bytes], tmp_path: Path) -> None:
+    strange = tmp_path / "strange.pcap"
+    strange.write_bytes(make(records(PATH), 147))
+    result = kwire("capture", str(strange))
+    (damage,) = [row for row in printed(result) if "error" in row]
+    assert (result.exit_code, damage["position"]) == (1, 0)
+    assert damage["error"] == "link type 147 is not known, its packets are passed over"
+    assert damage["error"] in result.stderr
+    (part,) = splits(str(strange))
+    assert [item.reason for item in read_segments(part) if isinstance(item, Problem)] == [damage["error"]]
+
+
+def test_connections_that_could_not_be_read_have_a_row(tmp_path: Path) -> None:
+    """TLS with the name that was asked for, what is not Kafka, and Kafka with a hole."""
+    sealed, other = Talk(client=("10.0.0.1", 1_001), isn=(1, 2)), Talk(client=("10.0.0.1", 1_002), isn=(3, 4))
+    holed = Talk(client=("10.0.0.1", 1_003), isn=(5, 6))
+    segments = [
+        *sealed.open(),
+        *sealed.say(True, tls_hello(b"broker.example")),
+        *other.open(),
+        *other.say(True, b"GET / HTTP/1.1\r\n" * 9000),
+    ]
+    talked = [*holed.open(), *heartbeats(holed, 6), *holed.close()]
+    lost = talked.pop(9)
+    path = tmp_path / "three.pcap"
+    path.write_bytes(pcap(packets([*segments, *talked])))
+    result = kwire("capture", str(path))
+    rows = [row for row in printed(result) if row["direction"] is None]
+    assert {row["client"]: (row["reason"], row["note"]) for row in rows} == {
+        "10.0.0.1:1001": ("tls", "TLS for broker.example"),
+        "10.0.0.1:1002": ("not_kafka", "not Kafka"),
+        "10.0.0.1:1003": ("gaps", f"{len(lost.payload)} bytes missing at 1 place"),
+    }
+    assert result.exit_code == 0
+    assert "1 connection not read in full: tls" in result.stderr
+    assert any("10.0.0.1:1002 - 10.0.0.2:9092: not Kafka" in line for line in table(path))
+
+
+def table(path: Path) -> list[str]:
+    return kwire("capture", "--format", "table", str(path)).stdout.splitlines()
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_captures_in_order_have_rows_of_frames_alone(path: Path) -> None:
+    assert not [row for row in rows_of(path) if row["direction"] is None]
+
+
+def rows_of(path: Path) -> list[Any]:
+    return list(rows(read(path)))
 
 
 def test_ports_folders_and_nothing() -> None:

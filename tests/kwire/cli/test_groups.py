@@ -4,11 +4,14 @@ import gzip
 import json
 from pathlib import Path
 
-from commands import kwire
+from captures import tls_hello
+from commands import kwire, printed
 from tools.captures import CAPTURES
+from tools.pcap import Talk, packets, pcap
 
 from kwire.analysis import parquet
 
+PROBLEM = ("file", "position", "client", "reason", "packets", "note")
 NAME = "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
 CAPTURE = str(CAPTURES / NAME)
 
@@ -51,6 +54,31 @@ def test_page_and_tables(tmp_path: Path) -> None:
     rows = parquet.read(tables)
     assert len(rows["rebalances"]) == 5
     assert {row["capture_id"] for row in rows["frames"]} == {"tuesday"}
+
+
+def test_what_was_not_read_is_told_as_capture_tells_it(tmp_path: Path) -> None:
+    """Packets that are not TCP, a connection with TLS, damage: the same in rows, in JSON, in the table, on stderr."""
+    sealed = Talk()
+    made = list(packets([*sealed.open(), *sealed.say(True, tls_hello(b"broker.example"))]))
+    udp = [(time_us, data[:23] + b"\x11" + data[24:], size) for time_us, data, size in made[:1]]
+    path, tables = tmp_path / "some.pcap", tmp_path / "tables"
+    path.write_bytes(pcap([*made, *udp, *made])[:-10])
+    told = {
+        (row["file"], row.get("position"), row["client"], row.get("reason"), row.get("packets"), row.get("note"))
+        for row in printed(kwire("capture", str(path)))
+    }
+    done = kwire("groups", "--json", "--tables", str(tables), str(path))
+    rows = parquet.read(tables, ["problems"])["problems"]
+    assert told == {tuple(row[name] for name in PROBLEM) for row in rows}
+    shown = json.loads(done.stdout)
+    assert {row["reason"]: row["note"] for row in shown["passed_over"]} == {
+        "not_tcp": "1 packet passed over: not TCP",
+        "tls": "TLS for broker.example",
+    }
+    (damage,) = [row for row in rows if row["error"]]
+    assert shown["problems"] == [f"{path} at byte {damage['position']}: {damage['error']}"]
+    assert done.stderr == kwire("capture", str(path)).stderr
+    assert done.exit_code == 1
 
 
 def test_a_static_member_that_came_back_has_a_line() -> None:

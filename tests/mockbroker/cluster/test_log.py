@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kwire import DecodeError
@@ -88,7 +90,7 @@ def test_the_first_record_at_or_after_a_time(codec, timestamp, found):
 
 def test_batches_that_end_before_the_time_are_not_opened():
     log = log_of(batch(1), batch(5))
-    log._batches[0] = log._batches[0].__class__(0, 0, 1, b"cannot be opened")
+    log._batches[0] = replace(log._batches[0], data=b"cannot be opened")
     assert log.at_timestamp(5) == (1, 5)
 
 
@@ -122,3 +124,21 @@ def test_a_log_that_begins_later(offset, left, size):
     assert offsets(log.read(6, 10_000, at_least_one=True)) == [6]
     log.delete_before(0)
     assert log.start == offset
+
+
+@pytest.mark.parametrize(("size", "offset"), [(0, 0), (1, 3), (200, 3), (10_000, 9)])
+def test_the_first_batch_so_many_bytes_on(size, offset):
+    log = PartitionLog()
+    for _ in range(3):
+        log.append(read_batch(build_batch([Record(value=b"x" * 100)] * 3)), 0)
+    assert log.beyond(0, size) == offset
+    assert log.beyond(log.end, size) == log.end
+
+
+def test_nothing_from_an_offset_on_is_read():
+    log = PartitionLog()
+    for _ in range(3):
+        log.append(read_batch(build_batch([Record()] * 2)), 0)
+    found = batches(log.read(0, 10_000, at_least_one=True, before=4))
+    assert [batch.base_offset for batch in found] == [0, 2]
+    assert log.read(4, 10_000, at_least_one=True, before=4) == b""

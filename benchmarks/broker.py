@@ -1,0 +1,390 @@
+"""The broker beside a real Kafka in one run: requests, groups, real clients, records, start-up. `make bench-broker`.
+
+    python benchmarks/broker.py --tools DIR [--rounds 5] [--kafka 4.2.0] [--only requests ...]
+
+``DIR`` holds the load tools: ``kbench/`` (Go, built here if there is no binary), ``clients_group.py`` and
+``throughput.py`` (they need confluent-kafka and kcat). The real Kafka is that of tests/oracle/kafka.py (Java 17,
+Maven). Raise ``ulimit -n`` above 12000. Takes some eight minutes, and ends what it started. Prints
+benchmarks/results/broker.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+INTRODUCTION = """\
+# The broker beside Kafka
+
+{day}, `make bench-broker` (`python benchmarks/broker.py`): {rounds} rounds, mockbroker and Apache Kafka {kafka}
+started once and asked in turn. {cores} cores for servers, load tools and whatever else ran (load {load:.1f} at the
+start); Linux, CPython {python}.
+
+CPU is user and system time of the server from /proc, the median of the rounds. Times and rates by the clock are the
+best of the rounds, the median in brackets: what else runs on the machine can only make them worse. "of Kafka's" is one
+figure divided by the other. Kafka was warmed up. A row without a goal has no verdict.
+
+| work | figure | goal | mockbroker | Kafka | of Kafka's | |
+|---|---|---|---|---|---|---|"""
+
+OUR_PORT, KAFKA_PORT, STARTUP_PORT = 29_192, 29_292, 29_392
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "6000"}
+REQUESTS = {  # API, in flight; goals in microseconds of CPU and requests a second, over 10 connections
+    "Heartbeat": ("heartbeat", 1, 20, 30_000),
+    "Heartbeat of a member": ("hbmember", 1, 20, 30_000),
+    "Heartbeat, 32 in flight": ("heartbeat", 32, None, 200_000),
+    "Heartbeat of a member, 32 in flight": ("hbmember", 32, None, None),
+    "ApiVersions": ("apiversions", 1, None, None),
+    "Metadata of 1 topic x 6": ("metadata12", 1, 30, None),
+    "Produce of one record": ("produce", 1, 30, None),
+}
+GROUPS = {10: (15, "100ms"), 50: (40, "100ms"), 200: (100, "100ms"), 1_000: (500, "500ms")}  # goal in ms, heartbeats
+GENERATIONS = 3
+AS_KAFKA = 1.05  # times what Kafka takes
+Found = list[dict[str, Any]]  # what one server said, round by round
+
+
+@dataclass
+class Server:
+    address: str
+    pid: int
+
+
+class Bench:
+    """``missed``: rows whose goal was not met."""
+
+    def __init__(self, tools: Path, rounds: int, ours: Server, kafkas: Server) -> None:
+        self.tools = tools
+        self.rounds = rounds
+        self.servers = ours, kafkas
+        self.missed = 0
+
+    def kbench(self, *args: object) -> dict[str, Any]:
+        return run(self.tools / "kbench" / "kbench", *args)
+
+    def both(self, ask: Callable[[Server], dict[str, Any]]) -> tuple[Found, Found]:
+        """What ours said and what Kafka said, round by round, in turn."""
+        found: tuple[Found, Found] = [], []
+        for _ in range(self.rounds):
+            for each, server in zip(found, self.servers, strict=True):
+                each.append(ask(server))
+        return found
+
+    def tell(
+        self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", *, met: bool = True
+    ) -> None:
+        """One row. ``met``: whether the goal is."""
+        ratio = f"{seen.value / kafka.value:.2f}" if kafka and kafka.value else ""
+        verdict = "" if not goal else "ok" if met else "**missed**"
+        self.missed += not met
+        cells = (work, figure, goal, seen.text, kafka.text if kafka else "", ratio, verdict)
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+    # --- the rows -------------------------------------------------------------------------------------------------
+
+    def requests(self) -> None:
+        for work, (api, depth, cpu, rate) in REQUESTS.items():
+            how = ("-api", api, "-conns", 10, "-depth", depth, "-dur", "1s", "-warm", "300ms")
+            ours, kafkas = self.both(partial(self._requests, how))
+            assert not [each["error"] for each in ours + kafkas if each["error"]]
+            seen, kafka = (
+                usual(ours, "server_cpu_us_per_req", "{:.1f}"),
+                usual(kafkas, "server_cpu_us_per_req", "{:.1f}"),
+            )
+            if cpu is None:
+                self.tell(work, "CPU us", seen, kafka)
+            else:
+                met = seen.value <= min(cpu, kafka.value)
+                self.tell(work, "CPU us", seen, kafka, f"<= {cpu}, <= Kafka's", met=met)
+            seen, kafka = most(ours, "rps"), most(kafkas, "rps")
+            if rate is None:
+                self.tell(work, "a second", seen, kafka)
+            else:
+                self.tell(work, "a second", seen, kafka, f">= {rate:,}", met=seen.value >= rate)
+
+    def _requests(self, how: Sequence[object], server: Server) -> dict[str, Any]:
+        return self.kbench("reqs", "-addr", server.address, *how, "-pid", server.pid)
+
+    def groups(self) -> None:
+        for size, (goal, heartbeat) in GROUPS.items():
+            how = ("-n", size, "-hb", heartbeat, "-hold", "400ms", "-limit", "40s")
+            ours, kafkas = self.both(partial(self._group, how))
+            work = f"{size:,} raw members, heartbeats every {heartbeat}"
+            seen = least(ours, "form_ms")
+            self.tell(work, "form, ms", seen, least(kafkas, "form_ms"), f"<= {goal}", met=seen.value <= goal)
+            last, kafka = latest(ours, "form_generation"), latest(kafkas, "form_generation")
+            self.tell(work, "generation then", last, kafka, f"<= {GENERATIONS}", met=last.value <= GENERATIONS)
+            for phase in ("join", "leave"):
+                self.tell(work, f"one {phase}s, ms", least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms"))
+
+    def _group(self, how: Sequence[object], server: Server) -> dict[str, Any]:
+        return self.kbench("group", "-addr", server.address, *how)
+
+    def clients(self) -> None:
+        def ask(server: Server) -> dict[str, Any]:
+            return run(sys.executable, self.tools / "clients_group.py", server.address, "-n", 50, "--hb", 500)
+
+        ours, kafkas = self.both(ask)
+        for phase, what in {"form": "form", "join": "one joins", "leave": "one leaves"}.items():
+            seen, kafka = least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms")
+            met = seen.value <= AS_KAFKA * kafka.value
+            self.tell("50 librdkafka consumers", f"{what}, ms", seen, kafka, f"<= {AS_KAFKA} of Kafka's", met=met)
+
+    def sizes(self) -> None:
+        costs = {size: heartbeat_cost(size) for size in (10, 100, 1_000)}
+        ratio = max(costs.values()) / min(costs.values())
+        text = f"{ratio:.2f} ({', '.join(f'{cost:.2f}' for cost in costs.values())} us)"
+        work = "Heartbeat in a group of 10, 100, 1,000, without sockets"
+        self.tell(work, "largest by smallest", Figure(ratio, text), None, "<= 1.5", met=ratio <= 1.5)
+
+    def many(self) -> None:
+        def ask(server: Server) -> dict[str, Any]:
+            return run(sys.executable, ROOT / "benchmarks" / "members.py", server.address, "--pid", server.pid)
+
+        found = [ask(server) for server in self.servers]
+        work = "1,000 groups x 10 members, heartbeats every 3 s"
+        wrong = [sum(count for name, count in each["answers"].items() if name != "NONE") for each in found]
+        told = [
+            Figure(count, f"{count} of {sum(each['answers'].values()):,}")
+            for count, each in zip(wrong, found, strict=True)
+        ]
+        self.tell(work, "answers that are errors", *told, "0", met=not wrong[0])
+        slowest = [Figure(each["slowest_ms"], f"{each['slowest_ms']:.0f}") for each in found]
+        self.tell(work, "slowest answer, ms", *slowest)
+        cores = [Figure(each["server_cores"], f"{each['server_cores']:.2f}") for each in found]
+        self.tell(work, "cores", *cores, "<= 1", met=cores[0].value <= 1)
+
+    def records(self) -> None:
+        def ask(server: Server) -> dict[str, Any]:
+            found = run(sys.executable, self.tools / "throughput.py", server.address, "--pid", server.pid)
+            return {**found, "cpu_s": found["server_cpu_produce_s"] + found["server_cpu_consume_s"]}
+
+        work = "kcat, 200,000 x 100 B"
+        ours, kafkas = self.both(ask)
+        for way in ("produce", "consume"):
+            seen, kafka = most(ours, f"{way}_msgs_s"), most(kafkas, f"{way}_msgs_s")
+            self.tell(work, f"{way}d a second", seen, kafka, ">= 800,000", met=seen.value >= 800_000)
+        seen = usual(ours, "cpu_s", "{:.2f}")
+        self.tell(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", met=seen.value <= 0.2)
+        got = [min(each["got"] for each in found) for found in (ours, kafkas)]
+        seen, kafka = (Figure(each, f"{each:,}") for each in got)
+        self.tell(work, "read back", seen, kafka, "200,000", met=got[0] == 200_000)
+
+    def startup(self) -> None:
+        serve = (ROOT / ".venv" / "bin" / "mockbroker", "serve", "--port", STARTUP_PORT)
+        found = self.kbench("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
+        seen = least([{"ms": each} for each in found["rounds_ms"]], "ms")
+        self.tell("exec to the first Metadata answer", "ms", seen, None, "<= 250", met=seen.value <= 250)
+        inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
+        for which in ("first", "next"):
+            seen = least(inside, which, "{:.1f}")
+            self.tell(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", met=seen.value <= 10)
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Figure:
+    value: float
+    text: str
+
+
+def usual(found: Found, key: str, form: str) -> Figure:
+    """The median."""
+    value = statistics.median(each[key] for each in found)
+    return Figure(value, form.format(value))
+
+
+def least(found: Found, key: str, form: str = "{:.0f}") -> Figure:
+    """The shortest time, the median in brackets; what never came counts as endless."""
+    times = [float("inf") if each[key] is None else each[key] for each in found]
+    return _with_median(min(times), times, form)
+
+
+def most(found: Found, key: str) -> Figure:
+    """The highest rate, the median in brackets."""
+    rates = [each[key] for each in found]
+    return _with_median(max(rates), rates, "{:,.0f}")
+
+
+def latest(found: Found, key: str) -> Figure:
+    """The highest of all, which none may be above."""
+    value = max(each[key] for each in found)
+    return Figure(value, str(value))
+
+
+def _with_median(value: float, values: Sequence[float], form: str) -> Figure:
+    return Figure(value, f"{form.format(value)} ({form.format(statistics.median(values))})")
+
+
+def heartbeat_cost(size: int) -> float:
+    """Microseconds of one heartbeat: bytes in, bytes out."""
+    from tools.desk import Desk, member
+
+    from kwire import ClientSide
+    from kwire.messages.heartbeat import HeartbeatRequest
+    from mockbroker.session import Session
+
+    desk = Desk()
+    ids = [member(desk, "g", instance_id="0")]
+    group = desk.broker.groups["g"]
+    for number in range(1, size):
+        ids.append(f"member-{number}")
+        group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
+    session, client = Session(1, 0, "/", desk.router), ClientSide("bench")
+    request = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=ids[-1])
+    data = b"".join(client.send(request, 3) for _ in range(200))
+    best = float("inf")
+    for _ in range(300):
+        began = time.thread_time()
+        session.receive(data)
+        while (call := session.next_call()) is not None:
+            for reply in desk.router.step(call, 1.0):
+                session.answer(reply)  # type: ignore[arg-type]
+        best = min(best, (time.thread_time() - began) / 200)
+    return best * 1e6
+
+
+def _like(member: Any, member_id: str) -> dict[str, Any]:
+    fields = {name: getattr(member, name) for name in member.__dataclass_fields__}
+    return fields | {"member_id": member_id, "instance_id": None}
+
+
+IN_PROCESS = """
+import json, time, trio
+from kwire import encode_request
+from kwire.frames import pack
+from kwire.messages.metadata import MetadataRequest
+from mockbroker import open_cluster
+
+ASK = pack(encode_request(MetadataRequest(topics=[]), 4, correlation_id=1))
+
+async def main():
+    found = []
+    for _ in range(2):
+        began = time.perf_counter()
+        async with open_cluster() as cluster:
+            host, _, port = cluster.bootstrap_servers.rpartition(":")
+            stream = await trio.open_tcp_stream(host, int(port))
+            await stream.send_all(ASK)
+            await stream.receive_some(1000)
+            found.append((time.perf_counter() - began) * 1e3)
+            await stream.aclose()
+    print(json.dumps({"first": found[0], "next": found[1]}))
+
+trio.run(main)
+"""
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
+def run(command: object, *args: object) -> dict[str, Any]:
+    """The JSON object that a command prints. Raises: RuntimeError with what it said instead."""
+    done = subprocess.run([str(command), *map(str, args)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command} {args}: {done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@contextmanager
+def our_broker() -> Iterator[Server]:
+    topics = ["--topic", "bench:6", "--topic", "bench60:60"]
+    settings = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder) / "ready"
+        command = [str(ROOT / ".venv" / "bin" / "mockbroker"), "serve", "--port", str(OUR_PORT)]
+        broker = subprocess.Popen([*command, *topics, *settings, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
+        try:
+            while not ready.exists():
+                assert broker.poll() is None, "the broker did not start"
+                time.sleep(0.02)
+            yield Server(f"127.0.0.1:{OUR_PORT}", broker.pid)
+        finally:
+            broker.terminate()
+            broker.wait()
+
+
+@contextmanager
+def real_kafka(release: str, kbench: Path) -> Iterator[Server]:
+    from oracle import kafka
+
+    with kafka.running(release, KAFKA_PORT, SETTINGS) as address:
+        pid = int((kafka.FOLDER / f"run-{KAFKA_PORT}" / "pid").read_text())
+        create_topics(address, {"bench": 6, "bench60": 60})
+        for api in ("heartbeat", "hbmember", "metadata12", "apiversions", "produce"):  # a JVM is slow at first
+            run(kbench, "reqs", "-addr", address, "-api", api, "-conns", 10, "-dur", "3s")
+        run(kbench, "group", "-addr", address, "-n", 200, "-hb", "100ms", "-hold", "300ms", "-limit", "40s")
+        yield Server(address, pid)
+
+
+def create_topics(address: str, topics: Mapping[str, int]) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": address})
+    for done in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+        done.result(30)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kafka", default="4.2.0")
+    tables = ["requests", "groups", "clients", "records", "many", "sizes", "startup"]
+    parser.add_argument("--only", nargs="+", choices=tables, default=tables)
+    asked = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the modules of what is installed are compiled
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whatever was started is ended on the way out
+    began, load = time.monotonic(), os.getloadavg()[0]
+    with ExitStack() as stack:
+        tools = stack.enter_context(built(asked.tools))
+        ours = stack.enter_context(our_broker())
+        kafkas = stack.enter_context(real_kafka(asked.kafka, tools / "kbench" / "kbench"))
+        facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
+        print(INTRODUCTION.format(rounds=asked.rounds, kafka=asked.kafka, load=load, **facts), flush=True)
+        bench = Bench(tools, asked.rounds, ours, kafkas)
+        for table in asked.only:
+            getattr(bench, table)()
+    minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]
+    print(f"\nGoals missed: {bench.missed}. It took {minutes:.1f} minutes; load {load:.1f} at the end.")
+
+
+@contextmanager
+def built(tools: Path) -> Iterator[Path]:
+    """A folder like ``tools`` in which kbench is a binary; theirs may be read-only."""
+    if (tools / "kbench" / "kbench").exists():
+        yield tools
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "kbench").mkdir()
+        command = ["go", "build", "-C", str(tools / "kbench"), "-o", str(folder / "kbench" / "kbench"), "."]
+        subprocess.run(command, check=True)
+        for script in tools.glob("*.py"):
+            (folder / script.name).symlink_to(script.resolve())
+        yield folder
+
+
+if __name__ == "__main__":
+    main()

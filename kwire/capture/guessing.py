@@ -1,0 +1,69 @@
+"""Large captures in parts without reading them: a boundary is guessed, and whoever reads a part proves the next one.
+
+A guess is a place from which several records follow each other. Somebody who captures the download of a capture can
+make that wrong. But the first part begins where it should, and a part that was read to its end tells whether the next
+one begins there; so all are right if none says otherwise (``is_proven``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.capture.files import PASSED, CaptureFile
+from kwire.capture.limits import SNAPLEN
+from kwire.capture.pcap import BEFORE
+from kwire.capture.places import open_at
+from kwire.capture.records import CUT, Block, Problem, Split
+from kwire.capture.salvage import AHEAD, AHEAD_BLOCKS, Blocks, Records
+
+NOT_PROVEN = "no record ends where the next part begins"
+LOOK = 1024 * 1024  # bytes in which a place is looked for
+UNKNOWN = -1  # time of the packet before a part
+
+
+def guessed(path: str, size: int) -> list[Split]:
+    """A capture in parts of about ``size`` bytes. A gzip'd file is one part. Raises: OSError."""
+    file = CaptureFile(path, block=65_536)
+    first = next(file.blocks(), None)
+    if first is None:
+        return []
+    begin, end = first.whole, file.size
+    if begin.packed or first.then is None:
+        return [begin]
+    found: list[Split] = []
+    search = _search(first)
+    ahead = AHEAD_BLOCKS if begin.pcapng else AHEAD
+    with open_at(path) as raw:
+        for near in range(begin.start + size, end, size):
+            if near <= begin.start:
+                continue
+            raw.seek(near)
+            data = raw.read(LOOK + ahead)
+            place, _ = search.next(data, 0, near + len(data) == end)
+            if place is not None:
+                found.append(replace(begin, stop=near + place))
+                begin = replace(first.then, start=near + place, time_us=UNKNOWN)
+    return [*found, begin]
+
+
+def _search(first: Block) -> Records | Blocks:
+    split = first.then or first.whole
+    if split.pcapng:
+        return Blocks(split.order, split.interfaces, None)
+    interface = split.interfaces[0]
+    return Records(split.order, interface.link, (), interface.snaplen or SNAPLEN)
+
+
+def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
+    """Whether a part, of so many records, was read as one that was found exactly would have been: without damage, and
+    up to where the next part begins, which was told all that was told by then. None for the last: it may be cut.
+    """
+    if then is None:
+        return all(_is_cut(problem) and records >= BEFORE for problem in file.problems)
+    reached = file.reached
+    return not file.problems and reached is not None and replace(reached, stop=then.stop, time_us=then.time_us) == then
+
+
+def _is_cut(problem: Problem) -> bool:
+    """The last record is, and no other was looked for behind it."""
+    return problem.reason.startswith(CUT) and PASSED not in problem.reason

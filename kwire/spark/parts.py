@@ -1,0 +1,169 @@
+"""Tables on disk: the files that tasks write, each a part of a table, by day; and putting them in place.
+
+A task writes its rows as Parquet by itself, where Spark would take them from it to write them: rows of frames are
+most of what a job moves. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from kwire.analysis.columns import Row, Table, arrow_schema, arrow_table
+from kwire.analysis.tables import TABLES
+from kwire.capture.places import file_system
+
+CAPTURE, DATE = "capture_id", "date"
+DAY = 86_400_000_000  # microseconds
+UNKNOWN_DAY = "__HIVE_DEFAULT_PARTITION__"  # as Spark and Hive call it
+NO_DAY, NONE = "1970-01-01", "none"  # folder and mark of a table without rows
+GROUP_ROWS, GROUP_BYTES = 50_000, 16 * 1024 * 1024  # of a row group, and what a table waits for before it is written
+OPEN_PARTS = 64  # of a task
+_SPECIAL = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")  # in names of folders that say a value
+
+
+def day_of(table: Table) -> str | None:
+    """The column that says the day of a row; None for a table without one."""
+    return next((column.name for column in table.columns if column.type == "timestamp"), None)
+
+
+def schema_of(table: Table) -> Any:
+    """What a file of a table has: the capture is in the name of the folder."""
+    schema = arrow_schema(table)
+    return schema.remove(schema.get_field_index(CAPTURE))
+
+
+def folder_of(capture_id: str) -> str:
+    """The folder of a capture in that of a table, as Spark and Hive write one."""
+    return f"{CAPTURE}={_SPECIAL.sub(lambda found: f'%{ord(found[0]):02X}', capture_id)}"
+
+
+@dataclass(slots=True)
+class _Part:
+    """One file that is being written, and what waits for it."""
+
+    writer: Any
+    waiting: list[Any] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+
+    def add(self, table: Any) -> None:
+        self.waiting.append(table)
+        self.rows += table.num_rows
+        self.size += table.nbytes
+        if self.rows >= GROUP_ROWS or self.size >= GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.waiting:
+            self.writer.write_table(pa.concat_tables(self.waiting))
+        self.waiting, self.rows, self.size = [], 0, 0
+
+    def close(self) -> None:
+        self.flush()
+        self.writer.close()
+
+
+class Parts:
+    """The parts that one task writes below ``folder``, a path or an address."""
+
+    def __init__(self, folder: str) -> None:
+        self.files, self.folder = file_system(folder)
+        self.written: list[str] = []  # below the folder
+        self._open: dict[tuple[str, str | None, str], _Part] = {}
+
+    def add(self, name: str, rows: Iterable[Row], mark: str = "") -> None:
+        """Rows of a table; ``mark`` comes into the names of their files."""
+        table = TABLES[name]
+        for day, some in _by_day(table, rows).items():
+            self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
+
+    def close(self) -> list[str]:
+        """Write what waits; the files, below the folder."""
+        while self._open:
+            self._open.popitem()[1].close()
+        return self.written
+
+    def _part(self, name: str, day: str | None, mark: str) -> _Part:
+        key = name, day, mark
+        if key not in self._open:
+            if len(self._open) >= OPEN_PARTS:
+                self._open.pop(next(iter(self._open))).close()
+            place = posixpath.join(name, f"{DATE}={day}" if day else "", f"part-{mark}-{uuid4().hex}.parquet")
+            path = posixpath.join(self.folder, place)
+            self.files.create_dir(posixpath.dirname(path), recursive=True)
+            writer = pq.ParquetWriter(path, schema_of(TABLES[name]), filesystem=self.files, compression="zstd")
+            self._open[key] = _Part(writer)
+            self.written.append(place)
+        return self._open[key]
+
+
+def _by_day(table: Table, rows: Iterable[Row]) -> dict[str | None, list[Row]]:
+    column = day_of(table)
+    if column is None:
+        every = list(rows)
+        return {None: every} if every else {}
+    days: dict[int | None, list[Row]] = defaultdict(list)
+    for row in rows:
+        moment = row[column]
+        days[None if moment is None else moment // DAY].append(row)
+    return {_name_of(day): some for day, some in days.items()}
+
+
+def _name_of(day: int | None) -> str:
+    return UNKNOWN_DAY if day is None else str(np.datetime64(day, "D"))
+
+
+def put(
+    staging: str, folder: str, capture_id: str, written: Iterable[str], stale: Collection[str] | None = None
+) -> None:
+    """Move parts to their places, instead of what is there of the capture: of all, or of those marked as ``stale``."""
+    files, begin = file_system(staging)
+    _, target = file_system(folder)
+    by_table: dict[str, list[str]] = {name: [] for name in TABLES}
+    for place in written:
+        by_table[place.partition("/")[0]].append(place)
+    for name, places in by_table.items():
+        here = posixpath.join(target, name, folder_of(capture_id))
+        files.create_dir(here, recursive=True)
+        left = _without(files, here, stale)
+        if not places and not left:
+            places.append(_no_rows(files, begin, TABLES[name]))
+        for place in places:
+            there = posixpath.join(here, place.partition("/")[2])
+            files.create_dir(posixpath.dirname(there), recursive=True)
+            files.move(posixpath.join(begin, place), there)
+
+
+def _without(files: Any, folder: str, stale: Collection[str] | None) -> int:
+    """Take away what is stale; how many files are left."""
+    if stale is None:
+        files.delete_dir_contents(folder)
+        return 0
+    left = 0
+    for info in files.get_file_info(fs.FileSelector(folder, recursive=True)):
+        mark = info.base_name.split("-")[1:2]
+        if info.type == fs.FileType.File and mark and (mark[0] in stale or mark[0] == NONE):
+            files.delete_file(info.path)
+        else:
+            left += info.type == fs.FileType.File
+    return left
+
+
+def _no_rows(files: Any, begin: str, table: Table) -> str:
+    """A file that has the columns and no row: without one no reader would find them."""
+    place = posixpath.join(table.name, f"{DATE}={NO_DAY}" if day_of(table) else "", f"part-{NONE}-.parquet")
+    path = posixpath.join(begin, place)
+    files.create_dir(posixpath.dirname(path), recursive=True)
+    pq.write_table(schema_of(table).empty_table(), path, filesystem=files, compression="zstd")
+    return place

@@ -1,0 +1,255 @@
+"""Many groups, many members, storms: served, at a cost that does not run away, and nothing is left behind.
+
+Cost is counted in calls of Python functions, which do not depend on the machine; memory in bytes that are held.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from contextlib import contextmanager
+
+import pytest
+from tools.consumers import Consumers
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from kwire.records.batch import Record, build_batch
+from mockbroker.calls import Call, Client, Ticket
+from mockbroker.group.state import State
+
+SESSION = 10.0  # seconds, of members of Desk
+
+
+class Calls:
+    """How many functions were called."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, _, event, __) -> None:
+        self.count += event == "call"
+
+
+@contextmanager
+def counted():
+    calls = Calls()
+    sys.setprofile(calls)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+def form(desk: Desk, group: str, size: int) -> list[str]:
+    """Members of a Stable group; their ids, the leader first."""
+    parked = [desk.send(desk.join(group), 3) for _ in range(size)]
+    first = parked[0].answer
+    if size > 1:  # it had a generation of its own, and comes back
+        parked[0] = desk.send(desk.join(group, first.member_id), 3)
+    ids = [sent.answer.member_id for sent in parked]
+    generation, leader = parked[0].answer.generation_id, parked[0].answer.leader
+    shares = [SyncGroupRequest.Assignment(member_id=each, assignment=b"") for each in ids]
+    for member_id in reversed(ids):
+        sync = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            assignments=shares if member_id == leader else [],
+        )
+        desk.send(sync, 1)
+    assert desk.broker.groups[group].state is State.STABLE
+    assert {sent.answer.generation_id for sent in parked} == {generation}
+    return ids
+
+
+def beat(desk: Desk, group: str, member_id: str) -> int:
+    request = HeartbeatRequest(group_id=group, generation_id=desk.broker.groups[group].generation, member_id=member_id)
+    return desk.ask(request, 3).error_code
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+def test_a_heartbeat_costs_the_same_in_a_group_of_any_size(desk):
+    costs = []
+    for size in (10, 100, 1_000):
+        ids = form(desk, f"g{size}", size)
+        beat(desk, f"g{size}", ids[-1])
+        with counted() as calls:
+            assert beat(desk, f"g{size}", ids[-1]) == E.NONE
+        costs.append(calls.count)
+    assert max(costs) == min(costs)
+
+
+def test_146_ten_thousand_members_in_one_group_come_stay_and_go(desk):
+    with counted() as calls:
+        ids = form(desk, "g", 10_000)
+    assert calls.count < 300 * 10_000
+    assert desk.broker.groups["g"].generation == 2
+    assert all(beat(desk, "g", member_id) == E.NONE for member_id in ids[::100])
+    with counted() as calls:
+        desk.wait(SESSION + 1)  # nobody says anything any more
+    assert calls.count < 100 * 10_000
+    group = desk.broker.groups["g"]
+    assert (group.state, group.members, len(group.waits), len(group.offered)) == (State.EMPTY, {}, 0, 0)
+
+
+def test_146_ten_thousand_groups_are_served_and_leave_nothing_behind(desk):
+    for number in range(10_000):
+        form(desk, f"g{number}", 1)
+    assert len(desk.broker.groups) == 10_000
+    with counted() as calls:
+        for number in range(0, 10_000, 100):
+            (member_id,) = desk.broker.groups[f"g{number}"].members
+            assert beat(desk, f"g{number}", member_id) == E.NONE
+    assert calls.count < 100 * 200
+    desk.wait(2 * SESSION)
+    desk.broker.groups.schedule_sweep(desk.now)
+    desk.wait(601.0)
+    assert desk.broker.groups == {}
+    assert len(desk.broker.waits) == 1  # the next sweep
+
+
+def test_a_group_takes_so_many_bytes(desk):
+    form(desk, "first", 10)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(100):
+            form(desk, f"g{number}", 10)
+        desk.router.requests.restart(0.0)
+        desk.journal.restart(0.0)
+        desk.sent.clear()
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000 * 3_000  # for each member; docs/limits.md says so
+
+
+def test_a_thousand_members_leave_one_by_one(desk):
+    ids = form(desk, "g", 1_000)
+    with counted() as calls:
+        for member_id in ids:
+            left = desk.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 2)
+            assert left.error_code == E.NONE
+    assert calls.count < 200 * 1_000
+    assert desk.broker.groups["g"].state is State.EMPTY
+
+
+def test_a_storm_of_joins_and_leaves_makes_one_rebalance_of_what_is_left(desk):
+    ids = form(desk, "g", 100)
+    generation = desk.broker.groups["g"].generation
+    storm = [desk.send(desk.join("g"), 3) for _ in range(1_000)]
+    assert not any(sent.done for sent in storm)
+    for member_id in list(desk.broker.groups["g"].members)[100:]:
+        desk.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 2)
+    assert all(sent.answer.error_code == E.UNKNOWN_MEMBER_ID for sent in storm)
+    back = [desk.send(desk.join("g", member_id), 3) for member_id in ids]
+    assert {sent.answer.generation_id for sent in back} == {generation + 1}
+    group = desk.broker.groups["g"]
+    assert (len(group.members), len(group.pending), group.parked_joins) == (100, 0, 0)
+
+
+def test_ids_that_nobody_uses_are_forgotten(desk):
+    for _ in range(5_000):
+        assert desk.ask(desk.join("g"), 5).error_code == E.MEMBER_ID_REQUIRED
+    group = desk.broker.groups["g"]
+    assert len(group.pending) == 5_000
+    desk.wait(SESSION)
+    assert (len(group.pending), len(group.waits)) == (0, 0)
+
+
+def test_147_the_same_metadata_again_costs_the_same_whatever_the_cluster(desk):
+    costs = []
+    for more in (0, 100, 5_000):
+        for number in range(more):
+            desk.broker.cluster.create_topic(f"t{more}-{number}", [[0]])
+        request = MetadataRequest(topics=None)
+        desk.send(request, 9)
+        call = Call(Ticket(0, 1, 3, 9), Client(0, "c", "/"), request, b"")
+        with counted() as calls:
+            (reply,) = desk.router.step(call, desk.now)
+        assert len(reply.response.topics) >= more
+        costs.append(calls.count)
+    assert max(costs) == min(costs)
+
+
+def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
+    desk.broker.cluster.create_topic("other", [[0]])
+
+    def fetch(topic: str):
+        partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=100)
+        topics = [FetchRequest.Topic(topic=topic, partitions=[partition])]
+        return desk.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=100, topics=topics), 11)
+
+    def produce() -> int:
+        data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
+        with counted() as calls:
+            desk.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
+        return calls.count
+
+    produce()
+    alone = produce()
+    others = [fetch("other") for _ in range(2_000)]
+    assert produce() == alone
+    assert not any(sent.done for sent in others)
+
+
+def consumers(size: int) -> Consumers:
+    """A group ``g`` of the consumer protocol in which everybody has its share."""
+    desk = Consumers()
+    desk.broker.cluster.create_topic("wide", [[0]] * 1_000)
+    for number in range(size):
+        desk.join(f"m{number}", topics=("wide",))
+    desk.settle()
+    return desk
+
+
+def test_a_heartbeat_of_the_consumer_protocol_costs_the_same_in_a_group_of_any_size():
+    costs = []
+    for size in (5, 50, 500):
+        desk = consumers(size)
+        assert desk.group.state_name == "Stable"
+        with counted() as calls:
+            desk.beat("m1", member_epoch=desk.group.epoch)
+        costs.append(calls.count)
+    assert max(costs) == min(costs)
+
+
+def test_a_join_of_the_consumer_protocol_costs_a_few_calls_for_each_member():
+    desk = consumers(500)
+    with counted() as calls:
+        desk.join("new", topics=("wide",))
+    assert calls.count < 20 * 500 + 2_000
+
+
+def test_ten_thousand_groups_of_the_consumer_protocol_are_served(desk):
+    def ask(number: int, epoch: int, topics: list[str] | None = None):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=f"g{number}",
+            member_id="m",
+            member_epoch=epoch,
+            rebalance_timeout_ms=-1 if topics is None else 60_000,
+            subscribed_topic_names=topics,
+            topic_partitions=None if topics is None else [],
+        )
+        return desk.ask(request, 1)
+
+    for number in range(10_000):
+        assert ask(number, 0, ["t"]).member_epoch == 1
+    with counted() as calls:
+        assert all(ask(number, 1).error_code == E.NONE for number in range(0, 10_000, 100))
+    assert calls.count < 100 * 300
+    desk.wait(60.0)  # nobody says anything any more
+    assert all(group.empty for group in desk.broker.groups.values())
