@@ -21,6 +21,7 @@ from mockbroker.groups import Groups
 from mockbroker.java import partition_for
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
+from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
 from mockbroker.transactions import Transactions
 
@@ -38,8 +39,10 @@ class Broker:
         new_uuid: Callable[[], UUID],
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
+        users: Users | None = None,
     ) -> None:
         self.settings = settings
+        self.users = users or Users()
         self.release = release
         self.cluster = Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()

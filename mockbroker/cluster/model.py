@@ -26,11 +26,16 @@ LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker and where clients reach it."""
+    """A broker and where clients reach it. ``ports``: by the names of its listeners; ``port`` is that of the first."""
 
     node_id: int
     host: str
     port: int
+    ports: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def port_of(self, listener: str) -> int:
+        """Where whoever came by this listener reaches it."""
+        return self.ports.get(listener, self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,15 @@ class Partition:
         """How far a reader comes that wants to see committed records only: to the oldest open transaction."""
         first = self.producers.first_unstable
         return self.log.end if first is None else first
+
+    def is_committed(self, batch: Batch) -> bool:
+        """True if readers of committed records see the batch, which is stored here. The work grows with ``aborted``."""
+        if batch.base_offset >= self.last_stable:
+            return False
+        return not batch.transactional or not any(
+            each.producer_id == batch.producer_id and each.first <= batch.base_offset <= each.last
+            for each in self.aborted
+        )
 
     def append(self, batch: Batch) -> int:
         """Store a batch; the offset of its first record."""

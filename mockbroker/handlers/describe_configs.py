@@ -15,17 +15,24 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import legal_topic_name
 from mockbroker.cluster.topic_configs import BOOLEAN, INT, LIST, LONG, STRING, TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
+from mockbroker.settings import SECRETS
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
-LONGS = {
+LONGS = {  # settings that have 64 bits in Kafka
     "connections.max.idle.ms",
+    "connections.max.reauth.ms",
     "log.message.timestamp.after.max.ms",
     "offsets.retention.check.interval.ms",
-}  # settings that have 64 bits in Kafka
-LISTS = {"group.consumer.assignors", "group.coordinator.rebalance.protocols"}
+}
+LISTS = {
+    "group.consumer.assignors",
+    "group.coordinator.rebalance.protocols",
+    "listeners",
+    "sasl.enabled.mechanisms",
+}
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
@@ -91,7 +98,8 @@ def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]
         given = key in broker.settings.given
         found[key] = Config(
             name=key,
-            value=str(value).lower(),
+            value=None if key in SECRETS else str(value) if isinstance(value, str) else str(value).lower(),
+            is_sensitive=key in SECRETS,
             read_only=True,
             config_source=STATIC_BROKER if given else DEFAULT,
             config_type=_type(key, value),

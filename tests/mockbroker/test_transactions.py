@@ -15,6 +15,7 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from mockbroker import inside
 from mockbroker.transaction.state import EXHAUSTED, State
 
 FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"])
@@ -46,6 +47,25 @@ def test_committed_and_aborted(new):
         assert producer.end(committed=committed) == E.NONE
     assert read_committed(desk) == [b"a", b"c"]
     assert read_committed(desk, limit=1) == [b"a", b"c"]
+
+
+@FLOWS
+def test_records_from_inside(new):
+    """A test asks the cluster, without a client: for everything, or for what readers of committed records see."""
+    desk = Desk()
+    producer, other = ready(desk, new=new), ready(desk, "other", new=new)
+    for value, committed in ((b"a", True), (b"b", False)):
+        producer.produce(value)
+        other.produce(b"open")
+        producer.end(committed=committed)
+    assert inside_values(desk, committed=False) == [b"a", b"open", b"b", b"open"]
+    assert inside_values(desk, committed=True) == [b"a"]
+    other.end(committed=True)
+    assert inside_values(desk, committed=True) == [b"a", b"open", b"open"]
+
+
+def inside_values(desk: Desk, partition: int = 0, *, committed: bool) -> list[bytes | None]:
+    return [record.value for record in inside.read(desk.broker, "t", partition, committed=committed)]
 
 
 @FLOWS
@@ -246,6 +266,11 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def nothing_else_is_seen(self) -> None:
         assert self._found() <= self.seen  # what lies behind an open transaction is not seen yet
+
+    @invariant()
+    def from_inside_the_same_is_seen(self) -> None:
+        for partition in (0, 1):
+            assert inside_values(self.desk, partition, committed=True) == read_committed(self.desk, partition)
 
     def teardown(self) -> None:
         """In the end no transaction is open, and everything is seen."""

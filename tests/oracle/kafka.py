@@ -1,7 +1,7 @@
 """A real Apache Kafka on loopback, to ask when a fact is in doubt. Needs Java 17 and Maven.
 
     kafka.py fetch [--release 4.2.0]                                 the jars, once, from Maven Central into .oracle/
-    kafka.py start [--release 4.2.0] [--port 19092] [KEY=VALUE ...]  one node, broker and controller, id 1, empty
+    kafka.py start [KEY=VALUE ...] [--release 4.2.0] [--port 19092]  one node, broker and controller, id 1, empty
     kafka.py stop  [--port 19092]
 
 KEY=VALUE are broker settings, over those of SETTINGS. ``start`` prints the address once groups are served. A broker
@@ -128,6 +128,34 @@ def _runs(run: Path) -> bool:
         return str(run).encode() in Path(f"/proc/{_pid(run)}/cmdline").read_bytes()
     except FileNotFoundError:
         return False
+
+
+def sasl_port(port: int) -> int:
+    """Where a broker with users has its other listener."""
+    return port + 2
+
+
+def with_users(port: int, users: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a broker that has a listener without TLS for these users."""
+    if not users:
+        return {}
+    security = "org.apache.kafka.common.security"
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    modules = {
+        "plain": f"{security}.plain.PlainLoginModule required {passwords};",
+        "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
+        "oauthbearer": f'{security}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+    }
+    places = {"PLAINTEXT": port, "CONTROLLER": port + 1, "SASL_PLAINTEXT": sasl_port(port)}
+    listeners = {name: f"{name}://127.0.0.1:{number}" for name, number in places.items()}
+    return {
+        "listeners": ",".join(listeners.values()),
+        "advertised.listeners": f"{listeners['PLAINTEXT']},{listeners['SASL_PLAINTEXT']}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ",".join(modules).upper(),
+        **{f"listener.name.sasl_plaintext.{name}.sasl.jaas.config": text for name, text in modules.items()},
+    }
 
 
 def _properties(port: int, run: Path) -> dict[str, str]:

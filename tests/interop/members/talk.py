@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
 POLL = 0.1  # seconds that a poll may take before commands are looked at
@@ -38,6 +38,11 @@ def command() -> str:
     return "" if _commands.empty() else _commands.get()
 
 
+def awaited() -> list[str]:
+    """The next command in words, however long it takes."""
+    return _commands.get().split()
+
+
 def waiting() -> int:
     """How many commands there are."""
     return _commands.qsize()
@@ -55,6 +60,17 @@ def tell_partitions(event: str, partitions: Iterable[Any]) -> None:
 
 def tell_record(topic: str, partition: int, offset: int, value: bytes) -> None:
     tell("record", topic=topic, partition=partition, offset=offset, value=value.decode())
+
+
+def transformed(value: bytes) -> bytes:
+    """What the output has for a record of the input."""
+    return value + b", done"
+
+
+def tell_fenced(error: object) -> NoReturn:
+    """Another has the name; end as in a crash."""
+    tell("fenced", error=repr(error))
+    os._exit(4)
 
 
 def tell_left() -> None:

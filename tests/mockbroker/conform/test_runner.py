@@ -15,7 +15,7 @@ from mockbroker.conform import waiting
 from mockbroker.conform.conversation import Conversation, Step
 from mockbroker.conform.player import Difference
 from mockbroker.conform.runner import Outcome, judge, play_file, run
-from mockbroker.conform.waiting import WAITING, Waiting
+from mockbroker.conform.waiting import WAITING, Waiting, waits
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
@@ -28,21 +28,31 @@ FILES |= OF_OLD
 AT_ONCE = 24  # most of them only wait
 
 
+PLAYED = {
+    f"{path.parent.name}/{path.name.removesuffix('.json.gz')}": path for path in CONVERSATIONS.glob("*/*.json.gz")
+}
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """By scenario."""
+    """By release and scenario. Timers go by the clock of a machine that may be busy: what differs is played once more,
+    alone."""
+    found = played(list(PLAYED), AT_ONCE)
+    return found | played([name for name, outcome in found.items() if outcome.verdict == "differs"], 1)
+
+
+def played(names: list[str], at_once: int) -> dict[str, Outcome]:
     told: list[Outcome] = []
-    trio.run(partial(run, list(FILES.values()), None, told.append, at_once=AT_ONCE))
-    return dict(zip(FILES, told, strict=True))
+    trio.run(partial(run, [PLAYED[name] for name in names], None, told.append, at_once=at_once))
+    return dict(zip(names, told, strict=True))
 
 
-@pytest.mark.parametrize("scenario", FILES)
-def test_conversation(scenario: str, outcomes: dict[str, Outcome]) -> None:
-    outcome = outcomes[scenario]
-    assert (outcome.verdict, "" if scenario in WAITING else outcome.detail) == (
-        "waiting" if scenario in WAITING else "ok",
-        "",
-    )
+@pytest.mark.parametrize("name", sorted(PLAYED))
+def test_conversation(name: str, outcomes: dict[str, Outcome]) -> None:
+    release, _, scenario = name.partition("/")
+    waiting = waits(scenario, release) is not None
+    outcome = outcomes[name]
+    assert (outcome.verdict, "" if waiting else outcome.detail) == ("waiting" if waiting else "ok", "")
 
 
 def test_what_waits_is_there() -> None:
@@ -63,7 +73,6 @@ def at(n: int) -> Difference:
 LISTED = {
     "held": Waiting("something", 30),
     "3.9.1/old": Waiting("something old", 2),
-    "elsewhere": Waiting("two listeners", 4, anywhere=True),
 }
 VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, part of the detail
     ("sync_again", "4.2.0", 0, True, "ok", ""),
@@ -75,7 +84,6 @@ VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, 
     ("held", "4.2.0", 0, False, "ok", ""),
     ("old", "3.9.1", 2, True, "waiting", "for something old"),
     ("old", "4.2.0", 2, True, "differs", "step 2"),
-    ("elsewhere", "4.2.0", 4, False, "waiting", "for two listeners"),
 ]
 
 
@@ -112,6 +120,8 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
         other = await play_file(FILES["delay_two_joiners"], address)
         unknown = await play_file(later, address)
         older = await play_file(CONVERSATIONS / "3.9.1" / "commit_to_no_group.json.gz", address)
+        unsafe = await play_file(FILES["sasl_plain"], address)
     assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
     assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
     assert older.verdict == "differs"
+    assert (unsafe.verdict, unsafe.detail) == ("waiting", "for a broker with a SASL listener for its users")

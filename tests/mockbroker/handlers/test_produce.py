@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from google_crc32c import value as crc32c
 from tools.desk import WALL, Desk
+from tools.producer import Producer
 
 from kwire import ErrorCode as E
 from kwire.messages.produce import ProduceRequest
@@ -204,6 +205,52 @@ def test_103_a_bomb_costs_bounded_memory():
 )
 def test_the_start_of_the_log_is_told_by_the_log(desk, data, told):
     assert line(produce(desk, 7, data)).log_start_offset == told
+
+
+def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
+    """A batch of one record of an idempotent producer."""
+    return forged(pid=pid, pepoch=pepoch, sequence=sequence)
+
+
+def test_109_a_gap_in_the_sequence(desk):
+    given = [(numbered(0), E.NONE), (numbered(2), E.OUT_OF_ORDER_SEQUENCE_NUMBER), (numbered(1), E.NONE)]
+    assert [line(produce(desk, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+    assert log(desk).end == 2
+
+
+def test_109_what_came_before_is_not_stored_twice(desk):
+    found = [line(produce(desk, 9, numbered(sequence))) for sequence in (0, 1, 0)]
+    assert [(each.error_code, each.base_offset) for each in found] == [(0, 0), (0, 1), (0, 0)]
+    assert log(desk).end == 2
+
+
+def test_109_another_epoch_begins_at_0(desk):
+    given = [
+        (numbered(0, pepoch=1), E.NONE),
+        (numbered(1, pepoch=2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (numbered(0, pepoch=2), E.NONE),
+        (numbered(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
+    ]
+    assert [line(produce(desk, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_108_a_transaction_that_nobody_knows(desk, version):
+    """The name is there, and the producer; the coordinator has never heard of them."""
+    found = line(produce(desk, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx"))
+    assert found.error_code == E.INVALID_PRODUCER_ID_MAPPING
+    assert log(desk).end == 0
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_107_a_control_batch_in_a_transaction(desk, version):
+    """Only coordinators end transactions."""
+    producer = Producer(desk, "tx", new=version == 12)
+    producer.init()
+    producer.produce(b"v")
+    marker = forged(attributes=0x30, pid=producer.producer_id, pepoch=producer.epoch, sequence=1)
+    assert line(produce(desk, version, marker, transactional_id="tx")).error_code == E.INVALID_RECORD
+    assert log(desk).end == 1
 
 
 @pytest.mark.parametrize("acks", [2, 7, -2])
