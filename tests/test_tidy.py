@@ -152,6 +152,7 @@ ORDER: Mapping[str, list[str]] = {
         "cluster/producers",
         "cluster/log",
         "cluster/model",
+        "cluster/alteration",
         "cluster/__init__",
         "sasl/users",
         "sasl/mechanism",

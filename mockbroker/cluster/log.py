@@ -49,6 +49,17 @@ class PartitionLog:
         """The largest timestamp of its last batch, milliseconds since 1970; there has to be one."""
         return self._batches[-1].max_timestamp
 
+    @property
+    def size(self) -> int:
+        """Bytes of all batches that are there."""
+        return self._size - self._batches[0].place if self._batches else 0
+
+    def delete_before(self, offset: int) -> None:
+        """Begin at ``offset``, which is not behind the end; what is before is gone, as far as it is whole batches."""
+        self.start = max(self.start, offset)
+        gone = self._index_of(self.start)
+        del self._batches[:gone], self._bases[:gone]
+
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
 
@@ -82,7 +93,7 @@ class PartitionLog:
         for stored in self._batches:
             if stored.max_timestamp >= timestamp:
                 for record in _opened(stored):
-                    if record.timestamp >= timestamp:
+                    if record.timestamp >= timestamp and record.offset >= self.start:
                         return record.offset, record.timestamp
         return None
 

@@ -62,6 +62,8 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
     "mechanisms": frozenset(),
     "api_keys": frozenset(),
     "configs": frozenset(),
+    "config_resources": frozenset(),
+    "replica_election_results": frozenset(),
 }
 OFFERED = frozenset({"api_keys", "configs"})  # what we do not have is not missed
 SHORT_IDS = frozenset({"topic_id", "member_id"})

@@ -12,6 +12,8 @@ from mockbroker.calls import Call, Effects
 
 ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
 
+NO_AUTHORIZER = "No Authorizer is configured."
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:

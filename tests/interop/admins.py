@@ -33,6 +33,14 @@ class Admin(Protocol):
 
     def configs(self, topic: str) -> Mapping[str, str]: ...
 
+    def set_config(self, topic: str, name: str, value: str) -> None: ...
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        """The first offset that is left."""
+
+    def has_acls(self) -> bool:
+        """False if the broker says that it has no authorizer. librdkafka does not tell, of Kafka 4.2 neither."""
+
     def nodes(self) -> Sequence[int]:
         """Ids of the brokers."""
 
@@ -117,6 +125,41 @@ class KafkaPython:
         asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
         found = self._ask(lambda admin: admin.describe_configs(asked, config_filter="all"))["topic"][topic]
         return {name: entry["value"] for name, entry in found.items()}
+
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})]
+        self._ask(lambda admin: admin.alter_configs(wanted))
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        at = self._partition(topic, partition)
+        found: int = self._ask(lambda admin: admin.delete_records({at: before}))[at]["low_watermark"]
+        return found
+
+    def has_acls(self) -> bool:
+        from kafka.admin import (
+            ACLFilter,
+            ACLOperation,
+            ACLPermissionType,
+            ACLResourcePatternType,
+            ResourcePatternFilter,
+            ResourceType,
+        )
+        from kafka.errors import SecurityDisabledError
+
+        every = ACLFilter(
+            principal=None,
+            host="*",
+            operation=ACLOperation.ANY,
+            permission_type=ACLPermissionType.ANY,
+            resource_pattern=ResourcePatternFilter(ResourceType.TOPIC, "orders", ACLResourcePatternType.ANY),
+        )
+        try:
+            self._ask(lambda admin: admin.describe_acls(every))
+        except SecurityDisabledError:
+            return False
+        return True
 
     def nodes(self) -> Sequence[int]:
         found = self._ask(lambda admin: admin.describe_cluster())
@@ -219,6 +262,19 @@ class ConfluentKafka:
 
         found = self._only(self._admin.describe_configs([ConfigResource("topic", topic)]))
         return {name: entry.value for name, entry in found.items()}
+
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        wanted = ConfigResource("topic", topic, incremental_configs=[change])
+        self._only(self._admin.incremental_alter_configs([wanted]))
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        found: int = self._only(self._admin.delete_records([TopicPartition(topic, partition, before)])).low_watermark
+        return found
 
     def nodes(self) -> Sequence[int]:
         return [node.id for node in self._admin.describe_cluster().result(LIMIT).nodes]
@@ -385,6 +441,17 @@ class ProgramTransactions(Program):
 class JavaAdmin(ProgramAdmin, ProgramTransactions, Java):
     def fence(self, transactional_id: str) -> None:
         self.ask("fence", transactional_id=transactional_id)
+
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        self.ask("set_config", topic=topic, name=name, value=value)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        found: int = self.ask("delete_records", topic=topic, partition=partition, before=before)
+        return found
+
+    def has_acls(self) -> bool:
+        found: bool = self.ask("has_acls")
+        return found
 
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         self.ask("delete_offset", group=group, topic=topic, partition=partition)

@@ -112,6 +112,26 @@ def test_describe_configs(admin: Admin) -> None:
     assert {("cleanup.policy", "delete"), ("max.message.bytes", "1048588")} <= set(admin.configs("orders").items())
 
 
+@offering("set_config")
+def test_alter_configs(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, 1)
+    admin.set_config(topic, "retention.ms", "12345")
+    assert ("retention.ms", "12345") in admin.configs(topic).items()
+
+
+@offering("delete_records")
+def test_delete_records(at_work: Stage, admin: Admin, family: str, topic: str) -> None:
+    admin.create_topic(topic, 1)
+    ADAPTERS[family](at_work.cluster.bootstrap_servers).produce(topic, {0: ["a", "b", "c"]})
+    assert admin.delete_records(topic, 0, 2) == 2
+    assert admin.ends(topic, 0) == (2, 3)
+
+
+@offering("has_acls")
+def test_no_authorizer(admin: Admin) -> None:
+    assert not admin.has_acls()
+
+
 @pytest.mark.scenario("describe cluster")
 @offering("nodes")
 def test_describe_cluster(admin: Admin) -> None:

@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import admin_scripts  # noqa: F401
 import consumer_scripts  # noqa: F401
 import fetch_scripts  # noqa: F401
 import kafka

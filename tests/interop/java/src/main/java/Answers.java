@@ -11,6 +11,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.GroupListing;
@@ -19,6 +20,7 @@ import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -29,7 +31,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -68,6 +72,10 @@ final class Answers implements AutoCloseable {
       case "create_partitions" -> done(admin().createPartitions(Map.of(topic, increased())).all());
       case "partitions" -> partitions();
       case "configs" -> configs();
+      case "set_config" -> done(admin().incrementalAlterConfigs(Map.of(resource(), List.of(change()))).all());
+      case "delete_records" ->
+          done(admin().deleteRecords(Map.of(partition, before())).lowWatermarks().get(partition)).lowWatermark();
+      case "has_acls" -> hasAcls();
       case "nodes" -> done(admin().describeCluster().nodes()).stream().map(Node::id).toList();
       case "groups" ->
           done(admin().listGroups(ListGroupsOptions.forConsumerGroups()).all()).stream()
@@ -172,8 +180,33 @@ final class Answers implements AutoCloseable {
     return found;
   }
 
+  private ConfigResource resource() {
+    return new ConfigResource(ConfigResource.Type.TOPIC, topic);
+  }
+
+  private AlterConfigOp change() {
+    ConfigEntry entry = new ConfigEntry(asked.get("name").asText(), asked.get("value").asText());
+    return new AlterConfigOp(entry, AlterConfigOp.OpType.SET);
+  }
+
+  private RecordsToDelete before() {
+    return RecordsToDelete.beforeOffset(asked.get("before").asLong());
+  }
+
+  private boolean hasAcls() throws Exception {
+    try {
+      done(admin().describeAcls(AclBindingFilter.ANY).values());
+      return true;
+    } catch (java.util.concurrent.ExecutionException failure) {
+      if (failure.getCause() instanceof SecurityDisabledException) {
+        return false;
+      }
+      throw failure;
+    }
+  }
+
   private Object configs() throws Exception {
-    ConfigResource wanted = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+    ConfigResource wanted = resource();
     Map<String, String> found = new HashMap<>();
     for (ConfigEntry entry : done(admin().describeConfigs(List.of(wanted)).all()).get(wanted).entries()) {
       found.put(entry.name(), entry.value());
