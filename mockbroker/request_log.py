@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from kwire import APIS
+from kwire.capture.redact import redact
 from kwire.envelope import decode_request
 from mockbroker.calls import Call, Client
 
@@ -36,7 +37,10 @@ class Request:
 
 
 class RequestLog:
-    """Append-only, the oldest go first. ``begin``: the time, in seconds, from which requests count."""
+    """Append-only, the oldest go first. ``begin``: the time, in seconds, from which requests count.
+
+    Passwords and tokens in what is told read ``[redacted]``.
+    """
 
     def __init__(self, begin: float) -> None:
         self._begin = begin
@@ -64,6 +68,7 @@ class RequestLog:
 
     def _told(self, now: float, client: Client, frame: bytes) -> Request:
         request = decode_request(frame)
+        redact(request.body)
         return Request(
             time_ms=round((now - self._begin) * 1000),
             api=request.api.name,

@@ -67,12 +67,12 @@ class Transactions(dict[str, Transaction]):
         if error := rules.init_error(txn, expected):
             return _refused(error)
         if txn.state is State.ONGOING:
-            rules.fence(txn, remember=False)
+            rules.fence(txn, remember=self._kip890)
             ended = self._prepare(txn, committed=False, now=now)
             return ended._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS)
         if error := rules.next_identity(txn, expected, self._new_id):
             return _refused(error)
-        txn.state, txn.timeout_ms, txn.bumped, txn.partitions = State.EMPTY, timeout_ms, False, set()
+        txn.state, txn.timeout_ms, txn.partitions = State.EMPTY, timeout_ms, set()
         if self._kip890:
             txn.started = None
         return Ended(ErrorCode.NONE, txn.identity, [], [])
@@ -103,7 +103,6 @@ class Transactions(dict[str, Transaction]):
         assert txn is not None
         if rules.is_over(txn, asked, kip890=kip890):
             return Ended(ErrorCode.NONE, txn.identity, [], [])
-        txn.bumped = False
         if kip890:
             rules.bump(txn, self._new_id)
         return self._prepare(txn, committed=committed, now=now)

@@ -186,7 +186,7 @@ def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, lef
 
 def _aborted(partition: Partition, offset: int, size: int) -> list[Answer.AbortedTransaction]:
     kind = Answer.AbortedTransaction
-    found = partition.aborted_from(offset, size) if partition.aborted else []
+    found = partition.aborted_from(offset, size) if size and partition.aborted else []
     return [kind(producer_id=each.producer_id, first_offset=each.first) for each in found]
 
 

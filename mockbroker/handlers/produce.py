@@ -128,6 +128,7 @@ def _transaction_error(
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
+    partition.producers.try_to_open(batch)
     name, place = call.request.transactional_id or "", (partition.topic, partition.index)
     if call.version >= KIP_890_SINCE:
         error = broker.transactions.add(name, producer, [place], now)

@@ -79,8 +79,8 @@ def _object(segment: str) -> dict[str, Any] | None:
 def _valid(claims: dict[str, Any], wall_ms: int) -> bool:
     """A subject, an end that lies ahead, a begin (if told) that does not; a scope, if told, of texts."""
     user, begin, end = claims.get("sub"), claims.get("iat", 0), claims.get("exp")
-    if not isinstance(user, str) or not user.strip():
-        return False
+    if not isinstance(user, str) or not user.strip() or not user.isprintable():
+        return False  # JSON may hold halves of characters, of which no answer can tell
     scope = claims.get("scope", [])
     if not isinstance(scope, str) and not (isinstance(scope, list) and all(isinstance(one, str) for one in scope)):
         return False

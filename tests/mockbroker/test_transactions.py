@@ -15,6 +15,8 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
 from mockbroker import inside
 from mockbroker.transaction.state import EXHAUSTED, State
 
@@ -199,6 +201,52 @@ def test_epochs_of_a_producer_id_are_used_up_by_beginnings():
     desk.broker.transactions["tx"].epoch = EXHAUSTED
     assert producer.init() == E.NONE
     assert (producer.producer_id != first, producer.epoch) == (True, 0)
+
+
+def test_the_owner_of_an_open_transaction_begins_anew():
+    """It is aborted first; the owner may go on in the epoch that came of it, however often it asks."""
+    desk = Desk()
+    producer = ready(desk)
+    producer.produce(b"a")
+    assert producer.init(known=True) == E.CONCURRENT_TRANSACTIONS
+    said = producer.producer_id, producer.epoch
+    for _ in range(2):
+        producer.producer_id, producer.epoch = said
+        assert producer.init(known=True) == E.NONE
+        assert producer.epoch == 1
+
+
+@pytest.mark.parametrize(("committed", "error"), [(False, E.NONE), (True, E.INVALID_TXN_STATE)])
+def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
+    """KIP-890: whoever was fenced by another may hear that its transaction was aborted."""
+    desk = Desk()
+    producer = ready(desk, new=True)
+    producer.produce(b"a")
+    assert Producer(desk, "tx").init() == E.CONCURRENT_TRANSACTIONS
+    assert producer.end(committed=committed) == error
+
+
+def test_the_lowest_sequence_that_was_tried_comes_first():
+    desk = Desk()
+    producer = ready(desk)
+    assert [send(desk, producer, 0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
+    found = [send(desk, producer, sequence) for sequence in (2, 0, 1)]
+    assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
+
+
+def send(desk: Desk, producer: Producer, sequence: int) -> E:
+    """Produce v9 of one record in a transaction, and nothing before it."""
+    records = build_batch(
+        [Record(value=b"v")],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    data = ProduceRequest.Topic.Partition(index=0, records=records)
+    topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
+    request = ProduceRequest(transactional_id="tx", acks=-1, topic_data=topics)
+    return E(desk.ask(request, 9).responses[0].partition_responses[0].error_code)
 
 
 # --- anything in any order ----------------------------------------------------------------------------------------

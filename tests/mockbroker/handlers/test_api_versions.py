@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from golden import ROOT
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
@@ -127,3 +128,11 @@ def test_a_version_that_is_not_served_is_answered_in_version_0(desk):
     assert reply.response.error_code == E.UNSUPPORTED_VERSION
     assert [(k.api_key, k.min_version, k.max_version) for k in reply.response.api_keys] == [(18, 0, 4)]
     assert len(encode(reply.response, 0)) == 2 + 4 + 6
+
+
+def test_what_is_not_served_is_listed():
+    page = (ROOT / "docs" / "limits.md").read_text("utf-8")
+    section = page.partition("## APIs\n")[2].partition("\n## ")[0]
+    listed = {name for line in section.splitlines() if line.count("|") == 3 for name in line.split("|")[1].split(", ")}
+    missing = {api.name for key, api in APIS.items() if key not in HANDLERS}
+    assert {name.strip() for name in listed} - {"APIs", "---"} == missing
