@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from typing import Any
 
 from kwire import APIS
-from kwire.capture.redact import redact
 from kwire.envelope import decode_request
 from mockbroker.calls import Call, Client
 
@@ -67,6 +66,8 @@ class RequestLog:
         return [self._told(now, client, frame) for now, asked, client, frame in self._kept if key in (None, asked)]
 
     def _told(self, now: float, client: Client, frame: bytes) -> Request:
+        from kwire.capture.redact import redact  # 75 ms with all of numpy, and nobody may ever ask
+
         request = decode_request(frame)
         redact(request.body)
         return Request(
