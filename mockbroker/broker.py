@@ -18,7 +18,6 @@ from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due
 from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import Groups
-from mockbroker.java import partition_for
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
@@ -64,8 +63,7 @@ class Broker:
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
-        replicas = min(3, len(nodes))
-        self.cluster.create_topic(OFFSETS_TOPIC, self.cluster.place(settings.offsets_topic_num_partitions, replicas))
+        self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -98,12 +96,11 @@ class Broker:
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of the offsets topic that keeps the group: topic name and index."""
-        return OFFSETS_TOPIC, partition_for(group_id, len(self.cluster.topics[OFFSETS_TOPIC].partitions))
+        return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
         """Id of the broker that leads the group's partition of the offsets topic."""
-        partitions = self.cluster.topics[OFFSETS_TOPIC].partitions
-        return partitions[partition_for(group_id, len(partitions))].leader
+        return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
         """NOT_COORDINATOR if this broker is not the group's, else NONE."""
@@ -113,10 +110,8 @@ class Broker:
         """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         if topic is None:
-            partitions = self.settings.transaction_state_log_num_partitions
-            replicas = min(3, len(self.cluster.nodes))
-            topic = self.cluster.create_topic(TRANSACTIONS_TOPIC, self.cluster.place(partitions, replicas))
-        return topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
+            topic = self._create_internal(TRANSACTIONS_TOPIC, self.settings.transaction_state_log_num_partitions)
+        return topic.partition_of(transactional_id).leader
 
     def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
         """What stops a request about this id at this broker: an empty id, or another coordinator."""
@@ -139,6 +134,9 @@ class Broker:
             return ErrorCode.NONE
         newer = leader_epoch > partition.leader_epoch
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+
+    def _create_internal(self, name: str, partitions: int) -> Topic:
+        return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, len(self.cluster.nodes))))
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""

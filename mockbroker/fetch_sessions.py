@@ -50,8 +50,6 @@ class Wanted:
 
     def find(self, cluster: Cluster) -> None:
         """Look up where it is: ``place``, or else ``error``."""
-        if self.cluster_epoch == cluster.epoch:
-            return
         topic = cluster.by_id.get(self.topic_id) if self.by_id else cluster.topics.get(self.topic)
         self.place = topic.partition(self.asked.partition) if topic else None
         self.error = ErrorCode.NONE if self.place else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

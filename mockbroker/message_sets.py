@@ -12,8 +12,8 @@ from kwire import DecodeError, EncodeError, ErrorCode
 from kwire.records import build_batch, build_message_set, read
 from kwire.records.batch import Batch, Record, batches, read_batch
 from kwire.records.compression import NONE, ZSTD
+from mockbroker.cluster.log import MOST_RECORDS
 
-MOST_RECORDS = 100_000  # of one set or batch; a small one can claim millions, and everybody would wait
 NO_TIMESTAMP = -1
 
 

@@ -9,19 +9,19 @@ from typing import Any, TypeAlias
 
 from kwire import APIS
 from kwire.headers import request_header_version
-from kwire.schema import Api
+from kwire.schema import Api, Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket
 from mockbroker.due import DismissDue, FetchDue, SweepDue, TransactionDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
+from mockbroker.release import Release
 from mockbroker.request_log import RequestLog
 from mockbroker.sasl.gate import Gate, Token
 
 HEAD = struct.Struct(">hh")  # how a request begins: API key and version
 TAGGED = 2  # the version from which request headers have tagged fields
-LAST_VERSION = 100  # of any API; Kafka's have below 20
 Outcome: TypeAlias = Reply | NoReply | Close | Dismiss
 
 
@@ -46,6 +46,7 @@ class Router:
         self.journal = journal
         self.requests = RequestLog(journal.begin)
         self.handlers = handlers
+        self._release: Release | None = None
         self._presents = {key: handler.present for key, handler in handlers.items()}
         self.broker = self._serving(broker)
 
@@ -56,17 +57,25 @@ class Router:
         self.requests.restart(now)
 
     def _serving(self, broker: Broker) -> Broker:
-        release = broker.release
-        offered = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
-        broker.served = {key: versions for key, versions in offered.items() if versions is not None}
+        if broker.release is not self._release:  # whoever starts over is like the same release as before
+            self._release = broker.release
+            self._offered, self.served = self._offer(broker.release)
+        broker.served = self._offered
         broker.api_versions = None
-        self.served = {
-            HEAD.pack(key, version): Served(APIS[key], version, request_header_version(APIS[key], version) >= TAGGED)
-            for key, versions in broker.served.items()
-            for version in range(versions.first, LAST_VERSION + 1)
-            if version in versions and not release.refuses(key, version)
-        }
         return broker
+
+    def _offer(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
+        """What ApiVersions tells of each API, and what is served by the head of a request."""
+        limited = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
+        offered = {key: versions for key, versions in limited.items() if versions is not None}
+        served: dict[bytes, Served] = {}
+        for key, versions in offered.items():
+            assert versions.last is not None
+            for version in range(versions.first, versions.last + 1):
+                if not release.refuses(key, version):
+                    tagged = request_header_version(APIS[key], version) >= TAGGED
+                    served[HEAD.pack(key, version)] = Served(APIS[key], version, tagged)
+        return offered, served
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
@@ -106,8 +115,7 @@ class Router:
             case DismissDue(_, what):
                 return [] if what is None else [what]
             case TransactionDue(transactional_id):
-                ended = self.broker.transactions.tick(transactional_id, now)
-                return self.finish([*ended.notes, *fetch.all_appended(self.broker, ended.grown)], now)
+                return self.finish(fetch.ended(self.broker, self.broker.transactions.tick(transactional_id, now)), now)
             case SweepDue():
                 return self.finish(self.broker.groups.sweep(now), now)
             case None:

@@ -38,7 +38,28 @@ class Refusal:
 NOT_REFUSED = Refusal(ErrorCode.NONE, None)
 
 
-def find(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
+def alter(
+    cluster: Cluster,
+    resource_type: int,
+    name: str,
+    changes: Sequence[Change],
+    *,
+    afresh: bool = False,
+    validate_only: bool = False,
+) -> Refusal:
+    """Change the configurations of a topic, or tell why not. ``afresh``: what is not named goes back to its default."""
+    topic, refusal = _find(cluster, resource_type, name)
+    if topic is None:
+        return refusal
+    changed = apply({} if afresh else topic.configs, changes)
+    if isinstance(changed, Refusal):
+        return changed
+    if not validate_only:
+        topic.configs = changed
+    return NOT_REFUSED
+
+
+def _find(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
     """The topic whose configurations are to change, or why there is none."""
     if resource_type != TOPIC:
         return None, Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")

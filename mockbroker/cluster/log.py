@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kwire import LimitError
 from kwire.records.batch import Batch, Record, read_batch, rebase
 
-MOST_LOOKED_THROUGH = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
+MOST_RECORDS = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
 
 
 @dataclass(slots=True)
@@ -118,6 +118,6 @@ class PartitionLog:
 def _opened(stored: Stored) -> Iterator[Record]:
     """The records of a batch. Raises: kwire.DecodeError, also for one with more records than anybody sends."""
     batch = read_batch(stored.data)
-    if batch.count > MOST_LOOKED_THROUGH:
+    if batch.count > MOST_RECORDS:
         raise LimitError(f"{batch.count} records in one batch", message="RecordBatch")
     return batch.records()

@@ -15,6 +15,7 @@ from kwire.records.control import ControlType, build_marker
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import Producers
+from mockbroker.java import partition_for
 from mockbroker.settings import MAX_PARTITIONS
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -125,6 +126,10 @@ class Topic:
 
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def partition_of(self, name: str) -> Partition:
+        """The partition of an internal topic that keeps a group or a transactional id."""
+        return self.partitions[partition_for(name, len(self.partitions))]
 
 
 class Cluster:

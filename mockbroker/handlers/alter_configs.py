@@ -14,14 +14,14 @@ from mockbroker.handlers.handler import Handler
 def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     response = AlterConfigsResponse()
     for asked in call.request.resources:
-        topic, refusal = alteration.find(broker.cluster, asked.resource_type, asked.resource_name)
-        if topic is not None:
-            changes = [Change(config.name, SET, config.value) for config in asked.configs]
-            configs = alteration.apply({}, changes)
-            if isinstance(configs, alteration.Refusal):
-                refusal = configs
-            elif not call.request.validate_only:
-                topic.configs = configs
+        refusal = alteration.alter(
+            broker.cluster,
+            asked.resource_type,
+            asked.resource_name,
+            [Change(config.name, SET, config.value) for config in asked.configs],
+            afresh=True,
+            validate_only=call.request.validate_only,
+        )
         response.responses.append(
             AlterConfigsResponse.Resource(
                 error_code=refusal.error,

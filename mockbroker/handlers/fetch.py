@@ -19,6 +19,7 @@ from mockbroker.cluster.model import Partition
 from mockbroker.due import FetchDue
 from mockbroker.fetch_sessions import Key, Reading, Wanted
 from mockbroker.handlers.handler import Handler
+from mockbroker.transactions import Ended
 
 Answer = FetchResponse.Topic.Partition
 READ_COMMITTED = 1
@@ -72,6 +73,11 @@ def all_appended(broker: Broker, partitions: Iterable[Partition]) -> Effects:
     if not broker.fetches.calls:
         return []
     return [effect for partition in partitions for effect in appended(broker, partition)]
+
+
+def ended(broker: Broker, end: Ended) -> Effects:
+    """What the end of a transaction brings: it is told of, and fetches may go on that waited for it."""
+    return [*end.notes, *all_appended(broker, end.grown)]
 
 
 def waited(broker: Broker, due: FetchDue) -> Effects:

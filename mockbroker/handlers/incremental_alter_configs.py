@@ -14,14 +14,13 @@ from mockbroker.handlers.handler import Handler
 def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     response = IncrementalAlterConfigsResponse()
     for asked in call.request.resources:
-        topic, refusal = alteration.find(broker.cluster, asked.resource_type, asked.resource_name)
-        if topic is not None:
-            changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
-            configs = alteration.apply(topic.configs, changes)
-            if isinstance(configs, alteration.Refusal):
-                refusal = configs
-            elif not call.request.validate_only:
-                topic.configs = configs
+        refusal = alteration.alter(
+            broker.cluster,
+            asked.resource_type,
+            asked.resource_name,
+            [Change(config.name, config.config_operation, config.value) for config in asked.configs],
+            validate_only=call.request.validate_only,
+        )
         response.responses.append(
             IncrementalAlterConfigsResponse.Resource(
                 error_code=refusal.error,

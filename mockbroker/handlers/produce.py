@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.records.batch import HEADER, MAGIC_AT, MAX_BATCH, PREFIX, Batch, read_batch
+from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch
 from kwire.records.compression import ZSTD, decompress
 from kwire.schema import Versions
 from mockbroker import message_sets
@@ -25,7 +25,7 @@ Answer = ProduceResponse.Topic.Partition
 NOT_ADDED = "the partition is not part of an open transaction"
 ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
-TRANSACTIONAL_AT, TRANSACTIONAL = 22, 0x10  # the byte of a batch that says it, and its bit
+TRANSACTIONAL_AT = CRC_FROM + 1  # the byte of a batch that says it
 MAGIC_2 = 2
 FIRST_TIMESTAMP = -(2**63)  # so early that Java's difference to now overflows, and it is in the future
 BATCHES_SINCE = 3  # the version that has batches
@@ -129,19 +129,15 @@ def _transaction_error(
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
     partition.producers.try_to_open(batch)
-    name, place = call.request.transactional_id or "", (partition.topic, partition.index)
-    if call.version >= KIP_890_SINCE:
-        error = broker.transactions.add(name, producer, [place], now)
-    else:
-        error = broker.transactions.verify(name, producer, place)
-    match error:
-        case ErrorCode.PRODUCER_FENCED:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        case ErrorCode.TRANSACTION_ABORTABLE if call.version < ABORTABLE_SINCE:
-            return ErrorCode.INVALID_TXN_STATE
-        case ErrorCode.CONCURRENT_TRANSACTIONS if call.version < KIP_890_SINCE:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-    return error
+    return broker.transactions.enter(
+        call.request.transactional_id or "",
+        producer,
+        (partition.topic, partition.index),
+        now,
+        joins=call.version >= KIP_890_SINCE,
+        abortable=call.version >= ABORTABLE_SINCE,
+        busy=ErrorCode.NOT_ENOUGH_REPLICAS,
+    )
 
 
 def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_all: bool) -> Answer:

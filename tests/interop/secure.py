@@ -79,6 +79,16 @@ def _librdkafka_reads(way: Way, wanted: int) -> list[str]:
     return [value.decode() for value in values if value is not None]
 
 
+def _pythonic(way: Way, tokens: object) -> dict[str, Any]:
+    """What kafka-python and aiokafka call alike: all but the files of TLS."""
+    how: dict[str, Any] = {"bootstrap_servers": way.servers, "security_protocol": way.protocol}
+    if way.mechanism == "OAUTHBEARER":
+        how |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": tokens}
+    elif way.mechanism:
+        how |= {"sasl_mechanism": way.mechanism, "sasl_plain_username": way.user, "sasl_plain_password": way.password}
+    return how
+
+
 def _kafka_python(way: Way) -> str:
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.errors import KafkaTimeoutError
@@ -90,11 +100,7 @@ def _kafka_python(way: Way) -> str:
         def token(self) -> str:
             return way.token
 
-    how: dict[str, Any] = {"bootstrap_servers": way.servers, "security_protocol": way.protocol}
-    if way.mechanism == "OAUTHBEARER":
-        how |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": Tokens()}
-    elif way.mechanism:
-        how |= {"sasl_mechanism": way.mechanism, "sasl_plain_username": way.user, "sasl_plain_password": way.password}
+    how = _pythonic(way, Tokens())
     if way.ca:
         how |= {"ssl_cafile": str(way.ca)}
     if way.client:
@@ -176,11 +182,7 @@ def _aiokafka(way: Way) -> str:
         async def token(self) -> str:
             return way.token
 
-    how: dict[str, Any] = {"bootstrap_servers": way.servers, "security_protocol": way.protocol}
-    if way.mechanism == "OAUTHBEARER":
-        how |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": Tokens()}
-    elif way.mechanism:
-        how |= {"sasl_mechanism": way.mechanism, "sasl_plain_username": way.user, "sasl_plain_password": way.password}
+    how = _pythonic(way, Tokens())
     if way.ca:
         how |= {"ssl_context": ssl.create_default_context(cafile=way.ca)}
     if way.client:

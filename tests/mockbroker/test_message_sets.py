@@ -13,7 +13,8 @@ from kwire.records import Record, build_batch, build_message_set, read
 from kwire.records.batch import Batch, read_batch
 from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kwire.records.control import ControlType, build_marker
-from mockbroker.message_sets import MOST_RECORDS, gather, scatter
+from mockbroker.cluster.log import MOST_RECORDS
+from mockbroker.message_sets import gather, scatter
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4]
 RECORDS = [

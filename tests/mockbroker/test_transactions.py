@@ -15,8 +15,6 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
-from kwire.messages.produce import ProduceRequest
-from kwire.records import Record, build_batch
 from mockbroker import inside
 from mockbroker.transaction.state import EXHAUSTED, State
 
@@ -229,24 +227,9 @@ def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
 def test_the_lowest_sequence_that_was_tried_comes_first():
     desk = Desk()
     producer = ready(desk)
-    assert [send(desk, producer, 0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
-    found = [send(desk, producer, sequence) for sequence in (2, 0, 1)]
+    assert [producer.send(b"v", sequence=0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
+    found = [producer.send(b"v", sequence=sequence) for sequence in (2, 0, 1)]
     assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
-
-
-def send(desk: Desk, producer: Producer, sequence: int) -> E:
-    """Produce v9 of one record in a transaction, and nothing before it."""
-    records = build_batch(
-        [Record(value=b"v")],
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        base_sequence=sequence,
-        transactional=True,
-    )
-    data = ProduceRequest.Topic.Partition(index=0, records=records)
-    topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
-    request = ProduceRequest(transactional_id="tx", acks=-1, topic_data=topics)
-    return E(desk.ask(request, 9).responses[0].partition_responses[0].error_code)
 
 
 # --- anything in any order ----------------------------------------------------------------------------------------

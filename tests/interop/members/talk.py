@@ -9,8 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+T = TypeVar("T")
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
 POLL = 0.1  # seconds that a poll may take before commands are looked at
 
@@ -41,6 +42,25 @@ def command() -> str:
 def awaited() -> list[str]:
     """The next command in words, however long it takes."""
     return _commands.get().split()
+
+
+def transact(take: Callable[[int], T], commit: Callable[[], object], abort: Callable[[T], object]) -> None:
+    """Do as told until it is time to leave: ``take`` so many records into a transaction, which ends in either way.
+
+    ``abort`` gets what ``take`` gave last: where to go on from.
+    """
+    taken: list[T] = []
+    while (asked := awaited())[0] != "leave":
+        match asked:
+            case ["take", wanted]:
+                taken = [take(int(wanted))]
+                tell("taken")
+            case ["commit"]:
+                commit()
+                tell("committed")
+            case ["abort"]:
+                abort(taken[0])
+                tell("aborted")
 
 
 def waiting() -> int:

@@ -1,7 +1,7 @@
 """Consume, transform, produce with confluent-kafka (librdkafka), in transactions."""
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from talk import OPTIONS, awaited, tell, tell_fenced, tell_left, tell_record, transformed
+from talk import OPTIONS, tell, tell_fenced, tell_left, tell_record, transact, transformed
 
 CLASSIC = {"session.timeout.ms": OPTIONS["session_ms"], "heartbeat.interval.ms": OPTIONS["heartbeat_ms"]}
 
@@ -44,29 +44,18 @@ def take(wanted):
     return positions
 
 
-def rewind(positions):
-    """To where the group is: what was aborted comes again."""
+def abort(positions):
+    """What was aborted comes again: back to where the group is."""
+    producer.abort_transaction()
     for at in consumer.committed(list(positions.values())):
         consumer.seek(TopicPartition(at.topic, at.partition, max(at.offset, 0)))
 
 
 def run():
-    positions = {}
     producer.init_transactions()
     tell("ready")
     consumer.subscribe([OPTIONS["topic"]])
-    while (asked := awaited())[0] != "leave":
-        match asked:
-            case ["take", wanted]:
-                positions = take(int(wanted))
-                tell("taken")
-            case ["commit"]:
-                producer.commit_transaction()
-                tell("committed")
-            case ["abort"]:
-                producer.abort_transaction()
-                rewind(positions)
-                tell("aborted")
+    transact(take, producer.commit_transaction, abort)
 
 
 try:

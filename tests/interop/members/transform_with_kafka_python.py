@@ -2,7 +2,7 @@
 
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import InvalidProducerEpochError, ProducerFencedError
-from talk import OPTIONS, awaited, tell, tell_fenced, tell_left, tell_record, transformed
+from talk import OPTIONS, tell, tell_fenced, tell_left, tell_record, transact, transformed
 
 consumer = KafkaConsumer(
     OPTIONS["topic"],
@@ -39,29 +39,18 @@ def take(wanted):
     return positions
 
 
-def rewind(positions):
-    """To where the group is: what was aborted comes again."""
+def abort(positions):
+    """What was aborted comes again: back to where the group is."""
+    producer.abort_transaction()
     for at in positions:
         committed = consumer.committed(TopicPartition(at.topic, at.partition))
         consumer.seek(at, committed or 0)
 
 
 def run():
-    positions = {}
     producer.init_transactions()
     tell("ready")
-    while (asked := awaited())[0] != "leave":
-        match asked:
-            case ["take", wanted]:
-                positions = take(int(wanted))
-                tell("taken")
-            case ["commit"]:
-                producer.commit_transaction()
-                tell("committed")
-            case ["abort"]:
-                producer.abort_transaction()
-                rewind(positions)
-                tell("aborted")
+    transact(take, producer.commit_transaction, abort)
 
 
 try:
