@@ -45,7 +45,7 @@ RELEASE ?= 4.2.0
 PORT ?= 19092
 
 oracle: .venv/.dev
-	@$(BIN)/python tests/oracle/kafka.py start --release $(RELEASE) --port $(PORT) $(SET)
+	@$(BIN)/python tests/oracle/kafka.py start $(SET) --release $(RELEASE) --port $(PORT)
 
 oracle-stop: .venv/.dev
 	@$(BIN)/python tests/oracle/kafka.py stop --port $(PORT)

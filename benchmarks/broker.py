@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ started once and asked in turn. {cores} cores for servers, load tools and whatev
 start); Linux, CPython {python}.
 
 CPU is user and system time of the server from /proc, the median of the rounds. Times and rates by the clock are the
-best of the rounds, the median in brackets: what else runs on the machine can only make them worse. "of Kafka's" is one
-figure divided by the other. Kafka was warmed up. A row without a goal has no verdict.
+best of the rounds, the median in brackets: what else runs on the machine can only make them worse. "ok at best": the
+best round met the goal, the median did not. "of Kafka's" is one figure divided by the other. Kafka was warmed up. A
+row without a goal has no verdict.
 
 | work | figure | goal | mockbroker | Kafka | of Kafka's | |
 |---|---|---|---|---|---|---|"""
@@ -60,6 +62,7 @@ GROUPS = {10: (15, "100ms"), 50: (40, "100ms"), 200: (100, "100ms"), 1_000: (500
 GENERATIONS = 3
 AS_KAFKA = 1.05  # times what Kafka takes
 Found = list[dict[str, Any]]  # what one server said, round by round
+Holds = Callable[[float], bool]
 
 
 @dataclass
@@ -69,12 +72,13 @@ class Server:
 
 
 class Bench:
-    """``missed``: rows whose goal was not met."""
+    """``kafka_start``: how long Kafka took to start. ``missed``: rows whose goal was not met."""
 
-    def __init__(self, tools: Path, rounds: int, ours: Server, kafkas: Server) -> None:
+    def __init__(self, tools: Path, rounds: int, ours: Server, kafkas: Server, kafka_start: Figure) -> None:
         self.tools = tools
         self.rounds = rounds
         self.servers = ours, kafkas
+        self.kafka_start = kafka_start
         self.missed = 0
 
     def kbench(self, *args: object) -> dict[str, Any]:
@@ -89,12 +93,14 @@ class Bench:
         return found
 
     def tell(
-        self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", *, met: bool = True
+        self, work: str, figure: str, seen: Figure, kafka: Figure | None, goal: str = "", holds: Holds | None = None
     ) -> None:
-        """One row. ``met``: whether the goal is."""
+        """One row. ``holds``: whether a value meets the goal; the best round decides, the median is told of."""
         ratio = f"{seen.value / kafka.value:.2f}" if kafka and kafka.value else ""
-        verdict = "" if not goal else "ok" if met else "**missed**"
-        self.missed += not met
+        verdict = ""
+        if holds is not None:
+            verdict = "**missed**" if not holds(seen.value) else "ok" if holds(seen.median) else "ok at best"
+            self.missed += not holds(seen.value)
         cells = (work, figure, goal, seen.text, kafka.text if kafka else "", ratio, verdict)
         print(f"| {' | '.join(cells)} |", flush=True)
 
@@ -112,13 +118,12 @@ class Bench:
             if cpu is None:
                 self.tell(work, "CPU us", seen, kafka)
             else:
-                met = seen.value <= min(cpu, kafka.value)
-                self.tell(work, "CPU us", seen, kafka, f"<= {cpu}, <= Kafka's", met=met)
+                self.tell(work, "CPU us", seen, kafka, f"<= {cpu}, <= Kafka's", at_most(min(cpu, kafka.value)))
             seen, kafka = most(ours, "rps"), most(kafkas, "rps")
             if rate is None:
                 self.tell(work, "a second", seen, kafka)
             else:
-                self.tell(work, "a second", seen, kafka, f">= {rate:,}", met=seen.value >= rate)
+                self.tell(work, "a second", seen, kafka, f">= {rate:,}", at_least(rate))
 
     def _requests(self, how: Sequence[object], server: Server) -> dict[str, Any]:
         return self.kbench("reqs", "-addr", server.address, *how, "-pid", server.pid)
@@ -129,9 +134,9 @@ class Bench:
             ours, kafkas = self.both(partial(self._group, how))
             work = f"{size:,} raw members, heartbeats every {heartbeat}"
             seen = least(ours, "form_ms")
-            self.tell(work, "form, ms", seen, least(kafkas, "form_ms"), f"<= {goal}", met=seen.value <= goal)
+            self.tell(work, "form, ms", seen, least(kafkas, "form_ms"), f"<= {goal}", at_most(goal))
             last, kafka = latest(ours, "form_generation"), latest(kafkas, "form_generation")
-            self.tell(work, "generation then", last, kafka, f"<= {GENERATIONS}", met=last.value <= GENERATIONS)
+            self.tell(work, "generation then", last, kafka, f"<= {GENERATIONS}", at_most(GENERATIONS))
             for phase in ("join", "leave"):
                 self.tell(work, f"one {phase}s, ms", least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms"))
 
@@ -145,15 +150,15 @@ class Bench:
         ours, kafkas = self.both(ask)
         for phase, what in {"form": "form", "join": "one joins", "leave": "one leaves"}.items():
             seen, kafka = least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms")
-            met = seen.value <= AS_KAFKA * kafka.value
-            self.tell("50 librdkafka consumers", f"{what}, ms", seen, kafka, f"<= {AS_KAFKA} of Kafka's", met=met)
+            goal = f"<= {AS_KAFKA} of Kafka's"
+            self.tell("50 librdkafka consumers", f"{what}, ms", seen, kafka, goal, at_most(AS_KAFKA * kafka.value))
 
     def sizes(self) -> None:
         costs = {size: heartbeat_cost(size) for size in (10, 100, 1_000)}
         ratio = max(costs.values()) / min(costs.values())
         text = f"{ratio:.2f} ({', '.join(f'{cost:.2f}' for cost in costs.values())} us)"
         work = "Heartbeat in a group of 10, 100, 1,000, without sockets"
-        self.tell(work, "largest by smallest", Figure(ratio, text), None, "<= 1.5", met=ratio <= 1.5)
+        self.tell(work, "largest by smallest", Figure(ratio, text), None, "<= 1.5", at_most(1.5))
 
     def many(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
@@ -166,11 +171,11 @@ class Bench:
             Figure(count, f"{count} of {sum(each['answers'].values()):,}")
             for count, each in zip(wrong, found, strict=True)
         ]
-        self.tell(work, "answers that are errors", *told, "0", met=not wrong[0])
+        self.tell(work, "answers that are errors", *told, "0", at_most(0))
         slowest = [Figure(each["slowest_ms"], f"{each['slowest_ms']:.0f}") for each in found]
         self.tell(work, "slowest answer, ms", *slowest)
         cores = [Figure(each["server_cores"], f"{each['server_cores']:.2f}") for each in found]
-        self.tell(work, "cores", *cores, "<= 1", met=cores[0].value <= 1)
+        self.tell(work, "cores", *cores, "<= 1", at_most(1))
 
     def records(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
@@ -181,22 +186,22 @@ class Bench:
         ours, kafkas = self.both(ask)
         for way in ("produce", "consume"):
             seen, kafka = most(ours, f"{way}_msgs_s"), most(kafkas, f"{way}_msgs_s")
-            self.tell(work, f"{way}d a second", seen, kafka, ">= 800,000", met=seen.value >= 800_000)
+            self.tell(work, f"{way}d a second", seen, kafka, ">= 800,000", at_least(800_000))
         seen = usual(ours, "cpu_s", "{:.2f}")
-        self.tell(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", met=seen.value <= 0.2)
+        self.tell(work, "CPU s", seen, usual(kafkas, "cpu_s", "{:.2f}"), "<= 0.2", at_most(0.2))
         got = [min(each["got"] for each in found) for found in (ours, kafkas)]
         seen, kafka = (Figure(each, f"{each:,}") for each in got)
-        self.tell(work, "read back", seen, kafka, "200,000", met=got[0] == 200_000)
+        self.tell(work, "read back", seen, kafka, "200,000", at_least(200_000))
 
     def startup(self) -> None:
         serve = (ROOT / ".venv" / "bin" / "mockbroker", "serve", "--port", STARTUP_PORT)
         found = self.kbench("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
         seen = least([{"ms": each} for each in found["rounds_ms"]], "ms")
-        self.tell("exec to the first Metadata answer", "ms", seen, None, "<= 250", met=seen.value <= 250)
+        self.tell("exec to the first Metadata answer", "ms", seen, self.kafka_start, "<= 250", at_most(250))
         inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
         for which in ("first", "next"):
             seen = least(inside, which, "{:.1f}")
-            self.tell(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", met=seen.value <= 10)
+            self.tell(f"in process, the {which} open_cluster", "ms", seen, None, "<= 10", at_most(10))
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -204,8 +209,23 @@ class Bench:
 
 @dataclass
 class Figure:
+    """``median``: of the rounds; the value itself where nothing else is said."""
+
     value: float
     text: str
+    median: float = nan
+
+    def __post_init__(self) -> None:
+        if isnan(self.median):
+            self.median = self.value
+
+
+def at_most(limit: float) -> Holds:
+    return lambda value: value <= limit
+
+
+def at_least(limit: float) -> Holds:
+    return lambda value: value >= limit
 
 
 def usual(found: Found, key: str, form: str) -> Figure:
@@ -233,7 +253,8 @@ def latest(found: Found, key: str) -> Figure:
 
 
 def _with_median(value: float, values: Sequence[float], form: str) -> Figure:
-    return Figure(value, f"{form.format(value)} ({form.format(statistics.median(values))})")
+    median = statistics.median(values)
+    return Figure(value, f"{form.format(value)} ({form.format(median)})", median)
 
 
 def heartbeat_cost(size: int) -> float:
@@ -242,6 +263,7 @@ def heartbeat_cost(size: int) -> float:
 
     from kwire import ClientSide
     from kwire.messages.heartbeat import HeartbeatRequest
+    from mockbroker.group import phases
     from mockbroker.session import Session
 
     desk = Desk()
@@ -250,6 +272,7 @@ def heartbeat_cost(size: int) -> float:
     for number in range(1, size):
         ids.append(f"member-{number}")
         group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
+        phases.renew(group, group.members[ids[-1]], desk.now)
     session, client = Session(1, 0, "/", desk.router), ClientSide("bench")
     request = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=ids[-1])
     data = b"".join(client.send(request, 3) for _ in range(200))
@@ -326,16 +349,19 @@ def our_broker() -> Iterator[Server]:
 
 
 @contextmanager
-def real_kafka(release: str, kbench: Path) -> Iterator[Server]:
+def real_kafka(release: str, kbench: Path) -> Iterator[tuple[Server, Figure]]:
     from oracle import kafka
 
+    kafka.fetch(release)
+    began = time.monotonic()
     with kafka.running(release, KAFKA_PORT, SETTINGS) as address:
+        took = (time.monotonic() - began) * 1e3
         pid = int((kafka.FOLDER / f"run-{KAFKA_PORT}" / "pid").read_text())
         create_topics(address, {"bench": 6, "bench60": 60})
         for api in ("heartbeat", "hbmember", "metadata12", "apiversions", "produce"):  # a JVM is slow at first
             run(kbench, "reqs", "-addr", address, "-api", api, "-conns", 10, "-dur", "3s")
         run(kbench, "group", "-addr", address, "-n", 200, "-hb", "100ms", "-hold", "300ms", "-limit", "40s")
-        yield Server(address, pid)
+        yield Server(address, pid), Figure(took, f"{took:,.0f} (until it serves groups)")
 
 
 def create_topics(address: str, topics: Mapping[str, int]) -> None:
@@ -360,10 +386,10 @@ def main() -> None:
     with ExitStack() as stack:
         tools = stack.enter_context(built(asked.tools))
         ours = stack.enter_context(our_broker())
-        kafkas = stack.enter_context(real_kafka(asked.kafka, tools / "kbench" / "kbench"))
+        kafkas, kafka_start = stack.enter_context(real_kafka(asked.kafka, tools / "kbench" / "kbench"))
         facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
         print(INTRODUCTION.format(rounds=asked.rounds, kafka=asked.kafka, load=load, **facts), flush=True)
-        bench = Bench(tools, asked.rounds, ours, kafkas)
+        bench = Bench(tools, asked.rounds, ours, kafkas, kafka_start)
         for table in asked.only:
             getattr(bench, table)()
     minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]

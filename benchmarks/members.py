@@ -134,6 +134,8 @@ class Load:
         began = time.monotonic()
         while not self.last_change or time.monotonic() < self.last_change + max(SETTLED, 2 * self.heartbeat):
             self.work(0.05)
+        without = sum(member.generation < 0 for member in self.members.values())
+        assert not without, f"{without} members never got a share"
         return self.last_change - began
 
 

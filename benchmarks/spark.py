@@ -65,10 +65,11 @@ def in_one(path: str) -> None:
     from kwire.analysis import run
     from kwire.analysis.columns import arrow_table
     from kwire.analysis.tables import TABLES
-    from kwire.capture import Call, Connection, read
+    from kwire.capture import Call, Connection, Problem, Skipped, read
 
     began, cpu = time.perf_counter(), time.process_time()
     connections: list[Connection] = []
+    problems: list[Problem | Skipped] = []
 
     def calls() -> Iterator[Call]:
         for item in read(path):
@@ -76,8 +77,10 @@ def in_one(path: str) -> None:
                 yield item
             elif isinstance(item, Connection):
                 connections.append(item)
+            else:
+                problems.append(item)
 
-    found = run.analyse(calls(), connections, "c")
+    found = run.analyse(calls(), connections, "c", problems)
     for name, rows in found.items():
         arrow_table(TABLES[name], rows)
     print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}))

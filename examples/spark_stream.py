@@ -1,12 +1,14 @@
 """Decoded frames through a topic of the mock, and out of it into the table that `kwire pipeline` writes.
 
-    python examples/spark_stream.py CAPTURE FOLDER
+    mvn -f tests/spark/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/jars"
+    python examples/spark_stream.py CAPTURE FOLDER jars
 
-Spark's Kafka connector is fetched by Spark itself at the first run. In a real set-up one job watches the network and
-writes to the topic, and others read it; here both are streams of one process, and the broker lives beside them.
+The first line fetches Spark's Kafka connector. In a real set-up one job watches the network and writes to the topic,
+and others read it; here both are streams of one process, and the broker lives beside them.
 """
 
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, from_json
@@ -17,7 +19,6 @@ from kwire.spark import read_frames
 from mockbroker import run_cluster
 
 EXACT = "map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\")"
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 
 
 def stream(spark: SparkSession, capture: str, folder: str) -> None:
@@ -40,5 +41,6 @@ def stream(spark: SparkSession, capture: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    session = SparkSession.builder.master("local[2]").config("spark.jars.packages", CONNECTOR).getOrCreate()
-    stream(session, sys.argv[1], sys.argv[2])
+    capture, folder, jars = sys.argv[1:]
+    connector = ",".join(map(str, Path(jars).glob("*.jar")))
+    stream(SparkSession.builder.master("local[2]").config("spark.jars", connector).getOrCreate(), capture, folder)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mockbroker.request_log import Request
     from mockbroker.settings import SettingsError
     from mockbroker.snapshots import GroupSnapshot, MemberSnapshot
+    from mockbroker.tls import TlsFiles
     from mockbroker.waiting import WaitTimeoutError
 else:  # loaded when asked for: pytest loads this package in every run, also where nobody needs a broker
     _HOMES = {
@@ -24,6 +25,7 @@ else:  # loaded when asked for: pytest loads this package in every run, also whe
         "Request": "request_log",
         "SettingsError": "settings",
         "ThreadCluster": "cluster_thread",
+        "TlsFiles": "tls",
         "UnknownTopicError": "inside",
         "WaitTimeoutError": "waiting",
         "open_cluster": "cluster_api",
@@ -50,6 +52,7 @@ __all__ = [
     "Request",
     "SettingsError",
     "ThreadCluster",
+    "TlsFiles",
     "UnknownTopicError",
     "WaitTimeoutError",
     "open_cluster",

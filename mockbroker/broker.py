@@ -16,10 +16,11 @@ from mockbroker.answers import Answer, Answers
 from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due
+from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import Groups
-from mockbroker.java import partition_for
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
+from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
 from mockbroker.transactions import Transactions
 
@@ -37,13 +38,16 @@ class Broker:
         new_uuid: Callable[[], UUID],
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
+        users: Users | None = None,
     ) -> None:
         self.settings = settings
+        self.users = users or Users()
         self.release = release
         self.cluster = Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
+        self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
@@ -59,8 +63,7 @@ class Broker:
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
-        replicas = min(3, len(nodes))
-        self.cluster.create_topic(OFFSETS_TOPIC, self.cluster.place(settings.offsets_topic_num_partitions, replicas))
+        self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -79,18 +82,25 @@ class Broker:
         """A producer id that nobody had before."""
         return next(self._producer_ids)
 
+    def fetch_sessions(self, node: int) -> FetchSessions:
+        """The fetch sessions that this broker has."""
+        found = self._fetch_sessions.get(node)
+        if found is None:
+            slots = self.settings.max_incremental_fetch_session_cache_slots
+            found = self._fetch_sessions[node] = FetchSessions(slots, self._new_uuid)
+        return found
+
     def wall_ms(self, now: float) -> int:
         """A time as milliseconds since 1970."""
         return round((self._wall_at_zero + now) * 1000)
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of the offsets topic that keeps the group: topic name and index."""
-        return OFFSETS_TOPIC, partition_for(group_id, len(self.cluster.topics[OFFSETS_TOPIC].partitions))
+        return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
         """Id of the broker that leads the group's partition of the offsets topic."""
-        partitions = self.cluster.topics[OFFSETS_TOPIC].partitions
-        return partitions[partition_for(group_id, len(partitions))].leader
+        return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
         """NOT_COORDINATOR if this broker is not the group's, else NONE."""
@@ -100,10 +110,8 @@ class Broker:
         """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         if topic is None:
-            partitions = self.settings.transaction_state_log_num_partitions
-            replicas = min(3, len(self.cluster.nodes))
-            topic = self.cluster.create_topic(TRANSACTIONS_TOPIC, self.cluster.place(partitions, replicas))
-        return topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
+            topic = self._create_internal(TRANSACTIONS_TOPIC, self.settings.transaction_state_log_num_partitions)
+        return topic.partition_of(transactional_id).leader
 
     def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
         """What stops a request about this id at this broker: an empty id, or another coordinator."""
@@ -126,6 +134,9 @@ class Broker:
             return ErrorCode.NONE
         newer = leader_epoch > partition.leader_epoch
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
+
+    def _create_internal(self, name: str, partitions: int) -> Topic:
+        return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, len(self.cluster.nodes))))
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""

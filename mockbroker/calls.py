@@ -23,11 +23,13 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who calls. ``node``: id of the broker whose listener took the connection; ``host``: address without port."""
+    """Who calls. ``node``: id of the broker whose listener took the connection; ``host``: address without port;
+    ``listener``: name of that listener."""
 
     node: int
     client_id: str
     host: str
+    listener: str = ""
 
 
 @dataclass(slots=True)
@@ -68,6 +70,15 @@ class Close:
     """Close the connection of this request instead of answering."""
 
     ticket: Ticket
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """Send this response, if there is one, and close the connection."""
+
+    ticket: Ticket
+    response: object
     reason: str
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from secrets import token_bytes
 from socket import socket
 from uuid import uuid4
 
@@ -16,17 +17,20 @@ from mockbroker.broker import Broker
 from mockbroker.cluster.model import Node
 from mockbroker.inside import Record, Value
 from mockbroker.journal import Event, Journal
+from mockbroker.listeners import LAST_PORT, Listener, of_settings, port_for, users_of
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.request_log import Request
 from mockbroker.router import Router
-from mockbroker.server import Server, listen
+from mockbroker.sasl.users import SCRAM_HASHES, Scram, Users
+from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings, SettingsError
 from mockbroker.snapshots import GroupSnapshot
+from mockbroker.tls import Tls, TlsFiles
 from mockbroker.waiting import Goal
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
-LAST_PORT = 65_535
+SALT_BYTES = 16
 
 
 class PortInUseError(OSError):
@@ -39,18 +43,30 @@ class ClusterClosedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a cluster has at its start. Raises: SettingsError."""
+    """What a cluster has at its start. ``users``: passwords by user; ``scram``: what a broker keeps of them."""
 
     brokers: int
     settings: Settings
     topics: Mapping[str, int]
     as_version: str
+    listeners: Sequence[Listener]
+    users: Mapping[str, str]
+    scram: Scram = field(repr=False)
 
     @classmethod
     def checked(
-        cls, brokers: int, topics: Mapping[str, int] | None, config: Mapping[str, object] | None, as_version: str
+        cls,
+        brokers: int,
+        topics: Mapping[str, int] | None,
+        config: Mapping[str, object] | None,
+        as_version: str,
+        listeners: Iterable[str],
+        users: Mapping[str, str] | None,
     ) -> _Plan:
-        settings = Settings.parse(config or {})
+        """Raises: SettingsError."""
+        settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
+        passwords = users_of(settings.mockbroker_users) | dict(users or {})
+        doors = of_settings(settings, users=bool(passwords))
         if brokers < 1:
             raise SettingsError(f"brokers: {brokers} is less than 1")
         factor = settings.default_replication_factor
@@ -60,11 +76,14 @@ class _Plan:
             raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
         for name, partitions in (topics or {}).items():
             inside.check_topic(name, partitions)
-        return cls(brokers, settings, dict(topics or {}), as_version)
+        scram = _derived(settings, passwords) if any(listener.sasl for listener in doors) else {}
+        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram)
 
     def broker(self, nodes: Iterable[Node]) -> Broker:
         """The start."""
-        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], time.time() - trio.current_time())
+        users = Users(self.users, self.scram)
+        wall_at_zero = time.time() - trio.current_time()
+        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users)
         for name, partitions in self.topics.items():
             inside.create_topic(broker, name, partitions)
         broker.groups.schedule_sweep(trio.current_time())
@@ -74,8 +93,9 @@ class _Plan:
 class Cluster:
     """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
 
-    def __init__(self, plan: _Plan, server: Server, host: str) -> None:
+    def __init__(self, plan: _Plan, server: Server, host: str, tls: _Certificates) -> None:
         self.life = 0
+        self._tls = tls
         self._plan = plan
         self._server = server
         self._router = server.router
@@ -95,6 +115,17 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """``host:port`` of every broker, with commas between."""
         return ",".join(f"{_bracketed(node.host)}:{node.port}" for node in self.nodes)
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """``host:port`` of every broker, with commas between, by the name of the listener."""
+        names = [listener.name for listener in self._plan.listeners]
+        return {name: ",".join(f"{_bracketed(n.host)}:{n.port_of(name)}" for n in self.nodes) for name in names}
+
+    @property
+    def tls(self) -> TlsFiles:
+        """What clients of listeners with TLS need; no files where there are none, or certificates were given."""
+        return self._tls.files
 
     @property
     def journal(self) -> Journal:
@@ -147,9 +178,12 @@ class Cluster:
         self._server.perform(effects)
         return offsets
 
-    def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError."""
-        return inside.read(self._router.broker, topic, partition)
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
+        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError.
+
+        ``committed``: only what a consumer with isolation level read_committed sees by now.
+        """
+        return inside.read(self._router.broker, topic, partition, committed=committed)
 
     async def wait_group(
         self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
@@ -177,18 +211,22 @@ class Cluster:
         self._server.restart(self._plan.broker(self.nodes))
         self._waiting.unpark_all()
 
-    def start_over(self, topics: Mapping[str, int] | None, config: Mapping[str, object] | None) -> None:
+    def start_over(
+        self,
+        topics: Mapping[str, int] | None,
+        config: Mapping[str, object] | None,
+        listeners: Iterable[str] = (),
+        users: Mapping[str, str] | None = None,
+    ) -> None:
         """Become another cluster, with other topics and settings at other ports: no client can follow.
 
         Raises: SettingsError, PortInUseError; then everything stays.
         """
-        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version)
-        numbered = list(
-            zip((node.node_id for node in self.nodes), _listeners(self._host, 0, plan.brokers), strict=True)
-        )
+        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users)
+        doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls)
         self.life += 1
         self._plan = plan
-        self._server.restart(plan.broker(_nodes(self._host, numbered)), numbered)
+        self._server.restart(plan.broker(_nodes(self._host, doors)), doors)
         self._waiting.unpark_all()
 
 
@@ -202,50 +240,111 @@ async def open_cluster(
     port: int = 0,
     as_version: str = KAFKA_4_2.name,
     first_node: int = 0,
+    listeners: Iterable[str] = (),
+    users: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
     port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
-    broker. Raises: SettingsError, PortInUseError.
+    broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
+    ``users``: passwords by name. Raises: SettingsError, PortInUseError.
     """
-    plan = _Plan.checked(brokers, topics, config, as_version)
+    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
-    numbered = list(enumerate(_listeners(host, port, brokers), first_node))
-    router = Router(plan.broker(_nodes(host, numbered)), Journal(trio.current_time()))
-    server = Server(router, numbered)
-    failure: BaseException | None = None
-    async with trio.open_nursery() as nursery:
-        await nursery.start(server.run)
-        try:
-            yield Cluster(plan, server, host)
-        except BaseException as error:
-            failure = error  # raised below as it is: the nursery is no business of the block
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    tls = _Certificates(host)
+    try:
+        doors = _open_doors(plan, host, port, first_node, tls)
+        router = Router(plan.broker(_nodes(host, doors)), Journal(trio.current_time()))
+        server = Server(router, doors)
+        failure: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run)
+            try:
+                yield Cluster(plan, server, host, tls)
+            except BaseException as error:
+                failure = error  # raised below as it is: the nursery is no business of the block
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+    finally:
+        tls.close()
 
 
-def _nodes(host: str, numbered: Iterable[tuple[int, socket]]) -> list[Node]:
+class _Certificates:
+    """The certificates of a cluster, made when a listener first needs them, and anew where other files are named."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._made: Tls | None = None
+        self._of: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> TlsFiles:
+        return self._made.files if self._made else TlsFiles()
+
+    def get(self, settings: Settings) -> Tls:
+        """Raises: SettingsError."""
+        of = settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location
+        if self._made is None or of != self._of:
+            made = Tls(settings, self._host)
+            self.close()
+            self._made, self._of = made, of
+        return self._made
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+
+def _derived(settings: Settings, passwords: Mapping[str, str]) -> Scram:
+    wanted = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
+    if not wanted or not passwords:
+        return {}
+    from mockbroker.sasl.scram import derive
+
+    return derive(passwords, wanted, lambda: token_bytes(SALT_BYTES))
+
+
+def _nodes(host: str, doors: Iterable[Door]) -> list[Node]:
     told = ANYWHERE.get(host, host)
-    return [Node(number, told, listener.getsockname()[1]) for number, listener in numbered]
+    ports: dict[int, dict[str, int]] = {}
+    for door in doors:
+        ports.setdefault(door.node, {})[door.name] = door.sock.getsockname()[1]
+    return [Node(number, told, next(iter(named.values())), named) for number, named in ports.items()]
 
 
-def _listeners(host: str, port: int, brokers: int) -> list[socket]:
-    opened: list[socket] = []
-    for number in range(brokers):
-        wanted = port + number if port else 0
-        try:
-            opened.append(listen(host, wanted))
-        except OSError as error:
-            for listener in opened:
-                listener.close()
-            raise PortInUseError(
-                f"cannot listen on {host}:{wanted}: {error.strerror or error}; "
-                "choose another with --port (0 picks a free one) or --host"
-            ) from error
+def _open_doors(plan: _Plan, host: str, port: int, first_node: int, tls: _Certificates) -> list[Door]:
+    """Every listener of every broker. Raises: SettingsError, PortInUseError; then none is open."""
+    settings, opened = plan.settings, list[Door]()
+    try:
+        for number in range(plan.brokers):
+            for listener in plan.listeners:
+                if listener.host not in ("", host):
+                    raise SettingsError(f"listeners: {listener.host}: all of them listen on {host}")
+                context = tls.get(settings).context if listener.tls else None
+                wanted = port_for(plan.listeners, listener.name, port, plan.brokers, number)
+                sock = _listen(host, wanted)
+                opened.append(Door(first_node + number, sock, listener.name, context, listener.sasl))
+    except (SettingsError, PortInUseError):
+        for door in opened:
+            door.sock.close()
+        raise
     return opened
+
+
+def _listen(host: str, port: int) -> socket:
+    if port > LAST_PORT:
+        raise SettingsError(f"listeners: there is no port {port}")
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise PortInUseError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; "
+            "choose another with --port (0 picks a free one) or --host"
+        ) from error
 
 
 def _bracketed(host: str) -> str:

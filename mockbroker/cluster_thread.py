@@ -23,6 +23,7 @@ from mockbroker.release import KAFKA_4_2
 from mockbroker.request_log import Request
 from mockbroker.settings import SettingsError
 from mockbroker.snapshots import GroupSnapshot
+from mockbroker.tls import TlsFiles
 from mockbroker.waiting import WaitTimeoutError
 
 T = TypeVar("T")
@@ -63,11 +64,17 @@ class BrokerThread:
         """The cluster as it is, until it starts over."""
         return self.call(lambda cluster: ThreadCluster(self, cluster))
 
-    def start_over(self, topics: Mapping[str, int] | None, config: Mapping[str, object] | None) -> ThreadCluster:
+    def start_over(
+        self,
+        topics: Mapping[str, int] | None,
+        config: Mapping[str, object] | None,
+        listeners: Iterable[str] = (),
+        users: Mapping[str, str] | None = None,
+    ) -> ThreadCluster:
         """Another cluster in the same thread; the handles there are go out of use. Raises: SettingsError."""
 
         def renewed(cluster: Cluster) -> ThreadCluster:
-            cluster.start_over(topics, config)
+            cluster.start_over(topics, config, listeners, users)
             return ThreadCluster(self, cluster)
 
         return self.call(renewed)
@@ -156,6 +163,8 @@ class ThreadCluster:
     def __init__(self, thread: BrokerThread, cluster: Cluster) -> None:
         self.nodes: tuple[Node, ...] = cluster.nodes
         self.bootstrap_servers: str = cluster.bootstrap_servers
+        self.listeners: dict[str, str] = cluster.listeners
+        self.tls: TlsFiles = cluster.tls
         self.journal: Journal = cluster.journal
         self._thread = thread
         self._life = cluster.life
@@ -198,9 +207,9 @@ class ThreadCluster:
             )
         )
 
-    def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError."""
-        return self._call(lambda cluster: cluster.records(topic, partition))
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
+        """As ``Cluster.records``: what is in a topic, or in one partition. Raises: UnknownTopicError."""
+        return self._call(lambda cluster: cluster.records(topic, partition, committed=committed))
 
     def reset(self) -> None:
         """As ``Cluster.reset``: back to the start, at the same addresses."""
@@ -259,9 +268,20 @@ def run_cluster(
     host: str = "127.0.0.1",
     port: int = 0,
     as_version: str = KAFKA_4_2.name,
+    listeners: Iterable[str] = (),
+    users: Mapping[str, str] | None = None,
 ) -> Iterator[ThreadCluster]:
     """As ``open_cluster``, in a thread of its own, for code that does not use trio."""
-    thread = BrokerThread(brokers=brokers, topics=topics, config=config, host=host, port=port, as_version=as_version)
+    thread = BrokerThread(
+        brokers=brokers,
+        topics=topics,
+        config=config,
+        host=host,
+        port=port,
+        as_version=as_version,
+        listeners=listeners,
+        users=users,
+    )
     try:
         yield thread.handle()
     finally:

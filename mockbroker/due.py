@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mockbroker.calls import Ticket
+from mockbroker.calls import Dismiss, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,19 @@ class SweepDue:
 
 
 @dataclass(frozen=True, slots=True)
+class DismissDue:
+    """Whoever failed to authenticate is told, and sent away."""
+
+    ticket: Ticket
+    what: Dismiss | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionDue:
     """A transaction has run too long, or its markers are to be written."""
 
     transactional_id: str
 
 
-Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue
+Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue
 SWEEP = SweepDue()

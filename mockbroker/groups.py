@@ -19,6 +19,7 @@ from mockbroker.group.consumer_state import JOINING, ConsumerGroup
 from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
 from mockbroker.group.expiry import expire, is_over
 from mockbroker.group.migration import Becomes
+from mockbroker.group.offsets import Offsets
 from mockbroker.group.rules import is_identified, member_error
 from mockbroker.group.state import Group
 from mockbroker.settings import Settings
@@ -80,40 +81,34 @@ class Groups(dict[str, AnyGroup]):
             return self._settle(group, consumer.leave(group, event, self._world(), now))
         if not event.member_id:
             event = replace(event, member_id=uuid_text(self._new_uuid()))
-        before: Effects = []
+        if group is not None and not isinstance(group, ConsumerGroup) and not group.empty:
+            return self._upgrade(group, event, now)
         if not isinstance(group, ConsumerGroup):
-            group, before = self._consumer_group(group_id, group, event, now)
-        try:
-            effects = consumer.heartbeat(group, event, self._world(), now)
-        except Refused as refused:
-            if self.get(group_id) is group:
-                raise
-            return [*before, refused_heartbeat(event.ticket, refused)]  # the group that it would have been is forgotten
-        if self.get(group_id) is not group:
-            self._put(group)
-        return before + self._settle(group, effects)
+            _check_joins(group_id, group, event)
+            group = ConsumerGroup(group_id=group_id, offsets=Offsets() if group is None else group.offsets)
+        effects = consumer.heartbeat(group, event, self._world(), now)
+        self._put(group)
+        return self._settle(group, effects)
 
-    def _consumer_group(
-        self, group_id: str, group: Group | None, event: ConsumerHeartbeat, now: float
-    ) -> tuple[ConsumerGroup, Effects]:
-        """The group that a member of the consumer protocol finds or makes, not yet kept. Raises: Refused."""
-        if event.epoch != JOINING:
-            text = (
-                f"Consumer group {group_id} not found."
-                if group is None
-                else f"Group {group_id} is not a consumer group."
-            )
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
-        if group is None:
-            return ConsumerGroup(group_id=group_id, since=now), []
-        if group.empty:
-            return ConsumerGroup(group_id=group_id, since=now, offsets=group.offsets), []
+    def _upgrade(self, group: Group, event: ConsumerHeartbeat, now: float) -> Effects:
+        """A member of the consumer protocol joins a classic group with members. Who is parked in it is told to join
+        again before it is known whether it can be converted, as at Kafka. Raises: Refused, if it is not even tried."""
+        _check_joins(group.group_id, group, event)
         try:
-            new = migration.upgraded(group, self._cluster, self._settings, now)
+            migration.check_upgrade(group, self._settings)
         except migration.NoUpgrade as why:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, str(why)) from None
-        told = Note(event="upgrade", group=group_id, generation=new.epoch, members=tuple(new.members))
-        return new, [*migration.interrupted(group), told]
+            raise Refused(why.error, why.text) from None
+        told = migration.interrupted(group)
+        try:
+            new = migration.upgraded(group, self._cluster, now)
+            effects = consumer.heartbeat(new, event, self._world(), now)
+        except migration.NoUpgrade as why:
+            return [*told, refused_heartbeat(event.ticket, Refused(why.error, why.text))]
+        except Refused as refused:
+            return [*told, refused_heartbeat(event.ticket, refused)]
+        members = tuple(member_id for member_id in new.members if member_id in group.members)
+        told.append(Note(event="upgrade", group=group.group_id, generation=group.generation, members=members))
+        return told + self._settle(self._put(new), effects)
 
     def _settle(self, group: AnyGroup, effects: Iterable[Effect | Becomes]) -> Effects:
         """Keep what a group has become, and when it is due; the effects for the others."""
@@ -186,3 +181,10 @@ class Groups(dict[str, AnyGroup]):
 
     def _schedule(self, group: AnyGroup) -> None:
         self._waits.set(group.group_id, group.waits.next())
+
+
+def _check_joins(group_id: str, group: Group | None, event: ConsumerHeartbeat) -> None:
+    """Only who joins can make a consumer group. Raises: Refused."""
+    if event.epoch != JOINING:
+        missing, other = f"Consumer group {group_id} not found.", f"Group {group_id} is not a consumer group."
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, missing if group is None else other)

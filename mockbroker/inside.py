@@ -77,14 +77,15 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
     return [offsets[number] for number in range(len(records))], effects
 
 
-def read(broker: Broker, topic: str, partition: int | None = None) -> list[Record]:
+def read(broker: Broker, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
     """Every record of a topic or of one partition, by partition and offset.
 
+    ``committed``: only those that a reader of committed records sees: up to the oldest open transaction, none aborted.
     Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be opened.
     """
     found = _topic(broker, topic)
     wanted = found.partitions if partition is None else [_partition(found, partition)]
-    return [record for each in wanted for record in _read_partition(each)]
+    return [record for each in wanted for record in _read_partition(each, committed=committed)]
 
 
 def as_records(given: Iterable[Value], like: Record) -> list[Record]:
@@ -131,11 +132,13 @@ def _append(partition: Partition, numbered: Sequence[tuple[int, WireRecord]]) ->
         yield from ((number, base + delta) for delta, (number, _) in enumerate(part))
 
 
-def _read_partition(partition: Partition) -> Iterator[Record]:
+def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record]:
     log = partition.log
     for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)):
         if batch.control:
             continue  # marks of transactions are not records
+        if committed and not partition.is_committed(batch):
+            continue
         for record in batch.records():
             yield Record(
                 value=record.value,

@@ -11,6 +11,8 @@ from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from mockbroker.calls import Note
 
+MOST_NAMED = 1_000  # members; each that joins a group of thousands would be an event with all their names
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -21,6 +23,7 @@ class Event:
     got its share; in a group of the consumer protocol: it came to an epoch, or its share changed on the way there),
     ``leave``, ``away`` (a static member that will be back), ``expire``, ``empty``, ``commit``, ``upgrade`` and
     ``downgrade`` (the group goes on by the other protocol), ``offset_expire``, ``delete``.
+    ``members``: of the generation that begins; empty if they are more than MOST_NAMED.
     ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
     """
 
@@ -83,7 +86,7 @@ class Journal:
             reason=note.reason,
             leader=note.leader,
             protocol=note.protocol,
-            members=note.members,
+            members=note.members if len(note.members) <= MOST_NAMED else (),
             assignment=_assignment(note),
             offsets=_nested(note.offsets),
         )

@@ -5,7 +5,7 @@ Nothing but pytest is imported before a fixture is used: every run of pytest in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,19 @@ if TYPE_CHECKING:
 
 MARK = "kafka"
 MARK_HELP = (
-    f"{MARK}(topics=None, config=None, brokers=1): what the fixture kafka_cluster begins with in this test: topics as "
-    'name to partitions, config by Kafka\'s names, as in {"group.max.size": 2}, and how many brokers.'
+    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None): what the fixture kafka_cluster begins "
+    'with in this test: topics as name to partitions, config by Kafka\'s names, as in {"group.max.size": 2}, how many '
+    'brokers, listeners such as "SASL_SSL", and users as name to password.'
 )
-MARK_WORDS = {"topics", "config", "brokers"}
+MARK_WORDS = {"topics", "config", "brokers", "listeners", "users"}
 
-# Kafka's defaults suit a cluster in production; a test waits neither 3 s for more members, nor 6 s for a dead one.
-TEST_CONFIG = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 10}
+# Kafka's defaults suit a cluster in production; a test waits neither 3 s for more members, nor 6 s for a dead one, nor
+# 0.1 s for being refused.
+TEST_CONFIG = {
+    "connection.failed.authentication.delay.ms": 0,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 10,
+}
 
 _USED = pytest.StashKey["ThreadCluster"]()
 
@@ -34,9 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> Iterator[ThreadCluster]:
     """A Kafka cluster that is empty at the start of the test; @pytest.mark.kafka(...) gives it topics and settings."""
-    brokers, topics, config = _wanted(request.node)
+    brokers, topics, config, listeners, users = _wanted(request.node)
     thread = _kafka_threads.get(brokers)
-    cluster = thread.start_over(topics, TEST_CONFIG | config)
+    cluster = thread.start_over(topics, TEST_CONFIG | config, listeners, users)
     request.node.stash[_USED] = cluster
     yield cluster
     _kafka_threads.check(brokers)
@@ -50,10 +56,17 @@ def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
     with ExitStack() as stack:
 
         def make(
-            *, brokers: int = 1, topics: Mapping[str, int] | None = None, config: Mapping[str, object] | None = None
+            *,
+            brokers: int = 1,
+            topics: Mapping[str, int] | None = None,
+            config: Mapping[str, object] | None = None,
+            listeners: Iterable[str] = (),
+            users: Mapping[str, str] | None = None,
         ) -> ThreadCluster:
             given = TEST_CONFIG | dict(config or {})
-            return stack.enter_context(run_cluster(brokers=brokers, topics=topics, config=given))
+            return stack.enter_context(
+                run_cluster(brokers=brokers, topics=topics, config=given, listeners=listeners, users=users)
+            )
 
         yield make
 
@@ -113,15 +126,21 @@ class _Threads:
             self._threads.popitem()[1].close()
 
 
-def _wanted(item: pytest.Item) -> tuple[int, Mapping[str, int], dict[str, object]]:
+def _wanted(
+    item: pytest.Item,
+) -> tuple[int, Mapping[str, int], dict[str, object], Iterable[str], Mapping[str, str]]:
     """What the marks say: those nearer to the test win, name by name. Raises: TypeError for a mark that is wrong."""
     brokers = 1
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
+    listeners: Iterable[str] = ()
+    users: dict[str, str] = {}
     for mark in reversed(list(item.iter_markers(MARK))):
         if mark.args or not set(mark.kwargs) <= MARK_WORDS:
             raise TypeError(f"@pytest.mark.{MARK} takes {', '.join(sorted(MARK_WORDS))}, by name")
         brokers = mark.kwargs.get("brokers", brokers)
         topics |= mark.kwargs.get("topics") or {}
         config |= mark.kwargs.get("config") or {}
-    return brokers, topics, config
+        listeners = mark.kwargs.get("listeners", listeners)
+        users |= mark.kwargs.get("users") or {}
+    return brokers, topics, config, listeners, users

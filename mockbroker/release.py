@@ -1,6 +1,7 @@
 """Releases of Kafka that a cluster can be like: what they serve, and where their group coordinators differ.
 
-Version ranges are recorded from real brokers. What no handler here serves is not advertised, whatever the release had.
+Version ranges are recorded from real brokers (fixtures/releases). What no handler here serves is not advertised,
+whatever the release had.
 """
 
 from __future__ import annotations
@@ -10,12 +11,99 @@ from dataclasses import dataclass, field
 
 from kwire.schema import Versions
 
+PRODUCE = 0
+BATCHES_SINCE = 3  # the version of Produce that has batches
+NOTHING = "none"
+
+# By API key, from which release on which versions; an API that is not there yet has none. 2.8 to 3.2 with ZooKeeper.
+SERVED: Mapping[int, str] = {
+    0: "2.8: 0-9, 3.7: 0-10, 3.8: 0-11, 4.0: 0-12, 4.1: 0-13",  # Produce
+    1: "2.8: 0-12, 3.1: 0-13, 3.5: 0-15, 3.7: 0-16, 3.9: 0-17, 4.0: 4-17, 4.1: 4-18",  # Fetch
+    2: "2.8: 0-6, 3.0: 0-7, 3.5: 0-8, 3.9: 0-9, 4.0: 1-10, 4.2: 1-11",  # ListOffsets
+    3: "2.8: 0-11, 3.1: 0-12, 4.0: 0-13",  # Metadata
+    4: "2.8: 0-5, 3.2: 0-6, 3.3: none",  # LeaderAndIsr
+    5: "2.8: 0-3, 3.3: none",  # StopReplica
+    6: "2.8: 0-7, 3.3: none",  # UpdateMetadata
+    7: "2.8: 0-3, 3.3: none",  # ControlledShutdown
+    8: "2.8: 0-8, 3.7: 0-9, 4.0: 2-9, 4.2: 2-10",  # OffsetCommit
+    9: "2.8: 0-7, 3.0: 0-8, 3.7: 0-9, 4.0: 1-9, 4.2: 1-10",  # OffsetFetch
+    10: "2.8: 0-3, 3.0: 0-4, 3.8: 0-5, 3.9: 0-6",  # FindCoordinator
+    11: "2.8: 0-7, 3.2: 0-9, 4.0: 2-9, 4.1: 0-9",  # JoinGroup
+    12: "2.8: 0-4",  # Heartbeat
+    13: "2.8: 0-4, 3.2: 0-5",  # LeaveGroup
+    14: "2.8: 0-5",  # SyncGroup
+    15: "2.8: 0-5, 4.0: 0-6",  # DescribeGroups
+    16: "2.8: 0-4, 3.8: 0-5",  # ListGroups
+    17: "2.8: 0-1",  # SaslHandshake
+    18: "2.8: 0-3, 3.9: 0-4",  # ApiVersions
+    19: "2.8: 0-7, 4.0: 2-7",  # CreateTopics
+    20: "2.8: 0-6, 4.0: 1-6",  # DeleteTopics
+    21: "2.8: 0-2",  # DeleteRecords
+    22: "2.8: 0-4, 3.8: 0-5",  # InitProducerId
+    23: "2.8: 0-4, 4.0: 2-4",  # OffsetForLeaderEpoch
+    24: "2.8: 0-3, 3.6: 0-4, 3.8: 0-5",  # AddPartitionsToTxn
+    25: "2.8: 0-3, 3.8: 0-4",  # AddOffsetsToTxn
+    26: "2.8: 0-3, 3.8: 0-4, 4.0: 0-5",  # EndTxn
+    27: "2.8: 0-1, 4.0: 1, 4.2: 1-2",  # WriteTxnMarkers
+    28: "2.8: 0-3, 3.8: 0-4, 4.0: 0-5",  # TxnOffsetCommit
+    29: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",  # DescribeAcls
+    30: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",  # CreateAcls
+    31: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",  # DeleteAcls
+    32: "2.8: 0-4, 4.0: 1-4",  # DescribeConfigs
+    33: "2.8: 0-2",  # AlterConfigs
+    34: "2.8: 0-2, 4.0: 1-2",  # AlterReplicaLogDirs
+    35: "2.8: 0-2, 3.2: 0-3, 3.3: 0-4, 4.0: 1-4",  # DescribeLogDirs
+    36: "2.8: 0-2",  # SaslAuthenticate
+    37: "2.8: 0-3",  # CreatePartitions
+    38: "2.8: 0-2, 3.3: none, 3.6: 0-3, 4.0: 1-3",  # CreateDelegationToken
+    39: "2.8: 0-2, 3.3: none, 3.6: 0-2, 4.0: 1-2",  # RenewDelegationToken
+    40: "2.8: 0-2, 3.3: none, 3.6: 0-2, 4.0: 1-2",  # ExpireDelegationToken
+    41: "2.8: 0-2, 3.3: none, 3.6: 0-3, 4.0: 1-3",  # DescribeDelegationToken
+    42: "2.8: 0-2",  # DeleteGroups
+    43: "2.8: 0-2",  # ElectLeaders
+    44: "2.8: 0-1",  # IncrementalAlterConfigs
+    45: "2.8: 0, 4.1: 0-1",  # AlterPartitionReassignments
+    46: "2.8: 0",  # ListPartitionReassignments
+    47: "2.8: 0",  # OffsetDelete
+    48: "2.8: 0-1",  # DescribeClientQuotas
+    49: "2.8: 0-1",  # AlterClientQuotas
+    50: "2.8: 0, 3.3: none, 3.5: 0",  # DescribeUserScramCredentials
+    51: "2.8: 0, 3.3: none, 3.5: 0",  # AlterUserScramCredentials
+    55: "3.3: 0-1, 3.9: 0-2",  # DescribeQuorum
+    56: "2.8: 0, 3.2: 0-1, 3.3: none",  # AlterPartition
+    57: "2.8: 0, 3.3: 0-1, 4.0: 0-2",  # UpdateFeatures
+    60: "2.8: 0, 3.7: 0-1, 4.0: 0-2",  # DescribeCluster
+    61: "2.8: 0",  # DescribeProducers
+    64: "3.3: 0",  # UnregisterBroker
+    65: "3.0: 0",  # DescribeTransactions
+    66: "3.0: 0, 3.8: 0-1, 4.1: 0-2",  # ListTransactions
+    67: "3.0: 0, 3.3: none",  # AllocateProducerIds
+    68: "3.7: 0, 4.0: 0-1",  # ConsumerGroupHeartbeat
+    69: "3.8: 0, 4.0: 0-1",  # ConsumerGroupDescribe
+    74: "3.7: 0, 4.1: 0-1",  # ListConfigResources
+    75: "3.8: 0",  # DescribeTopicPartitions
+    76: "4.1: 1",  # ShareGroupHeartbeat
+    77: "4.1: 1",  # ShareGroupDescribe
+    78: "4.1: 1, 4.2: 1-2",  # ShareFetch
+    79: "4.1: 1, 4.2: 1-2",  # ShareAcknowledge
+    80: "3.9: 0, 4.2: 0-1",  # AddRaftVoter
+    81: "3.9: 0",  # RemoveRaftVoter
+    83: "4.1: 0",  # InitializeShareGroupState
+    84: "4.1: 0",  # ReadShareGroupState
+    85: "4.1: 0, 4.2: 0-1",  # WriteShareGroupState
+    86: "4.1: 0",  # DeleteShareGroupState
+    87: "4.1: 0, 4.2: 0-1",  # ReadShareGroupStateSummary
+    88: "4.2: 0",  # StreamsGroupHeartbeat
+    89: "4.2: 0",  # StreamsGroupDescribe
+    90: "4.1: 0, 4.2: 0-1",  # DescribeShareGroupOffsets
+    91: "4.1: 0",  # AlterShareGroupOffsets
+    92: "4.1: 0",  # DeleteShareGroupOffsets
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """``served``: versions by API key that this release had where it had fewer than 4.2.
-
-    ``java_coordinator``: the one in Java (default since 4.0); before, the one in Scala. Where they differ:
+    """``java_coordinator``: the one in Java (default since 4.0); before, the one in Scala. Where they differ:
 
     - a SyncGroup in Stable renews the session of the member (Scala),
     - the initial delay is stretched by members that join in generation 0 (Scala), or whenever the group was empty,
@@ -33,21 +121,55 @@ class Release:
       coordinator,
     - the start of the last transaction is told until the next begins.
 
-    ``features``: finalized levels by name, as ApiVersions tells them.
+    ``batches_only``: no message sets. Produce v0-2 are told of all the same, and the connection is closed for them:
+    librdkafka looks for them before it uses compression.
+
+    ``everything``: every version that there is, whenever it was. ``features``: finalized levels by name, as ApiVersions
+    tells them.
     """
 
     name: str
     java_coordinator: bool = True
     kip890: bool = True
+    batches_only: bool = True
+    everything: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
-    served: Mapping[int, Versions] = field(default_factory=dict)
 
-    def limit(self, api_key: int, versions: Versions) -> Versions:
-        """Of these versions of an API, those that the release had."""
-        had = self.served.get(api_key, versions)
+    def limit(self, api_key: int, versions: Versions) -> Versions | None:
+        """Of these versions of an API, those that the release tells of; None if there are none."""
+        if self.everything:
+            return versions
+        had = served(api_key, self.name)
+        if had is None:
+            return None
         assert versions.last is not None
         assert had.last is not None
-        return Versions(max(versions.first, had.first), min(versions.last, had.last))
+        first, last = max(versions.first, had.first), min(versions.last, had.last)
+        return Versions(first, last) if first <= last else None
+
+    def refuses(self, api_key: int, version: int) -> bool:
+        """True for what it tells of and closes the connection for."""
+        return self.batches_only and api_key == PRODUCE and version < BATCHES_SINCE
+
+
+def served(api_key: int, release: str) -> Versions | None:
+    """The versions of an API that a release had; None if it did not have the API."""
+    found = NOTHING
+    for change in SERVED.get(api_key, "").split(", "):
+        since, _, versions = change.partition(": ")
+        if _number(since) <= _number(release):
+            found = versions
+    return None if found in (NOTHING, "") else Versions.parse(found)
+
+
+def _number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split("."))) if release else ()
+
+
+def _scala(name: str, **features: int) -> Release:
+    """A release before 4.0."""
+    levels = {feature.replace("_", "."): level for feature, level in features.items()}
+    return Release(name=name, java_coordinator=False, kip890=False, batches_only=False, features=levels)
 
 
 KAFKA_4_2 = Release(
@@ -61,26 +183,34 @@ KAFKA_4_2 = Release(
         "transaction.version": 2,
     },
 )
-KAFKA_3_9 = Release(
-    name="3.9",
-    java_coordinator=False,
-    kip890=False,
-    features={"metadata.version": 21},
-    served={
-        0: Versions(0, 11),
-        1: Versions(0, 17),
-        2: Versions(0, 9),
-        3: Versions(0, 12),
-        8: Versions(0, 9),
-        9: Versions(0, 9),
-        15: Versions(0, 5),
-        26: Versions(0, 4),
-        27: Versions(0, 1),
-        28: Versions(0, 4),
-        60: Versions(0, 1),
-        66: Versions(0, 1),
-        68: Versions(0, 0),
-        69: Versions(0, 0),
+KAFKA_4_1 = Release(
+    name="4.1",
+    features={
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "metadata.version": 27,
+        "transaction.version": 2,
     },
 )
-RELEASES = {release.name: release for release in (KAFKA_3_9, KAFKA_4_2)}
+KAFKA_4_0 = Release(name="4.0", features={"group.version": 1, "metadata.version": 25, "transaction.version": 2})
+KAFKA_3_9 = _scala("3.9", metadata_version=21)
+RELEASES = {
+    release.name: release
+    for release in (
+        _scala("2.8"),
+        _scala("3.0"),
+        _scala("3.1"),
+        _scala("3.2"),
+        _scala("3.3", metadata_version=7),
+        _scala("3.4", metadata_version=8),
+        _scala("3.5", metadata_version=11),
+        _scala("3.6", metadata_version=14),
+        _scala("3.7", metadata_version=19),
+        _scala("3.8", metadata_version=20),
+        KAFKA_3_9,
+        KAFKA_4_0,
+        KAFKA_4_1,
+        KAFKA_4_2,
+        Release(name="all", batches_only=False, everything=True, features=KAFKA_4_2.features),
+    )
+}

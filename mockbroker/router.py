@@ -5,22 +5,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kwire import APIS
 from kwire.headers import request_header_version
-from kwire.schema import Api
+from kwire.schema import Api, Versions
 from mockbroker.broker import Broker
-from mockbroker.calls import Call, Close, Effects, NoReply, Note, Reply, Ticket
-from mockbroker.due import FetchDue, SweepDue, TransactionDue
+from mockbroker.calls import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket
+from mockbroker.due import DismissDue, FetchDue, SweepDue, TransactionDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
+from mockbroker.release import Release
 from mockbroker.request_log import RequestLog
+from mockbroker.sasl.gate import Gate, Token
 
 HEAD = struct.Struct(">hh")  # how a request begins: API key and version
 TAGGED = 2  # the version from which request headers have tagged fields
-LAST_VERSION = 100  # of any API; Kafka's have below 20
+Outcome: TypeAlias = Reply | NoReply | Close | Dismiss
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Router:
         self.journal = journal
         self.requests = RequestLog(journal.begin)
         self.handlers = handlers
+        self._release: Release | None = None
         self._presents = {key: handler.present for key, handler in handlers.items()}
         self.broker = self._serving(broker)
 
@@ -54,43 +57,65 @@ class Router:
         self.requests.restart(now)
 
     def _serving(self, broker: Broker) -> Broker:
-        limit = broker.release.limit
-        offered = {key: handler.advertised or handler.versions for key, handler in self.handlers.items()}
-        broker.served = {key: limit(key, versions) for key, versions in offered.items()}
+        if broker.release is not self._release:  # whoever starts over is like the same release as before
+            self._release = broker.release
+            self._offered, self.served = self._offer(broker.release)
+        broker.served = self._offered
         broker.api_versions = None
-        self.served = {
-            HEAD.pack(key, version): Served(APIS[key], version, request_header_version(APIS[key], version) >= TAGGED)
-            for key, handler in self.handlers.items()
-            for version in range(handler.versions.first, LAST_VERSION + 1)
-            if version in handler.versions and version in broker.served[key]
-        }
         return broker
+
+    def _offer(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
+        """What ApiVersions tells of each API, and what is served by the head of a request."""
+        limited = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
+        offered = {key: versions for key, versions in limited.items() if versions is not None}
+        served: dict[bytes, Served] = {}
+        for key, versions in offered.items():
+            assert versions.last is not None
+            for version in range(versions.first, versions.last + 1):
+                if not release.refuses(key, version):
+                    tagged = request_header_version(APIS[key], version) >= TAGGED
+                    served[HEAD.pack(key, version)] = Served(APIS[key], version, tagged)
+        return offered, served
 
     def serves(self, api_key: int, version: int) -> bool:
         """True if a request of this API and version has a handler."""
         return HEAD.pack(api_key, version) in self.served
 
-    def step(self, call: Call[Any], now: float) -> list[Reply | NoReply | Close]:
+    def step(self, call: Call[Any], now: float) -> list[Outcome]:
         """Handle a request; the effects may answer others that were waiting."""
         if isinstance(call.request, UnsupportedVersion):
             return [Reply(call.ticket, api_versions.unsupported(self.broker))]
         self.requests.record(call, now)
         return self.finish(self.handlers[call.ticket.api_key].handle(self.broker, call, now), now)
 
+    def admit(self, gate: Gate, call: Call[Any], now: float) -> list[Outcome] | None:
+        """What a SASL listener says to a request; None: nothing, it may go on. Who fails is told so a moment later."""
+        outcome = gate.take(call, now, self.broker.wall_ms(now))
+        if outcome is None:
+            return None
+        if not isinstance(call.request, Token | UnsupportedVersion):
+            self.requests.record(call, now)
+        delay = self.broker.settings.connection_failed_authentication_delay_ms / 1000
+        if isinstance(outcome, Dismiss) and delay:
+            self.broker.waits.set(DismissDue(call.ticket, outcome), now + delay)
+            return []
+        return [outcome]
+
     def deadline(self) -> float:
         """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
         return self.broker.waits.next()
 
-    def tick(self, now: float) -> list[Reply | NoReply | Close]:
+    def tick(self, now: float) -> list[Outcome]:
         """One thing that is due, or nothing; call it until the deadline lies ahead."""
         match self.broker.waits.pop_due(now):
             case str(group_id):
                 return self.finish(self.broker.groups.tick(group_id, now), now)
             case FetchDue() as due:
                 return self.finish(fetch.waited(self.broker, due), now)
+            case DismissDue(_, what):
+                return [] if what is None else [what]
             case TransactionDue(transactional_id):
-                ended = self.broker.transactions.tick(transactional_id, now)
-                return self.finish([*ended.notes, *fetch.all_appended(self.broker, ended.grown)], now)
+                return self.finish(fetch.ended(self.broker, self.broker.transactions.tick(transactional_id, now)), now)
             case SweepDue():
                 return self.finish(self.broker.groups.sweep(now), now)
             case None:
@@ -100,10 +125,11 @@ class Router:
         """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
         self.broker.fetches.take(ticket)
         self.broker.waits.forget(FetchDue(ticket))
+        self.broker.waits.forget(DismissDue(ticket))
 
-    def finish(self, effects: Effects, now: float) -> list[Reply | NoReply | Close]:
+    def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Write down what happened, and give each answer the form that its version wants."""
-        found: list[Reply | NoReply | Close] = []
+        found: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):
                 ticket = effect.ticket

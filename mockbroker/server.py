@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import secrets
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 
 import trio
@@ -19,9 +22,12 @@ from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from kwire import WireError
 from mockbroker.broker import Broker
-from mockbroker.calls import Close, Effects, NoReply, Reply
-from mockbroker.router import Router
+from mockbroker.calls import Client, Dismiss, Effects, NoReply, Reply
+from mockbroker.router import Outcome, Router
+from mockbroker.sasl.gate import Gate
+from mockbroker.sasl.session import SaslSession
 from mockbroker.session import Session
+from mockbroker.tls import TlsError, TlsSocket
 from mockbroker.watch import Ready, Watch, best
 
 log = logging.getLogger("mockbroker")
@@ -38,7 +44,18 @@ BACKLOG = 1_024
 ACCEPTS = 64  # connections taken at once
 CLOSED = -1  # the file number of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-Outcome = Reply | NoReply | Close
+NONCE_BYTES = 18  # of randomness, in the server's half of a nonce
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A bound socket of a listener: ``node``: of which broker; ``tls``, ``sasl``: what is spoken there first."""
+
+    node: int
+    sock: socket.socket
+    name: str = ""
+    tls: ssl.SSLContext | None = None
+    sasl: bool = False
 
 
 class _Connection:
@@ -46,13 +63,27 @@ class _Connection:
 
     ``watched``: it is read when something comes in; ``ended``: the peer has said all that it will.
     ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
-    both in seconds.
+    both in seconds. ``gate``: what a client of a SASL listener must pass.
     """
 
-    __slots__ = ("active", "begun", "closed", "draining", "ended", "out", "peer", "session", "sock", "taken", "watched")
+    __slots__ = (
+        "active",
+        "begun",
+        "closed",
+        "draining",
+        "ended",
+        "gate",
+        "out",
+        "peer",
+        "session",
+        "sock",
+        "taken",
+        "watched",
+    )
 
-    def __init__(self, sock: socket.socket, session: Session, peer: str, now: float) -> None:
+    def __init__(self, sock: socket.socket, session: Session, peer: str, now: float, gate: Gate | None = None) -> None:
         self.sock = sock
+        self.gate = gate
         self.session = session
         self.peer = peer
         self.out = bytearray()
@@ -80,7 +111,7 @@ class _Connection:
 
 
 class Server:
-    """Listens for the brokers of one cluster: ``listeners`` by broker id, already bound.
+    """Listens for the brokers of one cluster: ``doors`` are bound already.
 
     ``watch``: makes what tells it which connections are readable.
     """
@@ -88,11 +119,11 @@ class Server:
     def __init__(
         self,
         router: Router,
-        listeners: Sequence[tuple[int, socket.socket]],
+        doors: Sequence[Door],
         watch: Callable[[Ready[_Connection]], Watch[_Connection]] = best,
     ) -> None:
         self.router = router
-        self.listeners = listeners
+        self.doors = doors
         self.connections: dict[int, _Connection] = {}
         self._ids = count(1)
         self._wake = trio.Event()
@@ -108,29 +139,29 @@ class Server:
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._watch.run)
-                for node, listener in self.listeners:
-                    self._nursery.start_soon(self._accept, node, listener)
+                for door in self.doors:
+                    self._nursery.start_soon(self._accept, door)
                 self._nursery.start_soon(self._keep_time)
                 self._nursery.start_soon(self._look_around)
                 task_status.started()
         finally:
             self._hang_up()
-            self._close_listeners()
+            self._close_doors()
             self._watch.close()
 
-    def restart(self, broker: Broker, listeners: Sequence[tuple[int, socket.socket]] | None = None) -> None:
+    def restart(self, broker: Broker, doors: Sequence[Door] | None = None) -> None:
         """Go on with another broker, and everything else empty. Every connection is closed, parked requests with it.
 
-        ``listeners``: serve at these instead; whoever comes back to the old ones is refused.
+        ``doors``: serve at these instead; whoever comes back to the old ones is refused.
         """
         assert self._nursery is not None
         self._hang_up()
         self.router.restart(broker, trio.current_time())
-        if listeners is not None:
-            self._close_listeners()
-            self.listeners = listeners
-            for node, listener in listeners:
-                self._nursery.start_soon(self._accept, node, listener)
+        if doors is not None:
+            self._close_doors()
+            self.doors = doors
+            for door in doors:
+                self._nursery.start_soon(self._accept, door)
         self._wake.set()
         self._pause.cancel()
 
@@ -141,13 +172,14 @@ class Server:
 
     # --- tasks ---
 
-    async def _accept(self, node: int, listener: socket.socket) -> None:
+    async def _accept(self, door: Door) -> None:
         assert self._nursery is not None
+        listener = door.sock
         while listener.fileno() != CLOSED:
             try:
                 await wait_readable(listener)
                 for _ in range(ACCEPTS):
-                    self._open(node, *listener.accept())
+                    self._open(door, *listener.accept())
             except trio.ClosedResourceError:
                 return  # by a restart
             except OSError as error:
@@ -156,17 +188,22 @@ class Server:
                     await trio.sleep(BACK_OFF)
                 # else there is no other, or the peer was faster in going away than we in accepting
 
-    def _open(self, node: int, sock: socket.socket, address: Sequence[object]) -> None:
+    def _open(self, door: Door, sock: socket.socket, address: Sequence[object]) -> None:
         sock.setblocking(False)
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        number = next(self._ids)
-        connection = _Connection(
-            sock,
-            Session(number, node, f"/{address[0]}", self.router),
-            f"{address[0]}:{address[1]}",
-            trio.current_time(),
-        )
+        number, host, peer = next(self._ids), f"/{address[0]}", f"{address[0]}:{address[1]}"
+        if door.tls is not None:
+            sock = door.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        if door.sasl:
+            broker = self.router.broker
+            gate = Gate(broker.users, broker.settings, _new_nonce)
+            session: Session = SaslSession(number, Client(door.node, "", host, door.name), self.router, gate)
+            connection = _Connection(sock, session, peer, trio.current_time(), gate)
+        else:
+            connection = _Connection(
+                sock, Session(number, door.node, host, self.router, door.name), peer, trio.current_time()
+            )
         self.connections[number] = connection
         connection.watched = True
         self._watch.add(sock, connection)
@@ -181,6 +218,9 @@ class Server:
             for connection in list(self.connections.values()):
                 if connection.begun is not None and now - connection.begun > FRAME_TIMEOUT:
                     log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
+                    self._close(connection)
+                elif now - connection.active > FRAME_TIMEOUT and _shakes_hands(connection.sock):
+                    log.warning("%s: closed, its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT)
                     self._close(connection)
                 elif connection.session.ticket is None and now - connection.active > idle_limit:
                     self._close(connection)
@@ -231,6 +271,10 @@ class Server:
             try:
                 data = connection.sock.recv(READ_SIZE)
             except BlockingIOError:
+                continue
+            except TlsError as error:
+                log.warning("%s: closed, %s", connection.peer, error)
+                self._close(connection)
                 continue
             except OSError:  # reset by the peer
                 self._close(connection)
@@ -291,7 +335,8 @@ class Server:
             if call is None:
                 break
             try:
-                outcomes = self.router.step(call, now)
+                admitted = None if connection.gate is None else self.router.admit(connection.gate, call, now)
+                outcomes = self.router.step(call, now) if admitted is None else admitted
             except Exception:
                 log.exception("%s: closed, its request failed", connection.peer)
                 self._give_up(connection)
@@ -316,6 +361,8 @@ class Server:
             elif isinstance(outcome, NoReply):
                 connection.session.skip_answer()
             else:
+                if isinstance(outcome, Dismiss) and outcome.response is not None:
+                    self._answer(connection, Reply(outcome.ticket, outcome.response))
                 log.warning("%s: closed, %s", connection.peer, outcome.reason)
                 self._give_up(connection)
         return found
@@ -350,10 +397,10 @@ class Server:
         for connection in list(self.connections.values()):
             self._close(connection)
 
-    def _close_listeners(self) -> None:
-        for _, listener in self.listeners:
-            notify_closing(listener)
-            listener.close()
+    def _close_doors(self) -> None:
+        for door in self.doors:
+            notify_closing(door.sock)
+            door.sock.close()
 
     def _give_up(self, connection: _Connection) -> None:
         """Close; what was answered before still goes out, as far as the peer takes it now."""
@@ -370,6 +417,14 @@ class Server:
             self.router.forget(connection.session.ticket)
         notify_closing(connection.sock)
         connection.sock.close()
+
+
+def _new_nonce() -> str:
+    return secrets.token_urlsafe(NONCE_BYTES)
+
+
+def _shakes_hands(sock: socket.socket) -> bool:
+    return isinstance(sock, TlsSocket) and not sock.established
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -34,16 +34,17 @@ class _Known:
 
 
 class Session:
-    """``connection``: a number of its own; ``node``: the broker that was connected to; ``host``: the peer's address."""
+    """``connection``: a number of its own; ``node``, ``listener``: where it came in; ``host``: the peer's address."""
 
-    def __init__(self, connection: int, node: int, host: str, router: Router) -> None:
+    def __init__(self, connection: int, node: int, host: str, router: Router, listener: str = "") -> None:
         self.connection = connection
         self.ticket: Ticket | None = None
         self.taken = 0  # requests given out so far
         self._node = node
         self._host = host
+        self._listener = listener
         self._router = router
-        self._client = Client(node, "", host)
+        self._client = Client(node, "", host, listener)
         self._name = b""  # of the client, as it stands in headers
         self._known: dict[bytes, _Known] = {}  # the last request of each API and version
         self._frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
@@ -101,7 +102,7 @@ class Session:
         _, header, at = decode_request_header(frame)
         (size,) = _size_at(frame, 8)
         self._name = frame[8 : 10 + max(size, 0)]
-        self._client = Client(self._node, header.client_id or "", self._host)
+        self._client = Client(self._node, header.client_id or "", self._host, self._listener)
         return at
 
     def _not_served(self, frame: bytes) -> Call[Any]:
@@ -109,7 +110,7 @@ class Session:
         if api.key != API_VERSIONS:
             raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
-        client = Client(self._node, header.client_id or "", self._host)
+        client = Client(self._node, header.client_id or "", self._host, self._listener)
         return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:

@@ -16,11 +16,16 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The defaults are Kafka's. A field's Kafka name has dots for underscores; ``_ms`` is milliseconds.
+    """The defaults are Kafka's, but that ``sasl_enabled_mechanisms`` are all those that there are here. A field's Kafka
+    name has dots for underscores; ``_ms`` is milliseconds.
 
+    ``mockbroker_check_records``, which Kafka does not have: Produce looks at each record and not only at the header of
+    its batch, as Kafka always does. It takes several times as long.
     ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
     delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
     without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
+    ``mockbroker_users``, which Kafka has in its JAAS configuration: NAME:PASSWORD with commas between. The files of
+    ``ssl_keystore_location`` (key and certificates) and ``ssl_truststore_location`` (authorities) are PEM.
     ``mockbroker_transaction_completion_ms``, which Kafka does not have either: how long the markers of a transaction
     that ends take to be written. Until then the next one is refused with CONCURRENT_TRANSACTIONS.
     ``mockbroker_transaction_log_on_demand``: as in a Kafka that was just installed, whoever is the first to look for
@@ -29,7 +34,9 @@ class Settings:
     """
 
     auto_create_topics_enable: bool = True
+    connection_failed_authentication_delay_ms: int = 100
     connections_max_idle_ms: int = 600_000
+    connections_max_reauth_ms: int = 0
     default_replication_factor: int = 1
     fetch_max_bytes: int = 57_671_680
     group_consumer_assignors: str = "uniform,range"
@@ -43,8 +50,14 @@ class Settings:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2**31 - 1
     group_min_session_timeout_ms: int = 6_000
+    listener_security_protocol_map: str = ""
+    listeners: str = ""
+    log_message_timestamp_after_max_ms: int = 3_600_000
+    max_incremental_fetch_session_cache_slots: int = 1_000
     message_max_bytes: int = 1_048_588
+    mockbroker_check_records: bool = False
     mockbroker_join_settle_ms: int = 3
+    mockbroker_users: str = ""
     mockbroker_transaction_completion_ms: int = 0
     mockbroker_transaction_log_on_demand: bool = False
     num_partitions: int = 1
@@ -52,7 +65,12 @@ class Settings:
     offsets_topic_num_partitions: int = 50
     offsets_retention_check_interval_ms: int = 600_000
     offsets_retention_minutes: int = 10_080
+    sasl_enabled_mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+    sasl_server_max_receive_size: int = 524_288
     socket_request_max_bytes: int = 104_857_600
+    ssl_client_auth: str = "none"
+    ssl_keystore_location: str = ""
+    ssl_truststore_location: str = ""
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_max_timeout_ms: int = 900_000
     transaction_state_log_num_partitions: int = 50
@@ -74,6 +92,15 @@ _WORDS: Mapping[str, tuple[frozenset[str], bool]] = {
     "group.consumer.assignors": (frozenset({"uniform", "range"}), True),
     "group.consumer.migration.policy": (frozenset({"bidirectional", "upgrade", "downgrade", "disabled"}), False),
     "group.coordinator.rebalance.protocols": (frozenset({"classic", "consumer"}), True),
+    "sasl.enabled.mechanisms": (frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}), True),
+    "ssl.client.auth": (frozenset({"none", "requested", "required"}), False),
+}
+SECRETS = frozenset({"mockbroker.users"})  # told to nobody
+_TEXTS = SECRETS | {  # settings that are any text
+    "listener.security.protocol.map",
+    "listeners",
+    "ssl.keystore.location",
+    "ssl.truststore.location",
 }
 _LEAST = {
     "connections.max.idle.ms": 1,
@@ -88,6 +115,7 @@ _LEAST = {
     "offsets.retention.check.interval.ms": 1,
     "offsets.retention.minutes": 1,
     "offsets.topic.num.partitions": 1,
+    "sasl.server.max.receive.size": 1,
     "socket.request.max.bytes": 1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1,
     "transaction.max.timeout.ms": 1,
@@ -129,7 +157,8 @@ def _attribute(name: str) -> str:
 
 def _words(name: str, text: str) -> str:
     known, many = _WORDS[name]
-    words = [word.strip() for word in text.split(",")] if many else [text]
+    case = str.upper if next(iter(known)).isupper() else str.lower
+    words = [case(word.strip()) for word in (text.split(",") if many else [text])]
     wrong = [word for word in words if word not in known]
     if wrong or not words or len(set(words)) < len(words):
         several = ", each at most once, separated by commas" if many else ""
@@ -138,6 +167,8 @@ def _words(name: str, text: str) -> str:
 
 
 def _value(name: str, value: object) -> bool | int | str:
+    if name in _TEXTS:
+        return str(value).strip()
     text = str(value).strip().lower()
     if name in _WORDS:
         return _words(name, text)

@@ -13,7 +13,6 @@ from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due, TransactionDue
 from mockbroker.group.offsets import Committed
 from mockbroker.groups import AnyGroup, Groups
-from mockbroker.java import partition_for
 from mockbroker.settings import Settings
 from mockbroker.transaction import rules
 from mockbroker.transaction.state import PREPARED, Identity, State, Transaction
@@ -67,12 +66,12 @@ class Transactions(dict[str, Transaction]):
         if error := rules.init_error(txn, expected):
             return _refused(error)
         if txn.state is State.ONGOING:
-            rules.fence(txn, remember=False)
+            rules.fence(txn, remember=self._kip890)
             ended = self._prepare(txn, committed=False, now=now)
             return ended._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS)
         if error := rules.next_identity(txn, expected, self._new_id):
             return _refused(error)
-        txn.state, txn.timeout_ms, txn.bumped, txn.partitions = State.EMPTY, timeout_ms, False, set()
+        txn.state, txn.timeout_ms, txn.partitions = State.EMPTY, timeout_ms, set()
         if self._kip890:
             txn.started = None
         return Ended(ErrorCode.NONE, txn.identity, [], [])
@@ -95,6 +94,34 @@ class Transactions(dict[str, Transaction]):
         """Whether a partition is part of this producer's transaction."""
         return rules.verify(self.get(transactional_id), asked, partition)
 
+    def enter(
+        self,
+        transactional_id: str,
+        asked: Identity,
+        place: tuple[str, int],
+        now: float,
+        *,
+        joins: bool,
+        abortable: bool,
+        busy: ErrorCode,
+    ) -> ErrorCode:
+        """Whether a producer may write to a place in its transaction, in the words of whoever keeps the place.
+
+        ``joins``: the place comes in by it (KIP-890); else it must be in already, and ``busy`` is what is said while
+        markers are being written. ``abortable``: the client knows TRANSACTION_ABORTABLE.
+        """
+        error = (
+            self.add(transactional_id, asked, [place], now) if joins else self.verify(transactional_id, asked, place)
+        )
+        match error:
+            case ErrorCode.PRODUCER_FENCED:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            case ErrorCode.TRANSACTION_ABORTABLE if not abortable:
+                return ErrorCode.INVALID_TXN_STATE
+            case ErrorCode.CONCURRENT_TRANSACTIONS if not joins:
+                return busy
+        return error
+
     def end(self, transactional_id: str, asked: Identity, *, committed: bool, kip890: bool, now: float) -> Ended:
         """Commit or abort. ``kip890``: the client takes a new epoch from the answer (EndTxn v5)."""
         txn = self.get(transactional_id)
@@ -103,7 +130,6 @@ class Transactions(dict[str, Transaction]):
         assert txn is not None
         if rules.is_over(txn, asked, kip890=kip890):
             return Ended(ErrorCode.NONE, txn.identity, [], [])
-        txn.bumped = False
         if kip890:
             rules.bump(txn, self._new_id)
         return self._prepare(txn, committed=committed, now=now)
@@ -145,7 +171,7 @@ class Transactions(dict[str, Transaction]):
         rules.prepare(txn, committed=committed, now=now)
         if delay := self._settings.mockbroker_transaction_completion_ms:
             self._waits.set(TransactionDue(txn.transactional_id), now + delay / 1000)
-            known = Identity(txn.producer_id, txn.epoch) if txn.next_id is None else Identity(txn.next_id, 0)
+            known = txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
             return Ended(ErrorCode.NONE, known, [], [])
         return self._complete(txn, now)
 
@@ -177,8 +203,8 @@ class Transactions(dict[str, Transaction]):
 
     def _finish_offsets(self, index: int, producer_id: int, *, committed: bool) -> Iterator[Note]:
         waiting = self._holding.get(producer_id, set())
-        partitions = self._settings.offsets_topic_num_partitions
-        for group_id in sorted(group_id for group_id in waiting if partition_for(group_id, partitions) == index):
+        topic = self._cluster.topics[OFFSETS_TOPIC]
+        for group_id in sorted(group_id for group_id in waiting if topic.partition_of(group_id).index == index):
             waiting.discard(group_id)
             group = self._groups.get(group_id)
             stored = group.offsets.finish(producer_id, committed=committed) if group else {}

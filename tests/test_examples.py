@@ -33,6 +33,7 @@ IN_SPARK = ["spark_stream.py"]  # tests/spark/test_example.py: it needs a sessio
 PROGRAMS = {
     "in_a_test.py": "the order arrived",
     "trio_cluster.py": "events so far: 0",
+    "exactly_once.py": "each order was billed once",
 }
 
 

@@ -22,6 +22,7 @@ NEEDED = (
     "clients",
     "api_usage",
     "latency",
+    "problems",
 )
 
 # What a page can hold and a browser still draw; what is left out is said on the page.
@@ -96,6 +97,10 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     yield _latency_table(tables["latency"])
     yield "<h2>Errors</h2>"
     yield _errors(tables["errors"])
+    if tables["problems"]:
+        yield "<h2>Not read</h2>"
+        yield '<p class="note">What numbers above leave out. Damage is marked.</p>'
+        yield _problems(tables["problems"])
 
 
 def _group(own: Tables, title: str, number: int) -> Iterator[str]:
@@ -401,6 +406,21 @@ def _errors(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     return _table("errors", ["API", "error", "client", "group", "topic", "partition", "count"], lines)
+
+
+def _problems(rows: Sequence[Row]) -> str:
+    lines: list[tuple[str, list[Cell]]] = [
+        (
+            "warn" if row["error"] else "",
+            [
+                row["file"] or f"{row['client']} to {row['broker']}",
+                row["position"],
+                row["error"] or row["note"],
+            ],
+        )
+        for row in rows
+    ]
+    return _table("problems", ["file or connection", "at byte", "what"], lines)
 
 
 def _number(value: float | None) -> float | None:

@@ -10,20 +10,23 @@ from kwire.analysis import extract, history, tables, topics, usage
 from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
-from kwire.analysis.frames import connection_row, frame_row
+from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.topics import Watermark
 from kwire.capture.call import Call, Connection
+from kwire.capture.records import Problem, Skipped
 
 
 def analyse(
     calls: Iterable[Call],
     connections: Iterable[Connection],
     capture_id: str,
+    problems: Iterable[Problem | Skipped] = (),
     *,
     frames: bool = True,
     bodies: bool = True,
 ) -> dict[str, list[Row]]:
     """The rows of every table by its name, sorted. ``frames``: fill that table; ``bodies``: with the bodies as JSON.
+    ``problems``: of the files. They and the connections are asked for when there are no more calls.
 
     Limits: what is kept in memory is a row for each call, unless ``frames`` is off, and the events of all groups.
     """
@@ -59,6 +62,8 @@ def analyse(
     found["connections"] = tables.CONNECTIONS.sorted(
         connection_row(one, capture_id, clusters) for one in known.values()
     )
+    remarks = (problem_row(one, capture_id) for one in (*known.values(), *problems))
+    found["problems"] = tables.PROBLEMS.sorted(row for row in remarks if row is not None)
     return found
 
 

@@ -346,7 +346,7 @@ VIOLATIONS = _table(
 
 PROBLEMS = _table(
     "problems",
-    "packets of a file, damage in it, or a connection that could not be read in full; `kwire groups` alone fills it",
+    "packets of a file that were passed over, damage in it, or a connection that could not be read in full",
     "file position reason conn_id",
     moment("ts", "last packet of the connection, or last before the damage; null of packets"),
     text("file", "the file; null of a connection"),
@@ -364,7 +364,6 @@ PROBLEMS = _table(
     text("error", "what is damaged; null where nothing is"),
 )
 
-# What every runner makes of calls.
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
@@ -380,8 +379,6 @@ TABLES: Mapping[str, Table] = {
         API_USAGE,
         LATENCY,
         VIOLATIONS,
+        PROBLEMS,
     )
 }
-
-# And what is told by who reads the files.
-EVERY: Mapping[str, Table] = {**TABLES, PROBLEMS.name: PROBLEMS}

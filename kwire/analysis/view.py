@@ -9,7 +9,7 @@ from typing import Any
 
 from kwire.analysis.columns import Row
 from kwire.analysis.events import partition_name
-from kwire.analysis.tables import EVERY
+from kwire.analysis.tables import TABLES
 
 Tables = Mapping[str, list[Row]]
 Name = tuple[str, str | None]  # a group and its cluster
@@ -44,7 +44,7 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
     left_out = {*without}
     return {
         column.name: moment(row[column.name]) if column.type == "timestamp" else row[column.name]
-        for column in EVERY[table].columns
+        for column in TABLES[table].columns
         if column.name not in left_out
     }
 

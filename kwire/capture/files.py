@@ -159,6 +159,8 @@ class CaptureFile:
     def _records(self, source: Any, split: Split) -> Iterator[Block]:
         """Raises: Damage, if the source ends with it or too much else was passed over."""
         walk = Pcapng(split) if split.pcapng else Pcap(split)
+        if split.time_us > 0:
+            self.last_us = split.time_us
         data, base, size, final, enough = b"", split.start, self.block, False, False
         broken: Damage | None = None
         if split.stop is not None:

@@ -538,21 +538,26 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
 
 def read_segments(
     split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
-) -> Iterator[Segments | Problem]:
-    """The segments of the records that begin in a part of a file, a block at a time.
+) -> Iterator[Segments | Skipped | Problem]:
+    """The segments of the records that begin in a part of a file, a block at a time; at its end what was skipped.
 
     ``guess``: the part is one of ``guessed``, and ``then`` the next of them. That a guess may be wrong is told as the
     problem NOT_PROVEN; so is damage, but for a file that is cut.
     """
     file = CaptureFile(split.path)
     reader = Reader(ports)
-    records, timed = 0, True
+    records, timed, skipped = 0, True, Counter[str]()
     for block in file.blocks(split):
         records += len(block.records)
         timed &= split.time_us != UNKNOWN or int(block.times[0]) != UNKNOWN
-        yield reader.segments(block)
+        segments = reader.segments(block)
+        skipped.update(segments.skipped)
+        yield segments
+    fragmented = bool(reader.fragmented)
+    yield from (Skipped(split.path, count, why) for why, count in sorted(skipped.items()))
+    yield from reader.finish()
     yield from reader.problems(split.path)
-    if guess and not (timed and is_proven(file, then, records) and not (then and reader.fragmented)):
+    if guess and not (timed and is_proven(file, then, records) and not (then and fragmented)):
         yield Problem(split.path, split.start, NOT_PROVEN)
     else:
         yield from file.problems

@@ -6,7 +6,7 @@ import gc
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from kwire.capture.calls import Conversation, Row
 from kwire.capture.files import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
 from kwire.capture.packets import SYN, Key, Reader, Segments
-from kwire.capture.records import Problem, Skipped
+from kwire.capture.records import Problem, Skipped, notes
 from kwire.capture.topics import NAMING_APIS, TopicNames
 
 Item = Call | Connection | Problem | Skipped
@@ -145,6 +145,7 @@ class Reading:
         self.remarks: Counter[str] = Counter()  # connections of which not all could be read, by the reason
         self.topic_names = TopicNames()
         self._progress = progress
+        self._done = 0  # bytes of a file that progress was told of
         self._is_whole = False
 
     def __iter__(self) -> Iterator[Item]:
@@ -153,9 +154,13 @@ class Reading:
         for path in self.files:
             file = CaptureFile(path)
             parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
+            self._done = 0
             for part in parts:
                 self._note(part)
                 yield from part
+            if self._progress:
+                with suppress(OSError):
+                    self._progress(file.size - self._done)
             problems = [*reader.problems(path), *file.problems]
             self.problems += problems
             yield from problems
@@ -168,10 +173,7 @@ class Reading:
 
     def notes(self) -> list[str]:
         """What was passed over, as far as the capture was read: a line for each kind of packet and connection."""
-        told = [str(skipped) for skipped in self.skipped]
-        for reason, count in sorted(self.remarks.items()):
-            told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
-        return told
+        return notes(self.skipped, self.remarks)
 
     def calls(self) -> Iterator[Call]:
         """The calls alone."""
@@ -202,16 +204,15 @@ class Reading:
     def _packets(
         self, file: CaptureFile, conversations: Conversations, reader: Reader
     ) -> Iterator[list[Call | Connection]]:
-        done = 0
         skipped: Counter[str] = Counter()
         for block in file.blocks():
             segments = reader.segments(block)
             skipped.update(segments.skipped)
             yield conversations.take(segments)
-            if self._progress:
+            if self._progress and not block.whole.packed:
                 behind = block.base + int(block.starts[-1] + block.sizes[-1])
-                self._progress(behind - done)
-                done = behind
+                self._progress(behind - self._done)
+                self._done = behind
         self.skipped += [Skipped(file.path, count, why) for why, count in sorted(skipped.items())]
 
     def _log(self, file: CaptureFile, conversations: Conversations) -> Iterator[list[Call | Connection]]:
@@ -244,7 +245,8 @@ def read(
 
     ``ports``: on which brokers listen; nothing else is looked at then. ``bodies``: API keys whose bodies are decoded,
     all if None; of others only headers are read. ``raw``: keep the frames too. ``redacted``: replace secrets.
-    ``progress``: told how many bytes were read. Raises: OSError for a path that is not there.
+    ``progress``: told how many bytes of the files were read; of a gzip'd file and of a frame log at its end.
+    Raises: OSError for a path that is not there.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     return Reading(given, ports=ports, bodies=bodies, raw=raw, redacted=redacted, progress=progress)

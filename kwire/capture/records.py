@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,14 @@ class Skipped:
 
     def __str__(self) -> str:
         return f"{self.file}: {self.note}"
+
+
+def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
+    """What was passed over, a line each. ``remarks``: by the reason, connections of which not all could be read."""
+    told = [str(one) for one in skipped]
+    for reason, count in sorted(remarks.items()):
+        told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
+    return told
 
 
 @dataclass(frozen=True, slots=True)

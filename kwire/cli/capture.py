@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from itertools import islice
@@ -69,8 +68,9 @@ def command(
         raise click.UsageError("--format parquet needs -o OUT")
     check, used = _filter(where)
     lines.writable(output, paths)
+    bar = lines.progress(paths, hidden=output is None and sys.stdout.isatty())
     with lines.seldom_collected(), ExitStack() as stack:
-        reading = read(paths, ports=ports, redacted=not no_redact, progress=_progress(stack, paths, output))
+        reading = read(paths, ports=ports, redacted=not no_redact, progress=stack.enter_context(bar))
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)
         _write(found, form, stack.enter_context(_opened(output)))
@@ -97,15 +97,6 @@ def columns() -> dict[str, Column]:
         name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", known.get(name))
         for name in (*COLUMNS, *MORE)
     }
-
-
-def _progress(stack: ExitStack, paths: Iterable[str], output: str | None) -> Callable[[int], object] | None:
-    """A bar on a terminal, unless the rows go there."""
-    if not sys.stderr.isatty() or (output is None and sys.stdout.isatty()):
-        return None
-    size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    bar = stack.enter_context(click.progressbar(length=max(size, 1), label="reading", file=sys.stderr))
-    return bar.update
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kwire.analysis import parquet, report, run, view
-from kwire.analysis.columns import Row
-from kwire.analysis.frames import problem_row
 from kwire.analysis.tables import PROBLEMS
-from kwire.capture import Call, Connection, read
-from kwire.cli.lines import one_line, seldom_collected, tell, writable
+from kwire.capture import Call, Connection, Problem, Skipped, read
+from kwire.cli.lines import needed, one_line, progress, seldom_collected, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -50,26 +49,26 @@ def command(
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
-    try:
-        reading = read(paths, ports=ports)
-    except OSError as error:
-        raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    if html is not None:
+        needed("plotly", "report")
     connections: list[Connection] = []
-    remarks: list[Row] = []
+    problems: list[Problem | Skipped] = []
 
     def calls() -> Iterator[Call]:
         for item in reading:
             if isinstance(item, Call):
                 yield item
-                continue
-            if isinstance(item, Connection):
+            elif isinstance(item, Connection):
                 connections.append(item)
-            if (row := problem_row(item, capture_id)) is not None:
-                remarks.append(row)
+            else:
+                problems.append(item)
 
-    with seldom_collected():
-        found = run.analyse(calls(), connections, capture_id, frames=tables is not None)
-    found[PROBLEMS.name] = PROBLEMS.sorted(remarks)
+    with seldom_collected(), ExitStack() as stack:
+        try:
+            reading = read(paths, ports=ports, progress=stack.enter_context(progress(paths)))
+        except OSError as error:
+            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+        found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None)
     if wanted:
         found = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
@@ -77,10 +76,10 @@ def command(
         }
     shown = list(view.groups(found))
     if as_json:
-        problems = [str(problem) for problem in reading.problems]
+        damage = [str(problem) for problem in reading.problems]
         passed_over = [view.readable(PROBLEMS.name, row, without=["capture_id"]) for row in found[PROBLEMS.name]]
         passed_over = [row for row in passed_over if row["error"] is None]
-        click.echo(json.dumps({"groups": shown, "problems": problems, "passed_over": passed_over}, indent=1))
+        click.echo(json.dumps({"groups": shown, "problems": damage, "passed_over": passed_over}, indent=1))
     else:
         same = Counter(group["group_id"] for group in shown)
         for group in shown:

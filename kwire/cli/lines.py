@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -195,6 +196,28 @@ def seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable[[int], object] | None]:
+    """A bar on a terminal, of the bytes of captures that were read; ``hidden``: what is read is shown there itself.
+    Raises: OSError.
+    """
+    if hidden or not sys.stderr.isatty():
+        yield None
+        return
+    from kwire.capture.files import each
+    from kwire.capture.places import size_of
+
+    size = sum(map(size_of, each(paths)))
+    with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr) as bar:
+        yield bar.update
+
+
+def needed(package: str, extra: str) -> None:
+    """Look for a package before any work is done. Raises: ClickException."""
+    if find_spec(package) is None:
+        raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
 
 
 def tell(problems: Collection[object], notes: Iterable[str]) -> None:

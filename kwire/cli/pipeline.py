@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from typing import Any
 
 import click
 
-from kwire.cli.lines import one_line
+from kwire.cli.lines import tell
 
 
 @click.command("pipeline")
@@ -52,7 +53,7 @@ def command(
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
 
-    Exit 1 if a file is damaged; all before and behind the damage is in the tables.
+    Exit 1 if a file is damaged, also at the end of a stream; all before and behind the damage is in the tables.
     """
     if once and not stream:
         raise click.UsageError("--once is for --stream")
@@ -60,7 +61,6 @@ def command(
         from kwire.spark import source
         from kwire.spark.job import Job, name_of
         from kwire.spark.output import Output
-        from kwire.spark.session import session
         from kwire.spark.stream import Stream
     except ImportError as error:
         raise click.ClickException(f"{error.name} is missing: pip install 'kwire[spark]'") from error
@@ -69,16 +69,23 @@ def command(
     place, name = Output(output, form), capture_id or name_of(given)
     if stream:
         followed = Stream(given, place, name, split_size or source.SPLIT, settle)
-        query = followed.start(session(master), once=once)
+        query = followed.start(_session(master), once=once)
         with suppress(KeyboardInterrupt):
             query.awaitTermination()
         query.stop()
-        return
+        sys.exit(1 if followed.damaged else 0)
     try:
         paths = source.files(given)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-    problems = Job(paths, place, name, split_size).run(session(master))
-    for problem in problems:
-        click.echo(one_line(problem), err=True)
-    sys.exit(1 if problems else 0)
+    told = Job(paths, place, name, split_size).run(_session(master))
+    tell(told.problems, told.notes)
+
+
+def _session(master: str | None) -> Any:
+    from kwire.spark.session import session
+
+    try:
+        return session(master)
+    except RuntimeError as error:
+        raise click.ClickException(f"Spark did not start; it needs Java 17: {error}") from error

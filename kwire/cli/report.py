@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kwire.analysis import parquet, report
-from kwire.cli.lines import writable
+from kwire.cli.lines import needed, writable
 
 
 @click.command("report")
@@ -16,6 +16,7 @@ from kwire.cli.lines import writable
 def command(folder: Path, html: Path) -> None:
     """One self-contained page about the tables in DIR: rebalances, members, lag, versions in use, latency, errors."""
     writable(html)
+    needed("plotly", "report")
     try:
         found = parquet.read(folder, report.NEEDED)
     except (OSError, ValueError) as error:

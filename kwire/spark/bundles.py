@@ -22,10 +22,11 @@ from kwire.analysis.topics import Watermark
 
 Rows = dict[str, list[Any]]  # rows by their kind
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums, wherever connections went
-WHOLE = ("connections", "errors")  # rows of connections, of which all together tell the cluster
+WHOLE = ("connections", "errors", "problems")  # rows of connections; what all say tells the cluster of some
+EACH = ("frames", "connections", "problems")  # rows that each come of one connection
 MANY = 20_000  # counts that a task keeps
 BUCKETS = 32  # of groups, minutes and tables that count: each has its own files in a stream
-TOLD = ("names", "commits", "sayings", "problems", "written", "size")  # for the driver
+TOLD = ("names", "commits", "sayings", "damage", "skipped", "remarks", "written", "size")  # for the driver
 
 
 def about_group(name: str) -> str:
@@ -118,7 +119,7 @@ class Bundler:
             if fresh := {(kind, *row) for row in rows} - self._told:
                 self._told |= fresh
                 yield bundle(kind, "", [row[1:] for row in fresh])
-        for kind in ("sayings", "problems"):
+        for kind in ("sayings", "damage", "skipped", "remarks"):
             if rows := found.get(kind):
                 yield bundle(kind, "", rows)
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kwire.analysis import extract, topics, usage
 from kwire.analysis.clusters import saying_of
-from kwire.analysis.frames import connection_row, frame_row
+from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.capture.calls import Conversation, Row
 from kwire.capture.gzipped import GZIP
 from kwire.capture.packets import SYN, unpack_key
@@ -166,6 +166,9 @@ class Following:
         connection = self.conversation.finish()
         self.tell(found)
         found["connections"].append(connection_row(connection, self.capture_id))
+        if (remark := connection.remark) is not None:
+            found["problems"].append(problem_row(connection, self.capture_id))
+            found["remarks"].append(remark[0])
         software = {"software_name": connection.software_name, "software_version": connection.software_version}
         found["errors"] += self.counts.refused(self.capture_id)
         counted = self.counts.rows(self.capture_id, {})

@@ -34,16 +34,16 @@ class Job:
     split_size: int | None = None
     guess: Collection[str] | None = None
 
-    def run(self, spark: SparkSession) -> list[str]:
-        """Write the tables; what is wrong with the files, a line each."""
+    def run(self, spark: SparkSession) -> stages.Told:
+        """Write the tables. What is wrong with the files is among what was told."""
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
             with self.output.staging() as staging:
                 told, written = self._staged(spark, staging, guess)
-                wrong = {file for file, _, reason in told.problems if reason == NOT_PROVEN}
+                wrong = {problem.file for problem in told.damage if problem.reason == NOT_PROVEN}
                 if not wrong:
                     self.output.put(spark, staging, self.capture_id, written)
-                    return [f"{file} at byte {position}: {reason}" for file, position, reason in sorted(told.problems)]
+                    return told
             guess -= wrong
 
     def _staged(self, spark: SparkSession, staging: str, guess: Collection[str]) -> tuple[stages.Told, list[str]]:
@@ -52,9 +52,10 @@ class Job:
         found = stages.said(ordered, self.paths, self.capture_id, staging).persist()
         try:
             told = stages.told(found)
-            if any(reason == NOT_PROVEN for _, _, reason in told.problems):
+            if any(problem.reason == NOT_PROVEN for problem in told.damage):
                 return told, []
-            return told, told.written + stages.written(found, told, self.capture_id, staging, TASKS * _cores(spark))
+            written = told.written + stages.remarked(told, self.capture_id, staging)
+            return told, written + stages.written(found, told, self.capture_id, staging, TASKS * _cores(spark))
         finally:
             found.unpersist()
 

@@ -23,7 +23,7 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     """The session that there is, or a new one. ``master``: Spark's; else what spark-submit says, or this machine.
 
-    A session on this machine listens on loopback only and shows no page.
+    A session on this machine listens on loopback only and shows no page. Raises: RuntimeError if Spark does not start.
     """
     if found := SparkSession.getActiveSession():
         return found

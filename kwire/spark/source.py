@@ -28,7 +28,7 @@ from kwire.capture.files import CaptureFile, each, find, first_time
 from kwire.capture.guessing import guessed
 from kwire.capture.packets import Segments, read_segments, splits
 from kwire.capture.places import changed_at, is_address, size_of
-from kwire.capture.records import Problem, Split
+from kwire.capture.records import Problem, Skipped, Split
 from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"
@@ -39,11 +39,11 @@ NEVER = float("inf")
 Place = tuple[int, str]  # first time in a file, and its path without .gz: the order of files
 REFERENCES = pa.schema(
     [
-        ("connection", pa.binary()),  # both ends, the lower first; empty where ``problem`` is not null
+        ("connection", pa.binary()),  # both ends, the lower first; empty in rows about the file
         ("path", pa.string()),
         ("file", pa.int32()),  # number of the file, in the order in which they are read
         ("position", pa.int64()),  # of the packet's record in it
-        ("number", pa.int32()),  # of the segment in the part of the file: tells those of one packet apart
+        ("number", pa.int32()),  # of the segment in the part of the file; of packets where ``skipped`` is not null
         ("upward", pa.bool_()),  # sent by the lower end
         ("time_us", pa.int64()),
         ("start", pa.int64()),  # of the payload in the file
@@ -54,6 +54,7 @@ REFERENCES = pa.schema(
         ("flags", pa.int16()),
         ("payload", pa.binary()),  # null where ``start`` says where it is
         ("problem", pa.string()),  # what is wrong with the file
+        ("skipped", pa.string()),  # why packets were passed over
     ]
 )
 SPARK_TYPES = {
@@ -270,8 +271,8 @@ def references(part: Part) -> Iterator[pa.RecordBatch]:
     for found in read_segments(part.split, guess=part.guess, then=part.then):
         if spool and isinstance(found, Segments):
             spool.add(found.data, found.base)
-        if isinstance(found, Problem):
-            yield _problem(part, found)
+        if not isinstance(found, Segments):
+            yield _remark(part, found)
         elif len(found):
             yield _batch(part, found, number)
             number += len(found)
@@ -304,6 +305,7 @@ def _batch(part: Part, found: Segments, number: int) -> pa.RecordBatch:
         pa.array(found.flags.astype(np.int16)),
         payload,
         pa.nulls(count, pa.string()),
+        pa.nulls(count, pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=REFERENCES)
 
@@ -331,6 +333,7 @@ def _logged(part: Part) -> Iterator[pa.RecordBatch]:
                 "flags": 0,
                 "payload": frame.frame,
                 "problem": None,
+                "skipped": None,
             }
             for frame in some
         ]
@@ -339,11 +342,15 @@ def _logged(part: Part) -> Iterator[pa.RecordBatch]:
         for _ in file.blocks():
             pass
     for problem in file.problems:
-        yield _problem(part, problem)
+        yield _remark(part, problem)
 
 
-def _problem(part: Part, problem: Problem) -> pa.RecordBatch:
+def _remark(part: Part, found: Problem | Skipped) -> pa.RecordBatch:
+    """A row about the file."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
-    row |= {"connection": b"", "path": problem.file, "file": part.file, "position": problem.position, "number": 0}
-    row["problem"] = problem.reason
+    row |= {"connection": b"", "path": found.file, "file": part.file, "position": 0, "number": 0}
+    if isinstance(found, Skipped):
+        row |= {"number": found.packets, "skipped": found.reason}
+    else:
+        row |= {"position": found.position, "time_us": found.time_us, "problem": found.reason}
     return pa.RecordBatch.from_pylist([row], schema=REFERENCES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,12 +16,13 @@ from kwire.analysis import events, history, usage
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.frames import located
+from kwire.analysis.frames import located, problem_row
 from kwire.analysis.tables import FRAMES, LATENCY
 from kwire.capture.calls import Row as Segment
 from kwire.capture.places import below
+from kwire.capture.records import Problem, Skipped, notes
 from kwire.spark import bundles
-from kwire.spark.bundles import COUNTED, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
+from kwire.spark.bundles import COUNTED, EACH, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.following import SEALED, Following, Payloads
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER
@@ -109,10 +110,13 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
     """Hand the segments of a connection over, and tell what they complete."""
     files = rows.column("file").to_pylist()
     if not following.key:
-        for file, position, problem in zip(
-            files, rows.column("position").to_pylist(), rows.column("problem").to_pylist(), strict=True
-        ):
-            found["problems"].append((payloads.paths[file], position, problem))
+        columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
+        for file, position, time_us, problem, packets, reason in zip(files, *columns, strict=True):
+            path = payloads.paths[int(file)]
+            if problem is not None:
+                found["damage"].append(Problem(path, position, problem, time_us))
+            else:
+                found["skipped"].append(((path, reason), packets))
         return
     segments = map(Segment._make, zip(*(rows.column(name).to_pylist() for name in SEGMENT), strict=True))
     for file, segment, payload in zip(files, segments, rows.column("payload").to_pylist(), strict=True):
@@ -136,7 +140,9 @@ class Told:
     names: dict[str, str] = field(default_factory=dict)  # of topics by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
     sayings: set[Saying] = field(default_factory=set)
-    problems: set[tuple[str, int, str]] = field(default_factory=set)  # file, position and reason
+    damage: set[Problem] = field(default_factory=set)
+    packets: Counter[tuple[str, str]] = field(default_factory=Counter)  # passed over: by file and reason
+    remarks: Counter[str] = field(default_factory=Counter)  # connections not read in full, by the reason
     written: list[str] = field(default_factory=list)  # parts of tables
     size: int = 0  # bytes of bundles
 
@@ -152,8 +158,13 @@ class Told:
                     told.commits.update(rows)
                 case "sayings":
                     told.sayings.update(rows)
-                case "problems":
-                    told.problems.update(rows)
+                case "damage":
+                    told.damage.update(rows)
+                case "skipped":
+                    for which, packets in rows:
+                        told.packets[which] += packets
+                case "remarks":
+                    told.remarks.update(rows)
                 case "written":
                     told.written += rows
                 case "size":
@@ -161,15 +172,28 @@ class Told:
         return told
 
     def __or__(self, other: Told) -> Told:
-        """All that both say; of which files were written only the other."""
+        """All that both say of names, commits and clusters."""
         return Told(
             self.names | other.names,
             self.commits | other.commits,
             self.sayings | other.sayings,
-            self.problems | other.problems,
-            other.written,
-            self.size + other.size,
+            size=self.size + other.size,
         )
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is damaged, in order."""
+        return sorted(self.damage, key=lambda problem: (problem.file, problem.position, problem.reason))
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """What was passed over, in order."""
+        return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was passed over, a line each."""
+        return notes(self.skipped, self.remarks)
 
     def name(self, topic: str) -> str:
         """The name of a topic, or of the topic with this id; the id where nobody named it."""
@@ -220,6 +244,15 @@ def written(
     return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
 
 
+def remarked(known: Told, capture_id: str, staging: str, mark: str = "") -> list[str]:
+    """Write what was said of captures to the table ``problems``; the files, below ``staging``."""
+    parts = Parts(staging)
+    remarks: list[Problem | Skipped] = [*known.problems, *known.skipped]
+    rows = (problem_row(one, capture_id) for one in remarks)
+    parts.add("problems", [row for row in rows if row is not None], mark)
+    return parts.close()
+
+
 def _meet(
     names: Mapping[str, str], groups: Mapping[tuple[str, int], list[str]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -251,7 +284,7 @@ def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.Rec
         if one.about != about:
             write()
             about = one.about
-        if one.kind in ("connections", "frames"):
+        if one.kind in EACH:
             parts.add(one.kind, folding.each(one.kind, unbundle(one.rows)), about if marked else "")
         else:
             met[one.kind] += unbundle(one.rows)
@@ -268,7 +301,7 @@ class Folding:
     clusters: Clusters
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Rows of ``frames`` or ``connections``, each by itself."""
+        """Rows of a kind in EACH."""
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:

@@ -13,7 +13,7 @@ import logging
 import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kwire.analysis.clusters import Clusters
 from kwire.capture.places import file_system
 from kwire.spark import bundles, source, stages
-from kwire.spark.bundles import BUCKETS, TOLD, Bundler, Rows, about_group, bucket_mark, bucket_of, bundle, unbundle
+from kwire.spark.bundles import BUCKETS, EACH, TOLD, Bundler, Rows, about_group, bucket_of, bundle, unbundle
 from kwire.spark.following import Following, Payloads
 from kwire.spark.output import Output
 from kwire.spark.parts import folder_of
@@ -35,7 +35,7 @@ IDLE = 15 * 60 * 1000  # milliseconds of silence after which the state of a conn
 SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"
 KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # hears of damaged files
-EACH = ("frames", "connections")  # kinds of rows that each come of one connection
+ENDED = ("connections", "problems")  # those that it has when it is over
 OPEN = "open"  # mark of the files with what stands of open connections
 EVERY = "5 seconds"  # the folder is looked at
 
@@ -81,7 +81,7 @@ class Follower(StatefulProcessor):
         yield from said(found, bytes(key[0]), provisional=False)
 
     def _following(self) -> Following | None:
-        kept = self.state.get()
+        kept = self.state.get() if self.state.exists() else None  # Spark warns of each that it is asked for in vain
         return pickle.loads(bytes(kept[0])) if kept is not None else None  # noqa: S301 - our own state
 
     def _take(self, following: Following, rows: list[Row], found: Rows) -> None:
@@ -123,6 +123,7 @@ class Stream:
     settle: float = source.SETTLE
     files: int = 0  # of a batch; 0: as many as there are
     idle: int = IDLE
+    damaged: set[str] = field(default_factory=set, compare=False)  # files, of those that were read since it was started
 
     @property
     def work(self) -> str:
@@ -177,12 +178,13 @@ class Stream:
         still.coalesce(1).write.mode("overwrite").parquet(self._standing_at(number))
         standing = self._standing(spark, number)
 
-        before = self._told(number - 1)
-        told = before | stages.told(fresh)
+        before, heard_now = self._told(number - 1), stages.told(fresh)
+        told = before | heard_now
         self._keep(told, number)
         was, now = before | stages.told(stood), told | stages.told(standing)
-        for file, position, reason in sorted(told.problems - before.problems):
-            LOG.warning("%s at byte %d: %s", file, position, reason)
+        for problem in heard_now.problems:
+            LOG.warning("%s", problem)
+            self.damaged.add(problem.file)
         is_moved = Clusters(was.sayings) != Clusters(now.sayings)
         if is_moved or was.names != now.names:
             touched = set(range(BUCKETS))
@@ -190,7 +192,7 @@ class Stream:
             touched = self._touched(batch.unionByName(stood.join(keys, "key", "left_semi")), now)
 
         said = spark.read.schema(KEPT).parquet(heard)
-        over = said.where((kind == "connections") & (sql.lit(is_moved) | (sql.col("batch") == number))).drop("batch")
+        over = said.where(kind.isin(*ENDED) & (sql.lit(is_moved) | (sql.col("batch") == number))).drop("batch")
         said = said.drop("batch").unionByName(standing)
         about = said.where((sql.col("bucket").isin(*touched) & ~kind.isin(*EACH, "ends")) | (kind == "marks"))
         done = fresh.where(kind == "frames").withColumn("about", sql.lit(_mark("f", number)))
@@ -199,8 +201,9 @@ class Stream:
         found = about.unionByName(done).unionByName(over).unionByName(pending)
         with self.output.staging() as staging:
             most = spark.sparkContext.defaultParallelism
-            written = stages.written(found, now, self.capture_id, staging, most, buckets=touched)
-            stale = {_mark("f", number), OPEN, *map(bucket_mark, touched)}
+            written = stages.remarked(heard_now, self.capture_id, staging, _mark("f", number))
+            written += stages.written(found, now, self.capture_id, staging, most, buckets=touched)
+            stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, touched)}
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
             kept = f"{self.work}/tables"
             self.output.put(spark, staging, self.capture_id, written, stale if number else None, kept)
@@ -260,5 +263,5 @@ class Stream:
 
 
 def _mark(letter: str, number: int) -> str:
-    """Of the files with the frames (f) or connections (c) that were complete in a batch."""
+    """Of the files with the frames and captures (f) or connections (c) that were complete in a batch."""
     return f"{letter}{number:06}"

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ import trio
 
 from mockbroker.cluster_api import Cluster, PortInUseError, open_cluster
 from mockbroker.journal import Event, Journal
+from mockbroker.listeners import of_settings
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
 
@@ -46,6 +47,21 @@ log = logging.getLogger("mockbroker")
     help="A file of settings, KEY=VALUE a line; --set wins over it.",
 )
 @click.option(
+    "--listener",
+    "listeners",
+    multiple=True,
+    metavar="NAME[://:PORT]",
+    help="One way in, as in Kafka's setting listeners: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. The first is at "
+    "--port, those without a port of their own behind it.",
+)
+@click.option(
+    "--tls",
+    type=click.Choice(["auto"]),
+    help="Make certificates, and say where they are. Without --listener, TLS is spoken at --port.",
+)
+@click.option("--sasl", metavar="MECHANISM,...", help="Kafka's setting sasl.enabled.mechanisms.")
+@click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may come in with SASL.")
+@click.option(
     "--as-version",
     type=click.Choice(list(RELEASES)),
     default=KAFKA_4_2.name,
@@ -69,6 +85,10 @@ def serve(
     topics: tuple[str, ...],
     settings: tuple[str, ...],
     config: Path | None,
+    listeners: tuple[str, ...],
+    tls: str | None,
+    sasl: str | None,
+    users: tuple[str, ...],
     as_version: str,
     journal: Path | None,
     ready_file: Path | None,
@@ -81,6 +101,8 @@ def serve(
     if port and port + brokers - 1 > 65535:
         raise click.UsageError(f"--port {port} leaves no room for {brokers} brokers")
     given = _read_config(config) | _parse_settings(settings)
+    passwords = _parse_users(users)
+    given |= _security(given, listeners, tls is not None, sasl, bool(passwords))
     if ready_file is not None and not ready_file.absolute().parent.is_dir():
         raise click.UsageError(f"--ready-file {ready_file}: there is no such directory")
     known = _parse_topics(topics, Settings.parse(given).num_partitions)
@@ -89,7 +111,13 @@ def serve(
 
         async def run() -> None:
             async with open_cluster(
-                host=host, port=port, brokers=brokers, topics=known, config=given, as_version=as_version
+                host=host,
+                port=port,
+                brokers=brokers,
+                topics=known,
+                config=given,
+                as_version=as_version,
+                users=passwords,
             ) as cluster:
                 cluster.journal.most = KEPT
                 if file is not None:
@@ -150,6 +178,40 @@ def _parse_settings(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def _parse_users(given: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, colon, password = text.partition(":")
+        if not (name and colon and password):
+            raise click.UsageError("--user: expected NAME:PASSWORD")
+        found[name] = password
+    return found
+
+
+def _security(
+    given: Mapping[str, str], listeners: Iterable[str], tls: bool, sasl: str | None, users: bool
+) -> dict[str, str]:
+    """What the flags for listeners say, as settings."""
+    found = {} if sasl is None else _parse_settings([f"sasl.enabled.mechanisms={sasl}"])
+    named = ",".join(listeners) or given.get("listeners", "")
+    if not named:
+        users = users or sasl is not None or "mockbroker.users" in given
+        named = {(False, False): "", (True, False): "SSL", (False, True): "SASL_PLAINTEXT", (True, True): "SASL_SSL"}[
+            tls, users
+        ]
+    if named:
+        found["listeners"] = named
+    try:
+        spoken = of_settings(Settings.parse({**given, **found}))
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    if tls and given.get("ssl.keystore.location"):
+        raise click.UsageError("--tls auto: ssl.keystore.location has certificates already")
+    if tls and not any(listener.tls for listener in spoken):
+        raise click.UsageError("--tls: none of the listeners has it; add --listener SSL or --listener SASL_SSL")
+    return found
+
+
 def _parse_topics(given: Iterable[str], default: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in given:
@@ -188,9 +250,17 @@ def _keep_journal(journal: Journal, file: TextIO) -> None:
 
 
 def _announce(cluster: Cluster, ready_file: Path | None) -> None:
+    more: dict[str, object] = {}
+    if len(cluster.listeners) > 1:
+        more["listeners"] = cluster.listeners
+        for name, servers in cluster.listeners.items():
+            click.echo(f"listener {name} {servers}", err=True)
+    if (ca := cluster.tls.ca) and (client := cluster.tls.client):
+        more["tls"] = {"ca": str(ca), "client": str(client)}
+        click.echo(f"CA certificate {ca}, key and certificate for clients {client}", err=True)
     click.echo(f"ready bootstrap.servers={cluster.bootstrap_servers}")
     if ready_file is not None:
-        content = {"bootstrap_servers": cluster.bootstrap_servers, "http": None, "pid": os.getpid()}
+        content = {"bootstrap_servers": cluster.bootstrap_servers, "http": None, "pid": os.getpid()} | more
         beside = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
         beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
         beside.replace(ready_file)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kwire import LimitError
 from kwire.records.batch import Batch, Record, read_batch, rebase
 
-MOST_LOOKED_THROUGH = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
+MOST_RECORDS = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
 
 
 @dataclass(slots=True)
@@ -44,6 +44,22 @@ class PartitionLog:
         self.end = last + 1
         return base
 
+    @property
+    def written(self) -> int:
+        """The largest timestamp of its last batch, milliseconds since 1970; there has to be one."""
+        return self._batches[-1].max_timestamp
+
+    @property
+    def size(self) -> int:
+        """Bytes of all batches that are there."""
+        return self._size - self._batches[0].place if self._batches else 0
+
+    def delete_before(self, offset: int) -> None:
+        """Begin at ``offset``, which is not behind the end; what is before is gone, as far as it is whole batches."""
+        self.start = max(self.start, offset)
+        gone = self._index_of(self.start)
+        del self._batches[:gone], self._bases[:gone]
+
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
 
@@ -77,7 +93,7 @@ class PartitionLog:
         for stored in self._batches:
             if stored.max_timestamp >= timestamp:
                 for record in _opened(stored):
-                    if record.timestamp >= timestamp:
+                    if record.timestamp >= timestamp and record.offset >= self.start:
                         return record.offset, record.timestamp
         return None
 
@@ -102,6 +118,6 @@ class PartitionLog:
 def _opened(stored: Stored) -> Iterator[Record]:
     """The records of a batch. Raises: kwire.DecodeError, also for one with more records than anybody sends."""
     batch = read_batch(stored.data)
-    if batch.count > MOST_LOOKED_THROUGH:
+    if batch.count > MOST_RECORDS:
         raise LimitError(f"{batch.count} records in one batch", message="RecordBatch")
     return batch.records()

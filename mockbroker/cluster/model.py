@@ -15,6 +15,7 @@ from kwire.records.control import ControlType, build_marker
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import Producers
+from mockbroker.java import partition_for
 from mockbroker.settings import MAX_PARTITIONS
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -26,11 +27,16 @@ LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker and where clients reach it."""
+    """A broker and where clients reach it. ``ports``: by the names of its listeners; ``port`` is that of the first."""
 
     node_id: int
     host: str
     port: int
+    ports: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def port_of(self, listener: str) -> int:
+        """Where whoever came by this listener reaches it."""
+        return self.ports.get(listener, self.port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,15 @@ class Partition:
         """How far a reader comes that wants to see committed records only: to the oldest open transaction."""
         first = self.producers.first_unstable
         return self.log.end if first is None else first
+
+    def is_committed(self, batch: Batch) -> bool:
+        """True if readers of committed records see the batch, which is stored here. The work grows with ``aborted``."""
+        if batch.base_offset >= self.last_stable:
+            return False
+        return not batch.transactional or not any(
+            each.producer_id == batch.producer_id and each.first <= batch.base_offset <= each.last
+            for each in self.aborted
+        )
 
     def append(self, batch: Batch) -> int:
         """Store a batch; the offset of its first record."""
@@ -111,6 +126,10 @@ class Topic:
 
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
+
+    def partition_of(self, name: str) -> Partition:
+        """The partition of an internal topic that keeps a group or a transactional id."""
+        return self.partitions[partition_for(name, len(self.partitions))]
 
 
 class Cluster:

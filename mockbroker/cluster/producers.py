@@ -52,6 +52,7 @@ class Producers:
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}
+        self._tried: dict[int, tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[Producer]:
         return iter(self._producers.values())
@@ -66,6 +67,15 @@ class Producers:
         producer = self._producers.get(producer_id)
         return producer is not None and producer.opened is not None and epoch in (None, producer.epoch)
 
+    def try_to_open(self, batch: Batch) -> None:
+        """A transaction may begin here with this batch. The lowest sequence that was tried must come first.
+
+        Source: Kafka's VerificationStateEntry.
+        """
+        epoch, lowest = self._tried.get(batch.producer_id, (-1, 0))
+        lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)
+        self._tried[batch.producer_id] = max(epoch, batch.producer_epoch), lowest
+
     def judge(self, batch: Batch, *, knows_all: bool = False) -> Appended | ErrorCode:
         """NONE if the batch may be stored, the stored one if it came before, else what is wrong with it.
 
@@ -74,6 +84,9 @@ class Producers:
         if batch.producer_id == NO_PRODUCER:
             return ErrorCode.NONE
         producer = self._producers.get(batch.producer_id)
+        tried = self._tried.get(batch.producer_id) if batch.transactional else None
+        if tried is not None and batch.base_sequence > tried[1]:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if producer is None:  # otherwise nothing is known that it could contradict
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if knows_all and batch.base_sequence else ErrorCode.NONE
         if batch.producer_epoch < producer.epoch:
@@ -98,6 +111,7 @@ class Producers:
         producer.batches.append(Appended(first, last, base_offset, batch.max_timestamp))
         producer.last_timestamp = batch.max_timestamp
         if batch.transactional and producer.opened is None:
+            self._tried.pop(batch.producer_id, None)
             producer.opened = self._open[batch.producer_id] = base_offset
 
     def may_end(self, producer_id: int, epoch: int, coordinator_epoch: int) -> ErrorCode:
@@ -112,6 +126,7 @@ class Producers:
     def end(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
         """The marker was stored; where the transaction began, None if it wrote nothing here."""
         producer = self._in_epoch(producer_id, epoch)
+        self._tried.pop(producer_id, None)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
         producer.opened = None

@@ -57,14 +57,28 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
     "topic_results": frozenset(),
     "transaction_states": frozenset({"ListTransactions"}),
     "responses": frozenset({"DeleteTopics"}),
-    "results": frozenset({"DeleteGroups"}),
+    "results": frozenset({"DeleteGroups", "AlterUserScramCredentials", "DescribeUserScramCredentials"}),
+    "credential_infos": frozenset(),
     "mechanisms": frozenset(),
     "api_keys": frozenset(),
     "configs": frozenset(),
+    "config_resources": frozenset(),
+    "replica_election_results": frozenset(),
 }
 OFFERED = frozenset({"api_keys", "configs"})  # what we do not have is not missed
 SHORT_IDS = frozenset({"topic_id", "member_id"})
-IDENTITY = ("name", "topic_id", "partition_index", "index", "group_id", "key", "api_key", "member_id")
+IDENTITY = (
+    "name",
+    "topic_id",
+    "partition_index",
+    "index",
+    "group_id",
+    "key",
+    "api_key",
+    "member_id",
+    "user",
+    "mechanism",
+)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # of a topic, or of a member that the broker named in the new protocol
 CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")

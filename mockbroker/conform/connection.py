@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -32,8 +31,8 @@ class Connection:
             async for data in self.stream:
                 self.frames.feed(bytes(data))
                 while (frame := self.frames.next_frame()) is not None:
-                    (number,) = struct.unpack_from(">i", frame)
-                    if number in self.ids:
+                    number = int.from_bytes(frame[:4], "big", signed=True)
+                    if len(frame) >= 4 and number in self.ids:  # a bare SASL token may be shorter
                         self.answers[self.ids.pop(number)] = frame, trio.current_time()
                     else:
                         self.unmatched.append(frame)

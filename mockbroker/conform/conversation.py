@@ -12,6 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+OLD: Mapping[str, Mapping[str, object]] = {  # conversations that do not say all of it, and what they would say
+    "sasl_plain": {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "users": {"alice": "alice-secret"},
+        "plaintext": ["plaintext-listener"],
+    }
+}
 GZIP = b"\x1f\x8b"
 EVENTS = frozenset(
     {
@@ -56,7 +63,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """``names``: ids of the recorded run, and what they stand for; ``config`` and ``topics``: how to start a broker."""
+    """``names``: ids of the recorded run, and what they stand for; ``config`` and ``topics``: how to start a broker.
+
+    ``users``: passwords of those who may come in by SASL; ``sasl``: connections to the listener for them, the others
+    are to one in plaintext.
+    """
 
     scenario: str
     release: str
@@ -65,6 +76,8 @@ class Conversation:
     topics: Mapping[str, int]
     names: Mapping[str, str]
     steps: Sequence[Step]
+    users: Mapping[str, str] = field(default_factory=dict)
+    sasl: frozenset[str] = frozenset()
 
     @property
     def version(self) -> str:
@@ -86,8 +99,10 @@ def load(path: Path) -> Conversation:
     if not isinstance(found, dict):
         raise ConversationError("not an object")
     try:
-        config = dict(found["broker_config"])
+        config = {**OLD.get(found.get("scenario", ""), {}), **found["broker_config"]}
         topics = config.pop("topics", {})
+        steps = [_step(step) for step in found["steps"]]
+        users, plaintext = config.pop("users", {}), config.pop("plaintext", ())
         return Conversation(
             scenario=found["scenario"],
             release=found["broker"],
@@ -95,7 +110,9 @@ def load(path: Path) -> Conversation:
             config=config,
             topics=topics,
             names=found.get("names", {}),
-            steps=[_step(step) for step in found["steps"]],
+            steps=steps,
+            users=users,
+            sasl=frozenset({step.conn for step in steps} - set(plaintext)) if users else frozenset(),
         )
     except (KeyError, TypeError) as error:
         raise ConversationError(f"a field is missing or of the wrong kind: {error}") from error

@@ -45,9 +45,14 @@ async def other_settings(asker: Asker, conversation: Conversation) -> str:
     described = await asker.ask(DescribeConfigsRequest(resources=[wanted]), 1, DescribeConfigsResponse)
     has = {config.name: config.value for config in described.results[0].configs}
     differing = {
-        name: value for name, value in conversation.config.items() if name in has and has[name] != str(value).lower()
+        name: value for name, value in conversation.config.items() if name in has and has[name] != _told(value)
     }
     return ", ".join(f"{name}={value}" for name, value in differing.items())
+
+
+def _told(value: object) -> str:
+    """A setting as brokers tell it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def prepare(asker: Asker, conversation: Conversation) -> None:

@@ -47,13 +47,22 @@ class Difference:
 class Player:
     """One run of one conversation against the broker at ``host:port``.
 
-    ``looks_after``: seconds to wait before groups are described or listed.
+    ``looks_after``: seconds to wait before groups are described or listed; ``sasl_port``: of the listener for users.
     """
 
-    def __init__(self, conversation: Conversation, host: str, port: int, *, looks_after: float = 0.0) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        host: str,
+        port: int,
+        *,
+        looks_after: float = 0.0,
+        sasl_port: int | None = None,
+    ) -> None:
         self.looks_after = looks_after
         self.conversation = conversation
         self.address = host, port
+        self.sasl_address = host, port if sasl_port is None else sasl_port
         self.bindings = Bindings(conversation.names)
         run = time.time_ns()  # a broker remembers transactional ids, and nothing can make it forget one
         for recorded, label in conversation.names.items():
@@ -79,7 +88,8 @@ class Player:
         await self._bind_topics()
         for step in self.conversation.steps:
             if step.conn and step.conn not in self.connections:
-                connection = Connection(await trio.open_tcp_stream(*self.address))
+                address = self.sasl_address if step.conn in self.conversation.sasl else self.address
+                connection = Connection(await trio.open_tcp_stream(*address))
                 self.connections[step.conn] = connection
                 nursery.start_soon(connection.listen)
             what = await self._do(step)

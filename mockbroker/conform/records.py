@@ -8,7 +8,9 @@ from typing import Any
 
 import google_crc32c
 
-from kwire.records.batch import CRC_FROM, HEADER, Batch, batches
+from kwire.records import RecordSet, read
+from kwire.records.batch import CRC_FROM, HEADER, Batch
+from kwire.records.compression import decompress
 from kwire.records.control import control_records
 
 PRODUCER_ID = struct.Struct(">q")
@@ -17,11 +19,12 @@ CRC_AT = 17
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """Batches in base64, as objects without what differs in every run: checksums, and when a broker wrote a marker.
+    """Batches and messages in base64, as objects without what differs in every run: checksums, when a broker wrote a
+    marker, and which bytes compression makes. What is cut off at the end is left out.
 
     Raises: kwire.DecodeError.
     """
-    return [_read(batch) for batch in batches(base64.b64decode(text))]
+    return [_read(each) if isinstance(each, Batch) else _read_message(each) for each in read(base64.b64decode(text))]
 
 
 def _read(batch: Batch) -> dict[str, Any]:
@@ -37,7 +40,19 @@ def _read(batch: Batch) -> dict[str, Any]:
     }
     if batch.control:
         return found | {"markers": [[record.name, repr(record.message)] for record in control_records(batch)]}
-    return found | {"max_timestamp": batch.max_timestamp, "body": batch.data[HEADER.size :].hex()}
+    body = decompress(batch.codec, batch.data[HEADER.size :])
+    return found | {"max_timestamp": batch.max_timestamp, "body": body.hex()}
+
+
+def _read_message(message: RecordSet) -> dict[str, Any]:
+    return {
+        "magic": message.magic,
+        "codec": message.codec,
+        "log_append_time": message.log_append_time,
+        "offset": message.last_offset,
+        "timestamp": message.max_timestamp,
+        "records": [[each.offset, each.timestamp, repr(each.key), repr(each.value)] for each in message.records()],
+    }
 
 
 def with_producer(records: bytes, producer_id: int) -> bytes:

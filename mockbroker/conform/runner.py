@@ -18,6 +18,7 @@ from mockbroker.conform.waiting import waits
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError
 
+SASL = "SASL_PLAINTEXT"
 RECORDED_NODE = 1  # the broker id of every recording
 LOOKS_AFTER = 0.1  # seconds; Kafka 4 shows a group as it was last written to disk, which may be a moment ago
 
@@ -35,9 +36,14 @@ class Outcome:
 
 
 async def run(
-    files: Sequence[Path], address: tuple[str, int] | None, tell: Callable[[Outcome], None], *, at_once: int
+    files: Sequence[Path],
+    address: tuple[str, int] | None,
+    tell: Callable[[Outcome], None],
+    *,
+    at_once: int,
+    sasl_port: int | None = None,
 ) -> None:
-    """Play all; ``tell`` hears of each in the order of ``files``."""
+    """Play all, each as by ``play_file``; ``tell`` hears of each in the order of ``files``."""
     limit = trio.CapacityLimiter(at_once)
     outcomes: dict[int, Outcome] = {}
     told = 0
@@ -45,7 +51,7 @@ async def run(
     async def one(index: int, file: Path) -> None:
         nonlocal told
         async with limit:
-            outcomes[index] = await play_file(file, address)
+            outcomes[index] = await play_file(file, address, sasl_port)
         while told in outcomes:
             tell(outcomes[told])
             told += 1
@@ -55,8 +61,11 @@ async def run(
             nursery.start_soon(one, index, file)
 
 
-async def play_file(file: Path, address: tuple[str, int] | None = None) -> Outcome:
-    """Play one conversation, against ``address`` or a fresh broker of our own."""
+async def play_file(file: Path, address: tuple[str, int] | None = None, sasl_port: int | None = None) -> Outcome:
+    """Play one conversation, against ``address`` or a fresh broker of our own.
+
+    ``sasl_port``: where the broker at ``address`` has a listener for the users of the conversation.
+    """
     try:
         conversation = load(file)
     except (ConversationError, OSError) as error:
@@ -64,7 +73,7 @@ async def play_file(file: Path, address: tuple[str, int] | None = None) -> Outco
     try:
         if address is None:
             return judge(conversation, await _play_ours(conversation), ours=True)
-        return await _play_against(conversation, address)
+        return await _play_against(conversation, address, sasl_port)
     except (OSError, WireError, SettingsError) as error:
         return Outcome(conversation.name, "failed", str(error))
 
@@ -72,7 +81,7 @@ async def play_file(file: Path, address: tuple[str, int] | None = None) -> Outco
 def judge(conversation: Conversation, found: Difference | None, *, ours: bool) -> Outcome:
     """What a difference, or none, says. ``ours``: our own broker answered, which may lack what is listed as waiting."""
     waiting = waits(conversation.scenario, conversation.version)
-    if waiting is not None and not ours and not waiting.anywhere:
+    if not ours:
         waiting = None
     if found is None and waiting is not None:
         return Outcome(conversation.name, "differs", f"listed as waiting for {waiting.what}, but nothing differs")
@@ -89,7 +98,9 @@ def _release(conversation: Conversation) -> str:
     return release if release in RELEASES else KAFKA_4_2.name
 
 
-async def _play_against(conversation: Conversation, address: tuple[str, int]) -> Outcome:
+async def _play_against(conversation: Conversation, address: tuple[str, int], sasl_port: int | None) -> Outcome:
+    if conversation.users and sasl_port is None:
+        return Outcome(conversation.name, "waiting", "for a broker with a SASL listener for its users")
     requests = [step for step in conversation.steps if step.event == "request"]
     if unknown := sorted({step.api for step in requests if step.api_key not in APIS}):
         return Outcome(conversation.name, "waiting", f"for {', '.join(unknown)} in kwire")
@@ -97,7 +108,7 @@ async def _play_against(conversation: Conversation, address: tuple[str, int]) ->
         if other := await other_settings(asker, conversation):
             return Outcome(conversation.name, "waiting", f"for a broker with {other}")
         await prepare(asker, conversation)
-    found = await Player(conversation, *address, looks_after=LOOKS_AFTER).play()
+    found = await Player(conversation, *address, looks_after=LOOKS_AFTER, sasl_port=sasl_port).play()
     async with open_asker(*address) as asker:
         await clear(asker, conversation)
     return judge(conversation, found, ours=False)
@@ -106,12 +117,19 @@ async def _play_against(conversation: Conversation, address: tuple[str, int]) ->
 async def _play_ours(conversation: Conversation) -> Difference | None:
     known, release = Settings().by_name(), _release(conversation)
     config = {"num.partitions": 3} | {name: value for name, value in conversation.config.items() if name in known}
+    listeners = ("PLAINTEXT", SASL) if conversation.users else ("PLAINTEXT",)
     if _begins_without_transactions(conversation):
         config["mockbroker.transaction.log.on.demand"] = True
     async with open_cluster(
-        topics=conversation.topics, config=config, as_version=release, first_node=RECORDED_NODE
+        topics=conversation.topics,
+        config=config,
+        as_version=release,
+        first_node=RECORDED_NODE,
+        listeners=listeners,
+        users=conversation.users,
     ) as cluster:
-        return await Player(conversation, cluster.nodes[0].host, cluster.nodes[0].port).play()
+        (node,) = cluster.nodes
+        return await Player(conversation, node.host, node.port, sasl_port=node.port_of(SASL)).play()
 
 
 def _begins_without_transactions(conversation: Conversation) -> bool:

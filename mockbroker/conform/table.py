@@ -14,10 +14,12 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.conform.conversation import Conversation, Step, load
-from mockbroker.group.state import State
+from mockbroker.group.consumer_state import LEAVING
+from mockbroker.group.state import DEAD, State
 
 UNKNOWN = "?"  # something happened since, or nothing was seen yet
 NO_GROUP = "no group"
+CONSUMER = "consumer group"  # of the consumer protocol (KIP-848); its own states are not told apart
 EMPTY, PREPARING, COMPLETING, STABLE = (state.value for state in State)
 SOURCES = 2  # shown in a row
 COLUMNS = "| state | who | answer | versions | Kafka | seen |\n|---|---|---|---|---|---|\n"
@@ -27,7 +29,8 @@ What Apache Kafka answered, as recorded in `fixtures/conversations`, and so what
 every one of them, but for requests that it does not serve yet. Made by `make docs`; not edited by hand.
 
 State: of the group when the request was sent, as far as the conversation shows it ("?": a timer or a leave may have
-changed it). Who: `leader`, `member`, `id given` (by MEMBER_ID_REQUIRED, not used yet), `stranger`, `no id`. Answer:
+changed it); `consumer group`: of the consumer protocol (KIP-848), in whatever state. Who: `leader`, `member`, `id
+given` (by MEMBER_ID_REQUIRED, not used yet), `stranger`, `no id`. Answer:
 error codes, those of the answer itself before those inside it; `never` and `closed` where nothing came. Seen: the
 first conversations and the step of the answer.
 """
@@ -35,13 +38,15 @@ first conversations and the step of the answer.
 
 @dataclass(slots=True)
 class Group:
-    """A group as the conversation shows it so far."""
+    """A group as the conversation shows it so far. ``members``: of the classic protocol; ``epochs``: of members of the
+    consumer protocol, and of classic ones in a group of that kind."""
 
     state: str = NO_GROUP
     generation: int = 0
     leader: str = ""
     members: set[str] = field(default_factory=set)
     given: set[str] = field(default_factory=set)
+    epochs: dict[str, int] = field(default_factory=dict)
 
     def who(self, asked: Step) -> str:
         """In what relation to the group the request is."""
@@ -55,18 +60,36 @@ class Group:
             words.append("leader")
         else:
             known = "id given" if member_id in self.given else "stranger"
-            words.append("member" if member_id in self.members else known)
-        if fields.get("group_instance_id") is not None:
+            words.append("member" if member_id in self.members or member_id in self.epochs else known)
+        if fields.get("group_instance_id", fields.get("instance_id")) is not None:
             words.append("instance")
+        if "member_epoch" in fields:
+            return ", ".join([*words, *self._epoch_words(member_id, fields["member_epoch"])])
         generation = fields.get("generation_id", fields.get("generation_id_or_member_epoch"))
+        if member_id in self.epochs:
+            return ", ".join([*words, *(["other epoch"] if generation not in (None, self.epochs[member_id]) else [])])
         if generation is not None and self.generation and generation != self.generation:
             words.append("no generation" if generation < 0 else "other generation")
         return ", ".join(words)
+
+    def _epoch_words(self, member_id: str, epoch: int) -> list[str]:
+        if epoch <= 0:
+            return ["joins" if epoch == 0 else "leaves"]
+        return ["other epoch"] if epoch != self.epochs.get(member_id, epoch) else []
 
     def hear(self, asked: Step, answer: Step) -> None:
         """What an answer tells of the group."""
         error, fields = answer.fields.get("error_code", 0), answer.fields
         match asked.api:
+            case "ConsumerGroupHeartbeat" if not error:
+                self._beaten(asked, fields)
+            case "JoinGroup" if not error and self.epochs and not fields["leader"]:
+                self.members.add(fields["member_id"])
+                self.epochs[fields["member_id"]] = fields["generation_id"]
+            case "LeaveGroup" if not error and self.epochs:
+                self._gone({line["member_id"] for line in fields.get("members", []) if not line["error_code"]})
+            case "Heartbeat" | "SyncGroup" if self.epochs:
+                pass
             case "JoinGroup" if error == ErrorCode.MEMBER_ID_REQUIRED:
                 self.given.add(fields["member_id"])
                 self.state = EMPTY if self.state == NO_GROUP else self.state
@@ -83,6 +106,35 @@ class Group:
             case _:
                 pass
 
+    def _beaten(self, asked: Step, fields: Mapping[str, Any]) -> None:
+        if asked.fields["member_epoch"] == LEAVING:
+            self._gone({fields["member_id"]})
+            return
+        if not self.epochs:  # the group is upgraded; its members go on with their generation
+            self.epochs = dict.fromkeys(self.members, self.generation)
+        self.members.discard(fields["member_id"])
+        self.leader = ""
+        self.epochs[fields["member_id"]] = fields["member_epoch"]
+        self.state = CONSUMER
+
+    def _gone(self, members: Iterable[str]) -> None:
+        """Left a consumer group; it may be a classic one then."""
+        for member_id in members:
+            self.epochs.pop(member_id, None)
+            self.members.discard(member_id)
+        self.state = UNKNOWN if self.epochs.keys() == self.members else CONSUMER
+        self.state = self.state if self.epochs else EMPTY
+
+    def described(self, described: Mapping[str, Any]) -> None:
+        """What ConsumerGroupDescribe tells of the group."""
+        if described["error_code"]:
+            self.state = UNKNOWN if self.epochs else self.state
+            self.epochs = {}
+            return
+        self.state = CONSUMER if described["members"] else EMPTY
+        self.epochs = {member["member_id"]: member["member_epoch"] for member in described["members"]}
+        self.members &= self.epochs.keys()
+
     def _left(self, asked: Step, fields: Mapping[str, Any]) -> None:
         said = fields.get("members") or [{"member_id": asked.fields.get("member_id"), "error_code": 0}]
         gone = {member["member_id"] for member in said if not member["error_code"]} - self.given
@@ -95,6 +147,7 @@ class Group:
         self.members -= gone
 
     def _joined(self, fields: Mapping[str, Any]) -> None:
+        self.epochs = {}
         if fields["generation_id"] != self.generation:
             self.state, self.members = COMPLETING, set()
         self.generation, self.leader = fields["generation_id"], fields["leader"]
@@ -145,7 +198,13 @@ def rows(conversation: Conversation) -> Iterator[Row]:
         if step.event == "response" and step.api == "DescribeGroups":
             for described in step.fields["groups"]:
                 group = groups.setdefault(described["group_id"], Group())
-                group.state = NO_GROUP if described["group_state"] == "Dead" else described["group_state"]
+                if described["group_state"] != DEAD:
+                    group.state, group.epochs = described["group_state"], {}
+                elif not group.epochs:  # which is also said of consumer groups
+                    group.state = NO_GROUP
+        if step.event == "response" and step.api == "ConsumerGroupDescribe":
+            for described in step.fields["groups"]:
+                groups.setdefault(described["group_id"], Group()).described(described)
 
 
 def _is_held(conversation: Conversation, asked: Step) -> bool:

@@ -11,20 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """``since``: the first step of the waiting part. ``anywhere``: not to be had from other brokers either."""
+    """``since``: the first step of the waiting part."""
 
     what: str
     since: int
-    anywhere: bool = False
 
 
 # By scenario, or by version and scenario.
-WAITING: Mapping[str, Waiting] = {
-    "3.9.1/api_versions": Waiting("message sets: Fetch v0-3", 2),
-    "3.9.1/sasl_plain": Waiting("message sets: Fetch v0-3, and SASL", 2, anywhere=True),
-    "fetch_holds": Waiting("fetch sessions", 30),
-    "sasl_plain": Waiting("SASL, on a listener of its own", 4, anywhere=True),
-}
+WAITING: Mapping[str, Waiting] = {}
 
 
 def waits(scenario: str, version: str) -> Waiting | None:

@@ -148,7 +148,7 @@ def _group(
 
 
 def _consumer_group(group_id: str, told: _Told, settings: Settings, wall: Wall, now: float) -> ConsumerGroup:
-    group = ConsumerGroup(group_id=group_id, since=now, assignment_epoch=told.target_epoch)
+    group = ConsumerGroup(group_id=group_id, assignment_epoch=told.target_epoch)
     for member_id, metadata in told.members.items():
         member = _member(member_id, metadata, told.current.get(member_id))
         group.put(member)

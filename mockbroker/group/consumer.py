@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 
 from kwire import ErrorCode
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -42,6 +43,7 @@ REFRESH_METADATA = (
     600.0  # seconds after which subscribed topics are looked at again, though nothing is known to have changed
 )
 REGEX_PAUSE = 10.0  # seconds between two resolutions of the expressions of a group
+NO_REASONS: Mapping[str, str] = MappingProxyType({})
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
 
@@ -54,9 +56,13 @@ class World:
 
 
 class Refused(Exception):
-    """A request that is answered with an error; nothing has changed."""
+    """A request that is answered with an error; the group is what it was. ``text``: None if there is nothing to say.
 
-    def __init__(self, error: ErrorCode, text: str) -> None:
+    One exception: requests that were parked in a classic group which could not be converted after all have been
+    answered, as at Kafka (groups.py).
+    """
+
+    def __init__(self, error: ErrorCode, text: str | None) -> None:
         super().__init__(text)
         self.error = error
         self.text = text
@@ -127,17 +133,22 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The member that has this instance id, if it is the one who asks. An empty member id is not checked, as an
-    administrator has none. Raises: Refused."""
+    """The member that has this instance id, if it is the one who asks. Raises: Refused."""
+    member = holder_of(group, instance_id)
+    if member_id != member.member_id:
+        raise Refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+        )
+    return member
+
+
+def holder_of(group: ConsumerGroup, instance_id: str) -> ConsumerMember:
+    """The member that has this instance id. Raises: Refused, also if it is gone under another name since."""
     holder = group.static.get(instance_id)
     if holder is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member_id not in ("", holder):
-        raise Refused(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}.",
-        )
-    return group.members[holder]
+    return known_member(group, holder)
 
 
 def _member(group: ConsumerGroup, event: ConsumerHeartbeat) -> tuple[ConsumerMember | None, ConsumerMember]:
@@ -160,16 +171,15 @@ def join_static(
     group: ConsumerGroup, member_id: str, instance_id: str, *, speaks_classic: bool
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
     """A static member joins: as a new one, or in the place of the one who had its name. Raises: Refused."""
-    holder = group.static.get(instance_id)
-    if holder is None:
+    if instance_id not in group.static:
         there = group.members.get(member_id)
         return there, there or ConsumerMember(member_id=member_id)
-    old = group.members[holder]
+    old = holder_of(group, instance_id)
     if not speaks_classic and old.classic is None and old.epoch != AWAY:
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is"
-            f" owned by member {holder}.",
+            f" owned by member {old.member_id}.",
         )
     return old, replace(old, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
 
@@ -217,11 +227,11 @@ def enter(
     before anything has changed.
     """
     regexes = _regex_change(group, before, after)
-    had = dict(group.resolved)
+    had, alike = dict(group.resolved), group.alike
     effects = place(group, old, after)
     if group.regexes and _regexes_due(group, had, world, now):
         group.waits.set(REGEX, now)
-    return effects + _refresh(group, world, now, _why(group, old, before, after, regexes))
+    return effects + _refresh(group, world, now, _why(group, old, before, after, regexes), alike=alike)
 
 
 def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
@@ -237,16 +247,21 @@ def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMemb
     return [note(group, "rejoin", member, f"static member {member.instance_id} is back, {old.member_id} is replaced")]
 
 
-def _refresh(group: ConsumerGroup, world: World, now: float, reason: str) -> Effects:
-    """Begin a new epoch if there is a reason, or the subscribed topics are not what they were; then a new target."""
+def _refresh(group: ConsumerGroup, world: World, now: float, reason: str, *, alike: bool) -> Effects:
+    """Begin a new epoch if there is a reason, or the subscribed topics are not what they were; then a new target.
+
+    ``alike``: whether all subscribed alike before this heartbeat. Kafka goes by that if the target was due already and
+    the heartbeat begins no epoch: then a member that joins without any topic may leave everybody without partitions.
+    """
     effects: Effects = []
     if reason or group.version != world.cluster.epoch or now >= group.refresh_at:
         if group.look(world.cluster, now, REFRESH_METADATA):
             reason = reason or "subscribed topics changed"
         if reason:
             effects.append(_bump(group, reason))
+        alike = group.alike
     if group.epoch > group.assignment_epoch:
-        effects.append(assign(group, world.cluster, world.settings))
+        effects.append(assign(group, world.cluster, world.settings, alike=alike))
     return effects
 
 
@@ -356,7 +371,6 @@ def leave(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now: flo
         member = static_member(group, event.instance_id, event.member_id)
     answer = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=event.epoch)
     if event.epoch == AWAY:
-        group.waits.forget(rebalance_of(member.member_id))
         group.put(replace(member, epoch=AWAY, revoking=NOTHING))
         effects: Turn = [note(group, "away", group.members[member.member_id], "static member, will be back")]
     else:
@@ -378,10 +392,14 @@ def fence(
     reason: str,
     world: World,
     now: float,
+    said: Mapping[str, str] = NO_REASONS,
 ) -> Turn:
-    """Take members out: what they had is free at once, and a new epoch begins. The next heartbeat makes the target."""
+    """Take members out: what they had is free at once, and a new epoch begins. The next heartbeat makes the target.
+
+    ``said``: by member id, reasons that members gave themselves.
+    """
     going = list(members)
-    effects: Turn = [note(group, event, member, reason) for member in going]
+    effects: Turn = [note(group, event, member, said.get(member.member_id) or reason) for member in going]
     names = ", ".join(member.member_id for member in going)
     if migration.may_downgrade(group, going, world.settings, left=len(group.members) - len(going)):
         return [*effects, *downgrade(group, going, world, now, f"{reason}: {names}")]
@@ -391,7 +409,6 @@ def fence(
     group.look(world.cluster, now, REFRESH_METADATA)
     effects.append(_bump(group, f"{reason}: {names}"))
     if group.empty:
-        group.since = now
         effects.append(Note(event="empty", group=group.group_id, generation=group.epoch))
     return effects
 

@@ -113,13 +113,14 @@ class ConsumerGroup:
     """``epoch``: bumped when the target must be made anew; ``assignment_epoch``: for which it was made last.
 
     ``target``: by member id, what each shall have; ``owners``: the epoch of whoever has a partition or has not given
-    it up. ``static``: instance id to member id. ``resolved``: expressions and what they matched.
+    it up. ``static``: instance id to member id; a name that a member had before it took another stays, as at Kafka.
+    ``resolved``: expressions and what they matched. ``alike``: everybody subscribed to the same names when a member
+    was last put in or taken out, or topics were looked at.
     ``metadata``: subscribed topics that are there, with id and number of partitions, as they were when looked at last;
     ``version``: of the cluster then; ``refresh_at``: when to look again at the latest.
     """
 
     group_id: str
-    since: float = 0.0
     epoch: int = 0
     assignment_epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
@@ -135,6 +136,7 @@ class ConsumerGroup:
     regexes: Counter[str] = field(default_factory=Counter)
     assignors: Counter[str] = field(default_factory=Counter)
     classic_members: int = 0
+    alike: bool = True
     waits: Deadlines[Wait] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
@@ -163,10 +165,6 @@ class ConsumerGroup:
         """The one that most members ask for, ties by HashMap order; the default if none asks."""
         names = map_order(self.assignors)
         return max(names, key=lambda name: self.assignors[name]) if names else default
-
-    def all_classic(self) -> bool:
-        """True if every member speaks the classic protocol."""
-        return self.classic_members == len(self.members)
 
     def supports(self, names: Iterable[str]) -> bool:
         """True if all members of the classic protocol offer one of these protocol names."""
@@ -206,6 +204,7 @@ class ConsumerGroup:
         found = self.seen_in(cluster)
         changed = found != self.metadata
         self.metadata, self.version, self.refresh_at = found, cluster.epoch, now + refresh
+        self.alike = self._alike()
         return changed
 
     def target_of(self, member_id: str) -> Share:
@@ -216,11 +215,14 @@ class ConsumerGroup:
     # --- members ---
 
     def put(self, member: ConsumerMember) -> None:
-        """Add a member, or put it in the place of the one with its id."""
+        """Add a member, or put it in the place of the one with its id. Its time to give up partitions is that of one
+        epoch."""
         old = self.members.get(member.member_id)
         if old is not None:
             self._count(old, -1)
             self._release(old)
+            if old.epoch != member.epoch:
+                self.waits.forget(rebalance_of(member.member_id))
         self.members[member.member_id] = member
         self._count(member, 1)
         for partition in member.assigned | member.revoking:
@@ -230,6 +232,7 @@ class ConsumerGroup:
         self.most_members = max(self.most_members, len(self.members))
         for regex in [regex for regex in self.resolved if not self.regexes[regex]]:
             del self.resolved[regex]
+        self.alike = self._alike()
 
     def remove(self, member: ConsumerMember) -> None:
         """Take a member out; what it had is free."""
@@ -241,6 +244,7 @@ class ConsumerGroup:
             del self.static[member.instance_id]
         if member.regex and not self.regexes[member.regex]:
             self.resolved.pop(member.regex, None)
+        self.alike = self._alike()
 
     def replace_static(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """A static member is back under another id, and gets the place and the target of the old one."""
@@ -249,6 +253,10 @@ class ConsumerGroup:
         self.resolved = resolved
         self.put(new)
         self.target[new.member_id] = target
+
+    def _alike(self) -> bool:
+        """Source: Kafka's ModernGroup.subscriptionType."""
+        return all(self.names[name] == len(self.members) for name in self.subscribed())
 
     def _count(self, member: ConsumerMember, by: int) -> None:
         for counter, keys in (

@@ -43,35 +43,50 @@ Turn: TypeAlias = list[Effect | Becomes]
 
 
 class NoUpgrade(Exception):
-    """A classic group that stays what it is; says why."""
+    """A classic group that stays what it is. ``text``: why, None if Kafka does not say."""
+
+    def __init__(self, text: str | None, error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> None:
+        super().__init__(text)
+        self.text = text
+        self.error = error
 
 
 # --- classic to consumer ----------------------------------------------------------------------------------------
 
 
-def upgraded(group: Group, cluster: Cluster, settings: Settings, now: float) -> ConsumerGroup:
-    """The consumer group that a classic group with members becomes; its members go on by the classic protocol.
-
-    The classic group is left as it is. Raises: NoUpgrade.
-    """
-    why = f"Cannot upgrade classic group {group.group_id} to consumer group because"
+def check_upgrade(group: Group, settings: Settings) -> None:
+    """Whether it may be tried at all. Raises: NoUpgrade."""
+    why = _why(group)
     if settings.group_consumer_migration_policy not in UPGRADES:
         raise NoUpgrade(f"{why} online upgrade is disabled.")
     if group.protocol_type != CONSUMER:
         raise NoUpgrade(f"{why} the group does not use the consumer embedded protocol.")
     if len(group.members) > settings.group_consumer_max_size:
         raise NoUpgrade(f"{why} the group size exceeds the consumer group maximum size.")
+
+
+def _why(group: Group) -> str:
+    return f"Cannot upgrade classic group {group.group_id} to consumer group because"
+
+
+def upgraded(group: Group, cluster: Cluster, now: float) -> ConsumerGroup:
+    """The consumer group that a classic group with members becomes; its members go on by the classic protocol.
+
+    The classic group is left as it is. Raises: NoUpgrade.
+    """
     new = ConsumerGroup(
         group_id=group.group_id, epoch=group.generation, assignment_epoch=group.generation, offsets=group.offsets
     )
     try:
         for member in group.in_map_order():
             upgraded_member = _upgraded(group, member, cluster)
+            if not upgraded_member.assigned.isdisjoint(new.owners):
+                raise NoUpgrade(None, ErrorCode.UNKNOWN_SERVER_ERROR)  # the leader gave a partition to two members
             new.put(upgraded_member)
             new.target[member.member_id] = by_topic(upgraded_member.assigned)
             new.waits.set(session_of(member.member_id), now + member.session_timeout)
     except WireError:
-        raise NoUpgrade(f"{why} the embedded consumer protocol is malformed.") from None
+        raise NoUpgrade(f"{_why(group)} the embedded consumer protocol is malformed.") from None
     return new
 
 
@@ -82,9 +97,8 @@ def _upgraded(group: Group, member: Member, cluster: Cluster) -> ConsumerMember:
         assignment, _ = decode_stored(ConsumerProtocolAssignment, member.assignment)
         if assignment.user_data:
             raise NoUpgrade(
-                f"Cannot upgrade classic group {group.group_id} to consumer group because an unsupported custom"
-                " assignor is in use. Please refer to the documentation or switch to a default assignor before"
-                " re-attempting the upgrade."
+                f"{_why(group)} an unsupported custom assignor is in use. Please refer to the documentation or"
+                " switch to a default assignor before re-attempting the upgrade."
             )
         assigned = share_of(assignment.assigned_partitions, cluster)
     names = [name for name, _ in member.protocols]
@@ -107,7 +121,7 @@ def _upgraded(group: Group, member: Member, cluster: Cluster) -> ConsumerMember:
 
 
 def interrupted(group: Group) -> Effects:
-    """Answers to everybody who is parked in a classic group that is no more: join again."""
+    """Answers to everybody who is parked in a classic group that is about to be no more: join again."""
     effects: Effects = []
     for member in group.in_map_order():
         if ticket := group.take_join(member):

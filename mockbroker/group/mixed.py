@@ -148,16 +148,18 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, world: World, now: float) 
 def leave(group: ConsumerGroup, event: Leave, world: World, now: float) -> Turn:
     """Members leave, also those of the consumer protocol; one new epoch for all of them."""
     going: dict[str, ConsumerMember] = {}
+    said: dict[str, str] = {}
     answers: list[LeaveGroupResponse.Member] = []
     for leaving in event.members:
         error = ErrorCode.NONE
         try:
             member = _who_leaves(group, leaving)
             going[member.member_id] = member
+            said.setdefault(member.member_id, leaving.reason)
         except Refused as refused:
             error = refused.error
         answers.append(classic.leave_answer(leaving, error))
-    effects: Turn = consumer.fence(group, going.values(), "leave", "left", world, now) if going else []
+    effects: Turn = consumer.fence(group, going.values(), "leave", "left", world, now, said) if going else []
     return [Reply(event.ticket, LeaveGroupResponse(members=answers)), *effects]
 
 
@@ -193,8 +195,6 @@ def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[Cons
         member = consumer.known_member(group, event.member_id)
     else:
         member = consumer.static_member(group, event.instance_id, event.member_id)
-        if member.member_id != event.member_id:
-            raise Refused(ErrorCode.FENCED_INSTANCE_ID, "no member id")
     if member.classic is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol.")
     if event.generation != member.epoch:
@@ -203,9 +203,11 @@ def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[Cons
 
 
 def _who_leaves(group: ConsumerGroup, leaving: Leaving) -> ConsumerMember:
-    """Raises: Refused."""
+    """An administrator names a static member by its instance alone. Raises: Refused."""
     if leaving.instance_id is None:
         return consumer.known_member(group, leaving.member_id)
+    if not leaving.member_id:
+        return consumer.holder_of(group, leaving.instance_id)
     return consumer.static_member(group, leaving.instance_id, leaving.member_id)
 
 

@@ -1,11 +1,13 @@
 """Subscriptions by regular expression: RE2, as at Kafka, where the broker matches them (KIP-848).
 
-Kafka uses RE2/J, this the original RE2. They take the same expressions; the words of their complaints are put into
-those of RE2/J here.
+Kafka uses RE2/J, this the original RE2. What RE2 alone takes is refused here, in the words of RE2/J. What RE2/J alone
+takes stays refused (docs/limits.md): RE2 bounds repetitions inside repetitions, and the program that an expression
+becomes, which RE2/J does not; one such expression would keep a broker of one thread busy.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -22,6 +24,11 @@ WORDS = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
+# What means something else inside: literal text, escapes, character classes. Then what RE2/J does not take, or once.
+PARTS = re.compile(
+    r"\\Q.*?(?:\\E|\Z) | (?P<byte>\\C) | \\. | \[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\] | \(\?P?<(?P<name>\w+)>",
+    re.DOTALL | re.VERBOSE,
+)
 
 
 class InvalidRegex(ValueError):
@@ -48,9 +55,22 @@ def _compiled(regex: str) -> Any:
     options = Options()
     options.log_errors = False
     try:
-        return compile_re2(regex, options)
+        compiled = compile_re2(regex, options)
     except error as wrong:
         told = wrong.args[0]
         text = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
         what = text.partition(": ")[0]
         raise InvalidRegex(WORDS.get(what, what)) from None
+    _refuse_what_re2j_does_not_take(regex)
+    return compiled
+
+
+def _refuse_what_re2j_does_not_take(regex: str) -> None:
+    """Of an expression of RE2. Raises: InvalidRegex."""
+    names: set[str] = set()
+    for part in PARTS.finditer(regex):
+        if part["byte"]:
+            raise InvalidRegex("invalid escape sequence")
+        if part["name"] in names:
+            raise InvalidRegex("duplicate capture group name")
+        names.update(filter(None, [part["name"]]))

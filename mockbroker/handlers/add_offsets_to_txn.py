@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kwire import ErrorCode
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
+from mockbroker.transaction import rules
 from mockbroker.transaction.state import Identity
 
 FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
@@ -19,8 +19,7 @@ def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Ef
     identity = Identity(request.producer_id, request.producer_epoch)
     error = broker.transaction_error(name, call.client.node)
     error = error or broker.transactions.add(name, identity, [broker.offsets_partition(request.group_id)], now)
-    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
     return [Reply(call.ticket, AddOffsetsToTxnResponse(error_code=error))]
 
 

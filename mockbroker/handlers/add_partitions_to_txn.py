@@ -13,6 +13,7 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
+from mockbroker.transaction import rules
 from mockbroker.transaction.state import Identity
 
 BATCHED_SINCE = 4
@@ -60,8 +61,7 @@ def _add(
         return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in _places(topics)}
     error = broker.transaction_error(transactional_id, call.client.node)
     error = error or broker.transactions.add(transactional_id, asked, _places(topics), now)
-    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
     return dict.fromkeys(_places(topics), error)
 
 

@@ -17,13 +17,17 @@ CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # So
 
 
 def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effects:  # noqa: ARG001
-    request = call.request
-    named = (request.client_software_name, request.client_software_version)
-    if call.version >= 3 and not all(CLIENT_SOFTWARE.fullmatch(text) for text in named):
+    if not is_valid(call.request, call.version):
         return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
     if broker.api_versions is None:
         broker.api_versions = _response(broker), {}
     return [Reply(call.ticket, *broker.api_versions)]
+
+
+def is_valid(request: ApiVersionsRequest, version: int) -> bool:
+    """True if the client names itself as it should."""
+    named = (request.client_software_name, request.client_software_version)
+    return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in named)
 
 
 def _response(broker: Broker) -> ApiVersionsResponse:

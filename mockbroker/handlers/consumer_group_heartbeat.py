@@ -17,6 +17,7 @@ from mockbroker.handlers.handler import Handler
 
 OWN_ID_SINCE = 1  # the version from which on members bring their own ids (KIP-1082)
 UNCHANGED = -1  # milliseconds
+BLANK = "".join(map(chr, range(0x21)))  # what Java's String.trim takes away
 
 
 def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float) -> Effects:
@@ -59,7 +60,7 @@ def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
 
 
 def _not_empty(value: str | None, what: str) -> None:
-    if value is not None and not value.strip():
+    if value is not None and not value.strip(BLANK):
         raise _invalid(f"{what} can't be empty.")
 
 

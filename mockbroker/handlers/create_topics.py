@@ -1,4 +1,4 @@
-"""CreateTopics: v2-7. Not modelled: what topic configurations do; they are checked by name, kept and told."""
+"""CreateTopics: v0-7. Not modelled: what topic configurations do; they are checked by name, kept and told."""
 
 from __future__ import annotations
 
@@ -103,4 +103,4 @@ def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Re
     return replicas
 
 
-HANDLER = Handler(Versions.parse("2-7"), handle)
+HANDLER = Handler(Versions.parse("0-7"), handle)

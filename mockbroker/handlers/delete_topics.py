@@ -1,4 +1,4 @@
-"""DeleteTopics: v1-6. A topic goes at once, with its records and all offsets committed for it."""
+"""DeleteTopics: v0-6. A topic goes at once, with its records and all offsets committed for it."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def _find(broker: Broker, asked: Wanted) -> tuple[Topic | None, ErrorCode]:
     return topic, ErrorCode.NONE
 
 
-HANDLER = Handler(Versions.parse("1-6"), handle, present)
+HANDLER = Handler(Versions.parse("0-6"), handle, present)

@@ -22,7 +22,9 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
         cluster_id=cluster.cluster_text,
         controller_id=cluster.controller,
         brokers=[
-            DescribeClusterResponse.Broker(broker_id=node.node_id, host=node.host, port=node.port)
+            DescribeClusterResponse.Broker(
+                broker_id=node.node_id, host=node.host, port=node.port_of(call.client.listener)
+            )
             for node in cluster.nodes.values()
         ],
     )

@@ -1,4 +1,4 @@
-"""DescribeConfigs: v1-4. Topics with all of Kafka's configurations, brokers with the settings that there are.
+"""DescribeConfigs: v0-4. Topics with all of Kafka's configurations, brokers with the settings that there are.
 
 Not modelled: documentation texts, loggers, client metrics, groups as resources.
 """
@@ -15,13 +15,24 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import legal_topic_name
 from mockbroker.cluster.topic_configs import BOOLEAN, INT, LIST, LONG, STRING, TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
+from mockbroker.settings import SECRETS
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
-LONGS = {"connections.max.idle.ms", "offsets.retention.check.interval.ms"}  # settings that have 64 bits in Kafka
-LISTS = {"group.consumer.assignors", "group.coordinator.rebalance.protocols"}
+LONGS = {  # settings that have 64 bits in Kafka
+    "connections.max.idle.ms",
+    "connections.max.reauth.ms",
+    "log.message.timestamp.after.max.ms",
+    "offsets.retention.check.interval.ms",
+}
+LISTS = {
+    "group.consumer.assignors",
+    "group.coordinator.rebalance.protocols",
+    "listeners",
+    "sasl.enabled.mechanisms",
+}
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
@@ -51,7 +62,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
 
 
 def _shaped(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
-    """v1 adds synonyms, if asked for; v3 the type."""
+    """v1 adds synonyms, if asked for; v3 the type. v0 says of nothing that it is the default, as Kafka 3.9."""
     if call.request.include_synonyms and config.config_source != DEFAULT:
         source = config.config_source
         config.synonyms = [Config.Synonym(name=config.name, value=config.value, source=source)]
@@ -87,7 +98,8 @@ def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]
         given = key in broker.settings.given
         found[key] = Config(
             name=key,
-            value=str(value).lower(),
+            value=None if key in SECRETS else str(value) if isinstance(value, str) else str(value).lower(),
+            is_sensitive=key in SECRETS,
             read_only=True,
             config_source=STATIC_BROKER if given else DEFAULT,
             config_type=_type(key, value),
@@ -103,4 +115,4 @@ def _type(name: str, value: bool | int | str) -> int:
     return LONG if name in LONGS else INT
 
 
-HANDLER = Handler(Versions.parse("1-4"), handle)
+HANDLER = Handler(Versions.parse("0-4"), handle)

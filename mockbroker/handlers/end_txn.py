@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kwire import ErrorCode
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
+from mockbroker.transaction import rules
 from mockbroker.transaction.state import Identity
 
 FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
@@ -24,12 +24,11 @@ def handle(broker: Broker, call: Call[EndTxnRequest], now: float) -> Effects:
     asked = Identity(request.producer_id, request.producer_epoch)
     ended = broker.transactions.end(name, asked, committed=request.committed, kip890=kip890, now=now)
     error = ended.error
-    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
     response = EndTxnResponse(error_code=error)
     if kip890 and not error:
         response.producer_id, response.producer_epoch = ended.identity
-    return [*ended.notes, *fetch.all_appended(broker, ended.grown), Reply(call.ticket, response)]
+    return [*fetch.ended(broker, ended), Reply(call.ticket, response)]
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

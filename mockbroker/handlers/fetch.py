@@ -1,45 +1,57 @@
-"""Fetch: v4-18. Not modelled: fetch sessions (every answer says there are none), fetching from followers,
-quotas.
+"""Fetch: v0-18, with sessions. Not modelled: fetching from followers, quotas.
 
-A fetch that finds less than min_bytes is parked until records come or max_wait is over.
+Up to v3 batches are told as message sets. A fetch that finds less than min_bytes is parked until records come or
+max_wait is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.schema import Versions
+from mockbroker import message_sets
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import Partition, Topic
+from mockbroker.cluster.model import Partition
 from mockbroker.due import FetchDue
+from mockbroker.fetch_sessions import Key, Reading, Wanted
 from mockbroker.handlers.handler import Handler
+from mockbroker.transactions import Ended
 
 Answer = FetchResponse.Topic.Partition
 READ_COMMITTED = 1
+BATCHES_SINCE = 4  # the version that has batches
+MAGIC_1_SINCE = 2  # the version that has messages with timestamps
+LARGE_SINCE = 3  # the version from which on the first batch comes even if it is larger than asked for
+NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 @dataclass(slots=True)
 class _Result:
-    """``size``: bytes of records found. ``waits_for``: partitions that could have more."""
+    """``answers``: of a session without what is the same as before. ``size``: bytes of records found.
 
-    response: FetchResponse
-    size: int
-    failed: bool
-    waits_for: list[tuple[str, int]]
+    ``failed``: whether to answer at once for an error. ``waits_for``: partitions that could have more.
+    """
+
+    answers: list[tuple[Key, Wanted, Answer]] = field(default_factory=list)
+    size: int = 0
+    failed: bool = False
+    waits_for: list[tuple[str, int]] = field(default_factory=list)
 
 
 def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     request = call.request
-    if request.session_epoch > 0:  # goes on with a session, and there are none
-        return [Reply(call.ticket, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))]
-    result = _read(broker, call)
+    reading = broker.fetch_sessions(call.client.node).open(request, call.version, now)
+    if isinstance(reading, ErrorCode):
+        return [Reply(call.ticket, FetchResponse(error_code=reading))]
+    result = _read(broker, call, reading)
+    reading.unknown = {key for key, _, answer in result.answers if answer.error_code in NOT_THERE}
     if _enough(call, result) or request.max_wait_ms <= 0 or not result.waits_for:
-        return [Reply(call.ticket, result.response)]
-    broker.fetches.park(call, result.waits_for)
+        return [_reply(broker, call, reading, result)]
+    broker.fetches.park(call, reading, result.waits_for)
     broker.waits.set(FetchDue(call.ticket), now + request.max_wait_ms / 1000)
     return []
 
@@ -47,12 +59,12 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
 def appended(broker: Broker, partition: Partition) -> Effects:
     """Answer the parked fetches that have enough now that this partition has grown."""
     effects: Effects = []
-    for call in broker.fetches.of(partition):
-        result = _read(broker, call)
+    for call, reading in broker.fetches.of(partition):
+        result = _read(broker, call, reading)
         if _enough(call, result):
             broker.fetches.take(call.ticket)
             broker.waits.forget(FetchDue(call.ticket))
-            effects.append(Reply(call.ticket, result.response))
+            effects.append(_reply(broker, call, reading, result))
     return effects
 
 
@@ -63,52 +75,91 @@ def all_appended(broker: Broker, partitions: Iterable[Partition]) -> Effects:
     return [effect for partition in partitions for effect in appended(broker, partition)]
 
 
+def ended(broker: Broker, end: Ended) -> Effects:
+    """What the end of a transaction brings: it is told of, and fetches may go on that waited for it."""
+    return [*end.notes, *all_appended(broker, end.grown)]
+
+
 def waited(broker: Broker, due: FetchDue) -> Effects:
     """Answer a parked fetch with what there is."""
-    call = broker.fetches.take(due.ticket)
-    return [Reply(call.ticket, _read(broker, call).response)] if call else []
+    parked = broker.fetches.take(due.ticket)
+    if parked is None:
+        return []
+    call, reading = parked
+    return [_reply(broker, call, reading, _read(broker, call, reading))]
 
 
 def _enough(call: Call[FetchRequest], result: _Result) -> bool:
     return result.failed or result.size >= call.request.min_bytes
 
 
-def _read(broker: Broker, call: Call[FetchRequest]) -> _Result:
-    result = _Result(FetchResponse(), 0, failed=False, waits_for=[])
+def _reply(broker: Broker, call: Call[FetchRequest], reading: Reading, result: _Result) -> Reply:
+    """The answer, and what the session keeps of it."""
+    session = reading.session
+    if session is not None and session.epoch != reading.epoch:  # another request went on with it meanwhile
+        error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return Reply(call.ticket, FetchResponse(error_code=error, session_id=session.session_id))
+    response = FetchResponse(session_id=session.session_id if session else 0)
+    last: FetchResponse.Topic | None = None
+    for _, wanted, answer in result.answers:
+        failed = answer.error_code != ErrorCode.NONE
+        news = wanted.told(answer.high_watermark, answer.log_start_offset, failed=failed)
+        if session is not None and not news and not answer.records:
+            continue
+        name = "" if reading.by_id else wanted.topic
+        if last is None or (last.topic, last.topic_id) != (name, wanted.topic_id):
+            last = FetchResponse.Topic(topic=name, topic_id=wanted.topic_id)
+            response.responses.append(last)
+        last.partitions.append(answer)
+    if session is not None:
+        session.had_records([key for key, _, answer in result.answers if answer.records])
+    elif reading.begins:
+        response.session_id = broker.fetch_sessions(call.client.node).begin(reading)
+    return Reply(call.ticket, response)
+
+
+def _read(broker: Broker, call: Call[FetchRequest], reading: Reading) -> _Result:
+    result = _Result()
+    cluster, goes_on = broker.cluster, reading.session is not None
     left = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
-    for asked in call.request.topics:
-        topic = broker.cluster.find(asked.topic, asked.topic_id, by_id=call.version >= 13)
-        partitions: list[Answer] = []
-        for wanted in asked.partitions:
-            answer = _read_partition(broker, call, topic, wanted, left, first=result.size == 0)
-            size = len(answer.records or b"")
-            left -= size
-            result.size += size
-            result.failed |= answer.error_code != ErrorCode.NONE
-            partitions.append(answer)
-            if topic is not None:
-                result.waits_for.append((topic.name, wanted.partition))
-        result.response.responses.append(
-            FetchResponse.Topic(topic=asked.topic, topic_id=asked.topic_id, partitions=partitions)
+    for key, wanted in reading.wanted.items():
+        if wanted.cluster_epoch != cluster.epoch:
+            wanted.find(cluster)
+        place = wanted.place
+        if goes_on and place is not None and _is_as_told(wanted, place):
+            result.waits_for.append((place.topic, place.index))
+            continue
+        answer = _read_partition(broker, call, wanted, left, first=result.size == 0)
+        size = len(answer.records or b"")
+        left -= size
+        result.size += size
+        result.failed |= answer.error_code != ErrorCode.NONE and not (
+            answer.error_code in NOT_THERE and (reading.unknown is None or key in reading.unknown)
         )
+        result.answers.append((key, wanted, answer))
+        if place is not None:
+            result.waits_for.append((place.topic, place.index))
     return result
 
 
-def _read_partition(
-    broker: Broker,
-    call: Call[FetchRequest],
-    topic: Topic | None,
-    wanted: FetchRequest.Topic.Partition,
-    left: int,
-    *,
-    first: bool,
-) -> Answer:
-    partition = topic.partition(wanted.partition) if topic else None
-    error = broker.leader_error(partition, call.client.node, wanted.current_leader_epoch)
-    if topic is None and call.version >= 13:
-        error = ErrorCode.UNKNOWN_TOPIC_ID
+def _is_as_told(wanted: Wanted, place: Partition) -> bool:
+    """True if there is nothing to read and nothing to tell; most partitions of most fetches are like that."""
+    asked, log = wanted.asked, place.log
+    return (
+        asked.fetch_offset == log.end == wanted.high_watermark
+        and wanted.log_start == log.start
+        and asked.current_leader_epoch in (-1, place.leader_epoch)
+    )
+
+
+def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, left: int, *, first: bool) -> Answer:
+    partition, wanted = found.place, found.asked
+    error = found.error or broker.leader_error(partition, call.client.node, wanted.current_leader_epoch)
     if error or partition is None:
-        return Answer(partition_index=wanted.partition, error_code=error, high_watermark=-1, records=b"")
+        answer = Answer(partition_index=wanted.partition, error_code=error, high_watermark=-1, records=b"")
+        if error not in NOT_THERE:
+            answer.aborted_transactions = None
+        return answer
     log = partition.log
     if not log.start <= wanted.fetch_offset <= log.end:
         return Answer(
@@ -122,7 +173,13 @@ def _read_partition(
     stable = partition.last_stable
     limit = max(0, min(left, wanted.partition_max_bytes))
     before = stable if committed else None
-    records = log.read(wanted.fetch_offset, limit, at_least_one=first, before=before)
+    least = first and call.version >= LARGE_SINCE
+    records = log.read(wanted.fetch_offset, limit, at_least_one=least, before=before)
+    if call.version < BATCHES_SINCE:
+        told = message_sets.scatter(records, wanted.fetch_offset, int(call.version >= MAGIC_1_SINCE))
+        if isinstance(told, ErrorCode):
+            return Answer(partition_index=wanted.partition, error_code=told, high_watermark=-1)
+        records = told
     return Answer(
         partition_index=wanted.partition,
         high_watermark=log.end,
@@ -135,8 +192,8 @@ def _read_partition(
 
 def _aborted(partition: Partition, offset: int, size: int) -> list[Answer.AbortedTransaction]:
     kind = Answer.AbortedTransaction
-    found = partition.aborted_from(offset, size) if partition.aborted else []
+    found = partition.aborted_from(offset, size) if size and partition.aborted else []
     return [kind(producer_id=each.producer_id, first_offset=each.first) for each in found]
 
 
-HANDLER = Handler(Versions.parse("4-18"), handle)
+HANDLER = Handler(Versions.parse("0-18"), handle)

@@ -42,7 +42,9 @@ def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coord
         text = NOT_YET if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     node = broker.cluster.nodes[broker.coordinator(key) if kind == GROUP else broker.transaction_coordinator(key)]
-    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message="")
+    return Coordinator(
+        key=key, node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener), error_message=""
+    )
 
 
 def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:

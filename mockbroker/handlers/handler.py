@@ -12,17 +12,17 @@ from mockbroker.calls import Call, Effects
 
 ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
 
+NO_AUTHORIZER = "No Authorizer is configured."
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """``versions``: those that are served, the ones of Kafka 4.2.
+    """``versions``: those that can be served; the release that the cluster is like leaves some out.
 
     ``handle``: turns version lore into plain facts, asks the core, and returns effects. It never waits or encodes.
     ``present``: what a version wants to see differently in the answer, also in one that was parked; None: nothing.
-    ``advertised``: what ApiVersions tells, if that differs.
     """
 
     versions: Versions
     handle: Callable[[Broker, Call[Any], float], Effects]
     present: Callable[[Any, int], Any] | None = None
-    advertised: Versions | None = None

@@ -9,6 +9,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
+from mockbroker.transaction import rules
 from mockbroker.transaction.state import NO_EPOCH, NO_PRODUCER, Identity
 
 FENCED_SINCE = 4  # the version that knows PRODUCER_FENCED
@@ -26,7 +27,7 @@ def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Eff
         return [_refused(call, error)]
     expected = None if said.producer_id == NO_PRODUCER else said
     ended = broker.transactions.init(name, request.transaction_timeout_ms, expected, now)
-    effects = [*ended.notes, *fetch.all_appended(broker, ended.grown)]
+    effects = fetch.ended(broker, ended)
     if ended.error:
         return [*effects, _refused(call, ended.error)]
     given = InitProducerIdResponse(producer_id=ended.identity.producer_id, producer_epoch=ended.identity.epoch)
@@ -34,8 +35,7 @@ def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Eff
 
 
 def _refused(call: Call[InitProducerIdRequest], error: ErrorCode) -> Reply:
-    if error == ErrorCode.PRODUCER_FENCED and call.version < FENCED_SINCE:
-        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
     return Reply(call.ticket, InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1))
 
 

@@ -1,4 +1,7 @@
-"""ListOffsets: v1-11. Not modelled: tiered storage (nothing is ever tiered)."""
+"""ListOffsets: v0-11. v0 tells where segments begin; a log here has one.
+
+Not modelled: tiered storage (nothing is ever tiered).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.model import Partition
 from mockbroker.handlers.handler import Handler
 
@@ -17,11 +21,11 @@ READ_COMMITTED = 1
 Answer = ListOffsetsResponse.Topic.Partition
 
 
-def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:  # noqa: ARG001
+def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:
     topics = [
         ListOffsetsResponse.Topic(
             name=topic.name,
-            partitions=[_answer(broker, call, topic.name, partition) for partition in topic.partitions],
+            partitions=[_answer(broker, call, topic.name, partition, now) for partition in topic.partitions],
         )
         for topic in call.request.topics
     ]
@@ -29,7 +33,7 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 
 def _answer(
-    broker: Broker, call: Call[ListOffsetsRequest], topic: str, asked: ListOffsetsRequest.Topic.Partition
+    broker: Broker, call: Call[ListOffsetsRequest], topic: str, asked: ListOffsetsRequest.Topic.Partition, now: float
 ) -> Answer:
     index = asked.partition_index
     partition = broker.cluster.partition(topic, index)
@@ -38,6 +42,9 @@ def _answer(
         error = ErrorCode.UNSUPPORTED_VERSION
     if error or partition is None:
         return Answer(partition_index=index, error_code=error)
+    if call.version == 0:
+        offsets = _segments(partition.log, asked.timestamp, broker.wall_ms(now))
+        return Answer(partition_index=index, old_style_offsets=offsets[: max(asked.max_num_offsets, 0)])
     try:
         found = _look_up(partition, asked.timestamp, _end(partition, call.request))
     except DecodeError:  # Produce looks at the header only, so what is stored may turn out to be no records
@@ -49,6 +56,16 @@ def _answer(
     if call.version >= 4:  # older versions have no place for it, and it may not be dropped in silence
         answer.leader_epoch = partition.leader_epoch
     return answer
+
+
+def _segments(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
+    """The end and the start of the log, if they were there at that time."""
+    if timestamp == EARLIEST or log.start == log.end:
+        there = timestamp in (LATEST, EARLIEST) or timestamp >= now_ms
+        return [log.start] if there else []
+    if timestamp == LATEST or timestamp >= now_ms:
+        return [log.end, log.start]
+    return [log.start] if timestamp >= log.written else []
 
 
 def _known_question(timestamp: int, version: int) -> bool:
@@ -81,4 +98,4 @@ def _before(found: tuple[int, int] | None, end: int) -> tuple[int, int] | None:
     return found if found and found[0] < end else None
 
 
-HANDLER = Handler(Versions.parse("1-11"), handle)
+HANDLER = Handler(Versions.parse("0-11"), handle)

@@ -6,12 +6,15 @@ next request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from kwire import ErrorCode
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.schema import ZERO_UUID, Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import Partition, Topic, legal_topic_name
+from mockbroker.cluster.model import Cluster, Partition, Topic, legal_topic_name
 from mockbroker.handlers.handler import Handler
 
 RequestTopic = MetadataRequest.Topic
@@ -19,13 +22,14 @@ ResponseTopic = MetadataResponse.Topic
 WEIGHT_OF_QUESTION = 3  # bytes for each byte of the request: names in it, in the answer, and encoded
 WEIGHT_OF_PARTITION = 400  # bytes of the object, its lists, and encoded
 IDS_SINCE = 12  # the first version that may ask by topic id
+ERROR_SINCE = 13  # the first version with an error of the whole answer
 
 
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
     """The same question is answered in the same words until the cluster changes."""
     request, epoch = call.request, broker.cluster.epoch
     named = None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
-    question = (call.version, request.allow_auto_topic_creation, named)
+    question = (call.version, call.client.listener, request.allow_auto_topic_creation, named)
     answer = broker.metadata.get(epoch, question)
     if answer is None:
         response = _answer(broker, call)
@@ -43,15 +47,18 @@ def _weight(call: Call[MetadataRequest], response: MetadataResponse) -> int:
 def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
     cluster = broker.cluster
     asked = call.request.topics
-    if call.version < IDS_SINCE and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked or ()):
-        return MetadataResponse(topics=[_refused(topic) for topic in asked or ()])
+    if error := _error(call.version, asked or ()):
+        top = error if call.version >= ERROR_SINCE else ErrorCode.NONE
+        return MetadataResponse(error_code=top, topics=[_refused(topic, error) for topic in asked or ()])
     if asked is None or (call.version == 0 and not asked):  # v0 has no null, empty means all
         topics = [_found(topic) for topic in cluster.topics.values()]
+    elif ids := dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
+        topics = [_by_id(cluster, topic_id) for topic_id in ids]  # Kafka forgets those that were asked for by name
     else:
-        topics = [_asked(broker, call, topic) for topic in asked]
+        topics = [_by_name(broker, call, topic.name) for topic in asked if topic.name is not None]
     return MetadataResponse(
         brokers=[
-            MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port)
+            MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener))
             for node in cluster.nodes.values()
         ],
         cluster_id=cluster.cluster_text,
@@ -60,28 +67,38 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
     )
 
 
-def _refused(topic: RequestTopic) -> ResponseTopic:
-    """v10 and v11 carry topic ids but may not ask by them; Kafka then refuses every topic and tells nothing else."""
-    return ResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+def _error(version: int, asked: Sequence[RequestTopic]) -> ErrorCode:
+    """What is wrong with the whole request, or NONE. v10 and v11 carry topic ids but may not ask by them; and where
+    there is no id there must be names. Kafka then refuses every topic and tells nothing else."""
+    by_id, nameless = any(t.topic_id != ZERO_UUID for t in asked), any(t.name is None for t in asked)
+    if version < IDS_SINCE:
+        return ErrorCode.INVALID_REQUEST if by_id or nameless else ErrorCode.NONE
+    return ErrorCode.UNKNOWN_SERVER_ERROR if nameless and not by_id else ErrorCode.NONE
 
 
-def _asked(broker: Broker, call: Call[MetadataRequest], asked: RequestTopic) -> ResponseTopic:
+def _refused(topic: RequestTopic, error: ErrorCode) -> ResponseTopic:
+    return ResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
+
+
+def _by_id(cluster: Cluster, topic_id: UUID) -> ResponseTopic:
+    topic = cluster.by_id.get(topic_id)
+    if topic is None:
+        return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return _found(topic)
+
+
+def _by_name(broker: Broker, call: Call[MetadataRequest], name: str) -> ResponseTopic:
     cluster = broker.cluster
-    if asked.name is None or asked.topic_id != ZERO_UUID:
-        topic = cluster.by_id.get(asked.topic_id)
-        if topic is None:
-            return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _found(topic)
-    if asked.name in cluster.topics:
-        return _found(cluster.topics[asked.name])
-    if not legal_topic_name(asked.name):
-        return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=asked.name)
+    if name in cluster.topics:
+        return _found(cluster.topics[name])
+    if not legal_topic_name(name):
+        return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     wants = call.version < 4 or call.request.allow_auto_topic_creation
     settings = broker.settings
     if wants and settings.auto_create_topics_enable and cluster.has_room(settings.num_partitions):
         replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
-        cluster.create_topic(asked.name, replicas)
-    return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=asked.name)
+        cluster.create_topic(name, replicas)
+    return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
 
 
 def _found(topic: Topic) -> ResponseTopic:

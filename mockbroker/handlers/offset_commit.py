@@ -1,4 +1,4 @@
-"""OffsetCommit: v2-10."""
+"""OffsetCommit: v0-10. v0 wrote to ZooKeeper; a Kafka without it refuses that, and so do we."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ class _Answer:
 
 def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effects:
     answer = _Answer()
+    if call.version == 0:
+        for asked in call.request.topics:
+            for partition in asked.partitions:
+                answer.add(asked, partition, ErrorCode.UNSUPPORTED_VERSION)
+        return [Reply(call.ticket, OffsetCommitResponse(topics=list(answer.topics.values())))]
     known = _known_partitions(broker, call, answer)
     effects: Effects = []
     if known:
@@ -118,4 +123,4 @@ def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -
     )
 
 
-HANDLER = Handler(Versions.parse("2-10"), handle)
+HANDLER = Handler(Versions.parse("0-10"), handle)

@@ -1,4 +1,4 @@
-"""OffsetFetch: v1-10.
+"""OffsetFetch: v0-10. v0 read from ZooKeeper; a Kafka without it refuses that, and so do we.
 
 Neither the state of the group nor whether a partition exists is looked at; member epochs (v9) are, in a group of the
 consumer protocol.
@@ -62,6 +62,8 @@ def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> OffsetFetchRes
     seen = _Seen(_offsets(broker, request.group_id), request.require_stable)
     if asked is None:
         return OffsetFetchResponse(topics=[_topic(seen, *item) for item in seen.offsets.by_topic().items()])
+    if call.version == 0:
+        error = ErrorCode.UNSUPPORTED_VERSION
     topics = [_topic(seen, topic.name, topic.partition_indexes, error) for topic in asked]
     return OffsetFetchResponse(topics=topics)
 
@@ -124,4 +126,4 @@ def _offsets(broker: Broker, group_id: str) -> Offsets:
     return group.offsets if group else NO_OFFSETS
 
 
-HANDLER = Handler(Versions.parse("1-10"), handle)
+HANDLER = Handler(Versions.parse("0-10"), handle)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: v2-4. Leaders never change, so every log has one epoch, and nothing is ever cut."""
+"""OffsetForLeaderEpoch: v0-4. Leaders never change, so every log has one epoch, and nothing is ever cut."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def _answer(
     return Answer(partition=asked.partition, leader_epoch=partition.leader_epoch, end_offset=partition.log.end)
 
 
-HANDLER = Handler(Versions.parse("2-4"), handle)
+HANDLER = Handler(Versions.parse("0-4"), handle)

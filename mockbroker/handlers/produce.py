@@ -1,16 +1,17 @@
-"""Produce: v3-13. Not modelled: quotas, message sets v0 and v1.
+"""Produce: v0-13. Not modelled: quotas.
 
-v0-2 are advertised but refused, exactly as Kafka 4 does: librdkafka needs to see them to use compression. Batches are
-opaque but for their header and checksum; they are stored as they come.
+Batches are opaque but for their header and checksum, unless the settings want records looked at; they are stored as
+they come. The message sets of v0-2 become batches.
 """
 
 from __future__ import annotations
 
-from kwire import DecodeError, ErrorCode, Truncated
+from kwire import DecodeError, ErrorCode, LimitError, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.records.batch import HEADER, MAGIC_AT, MAX_BATCH, PREFIX, Batch, read_batch
-from kwire.records.compression import ZSTD
+from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch
+from kwire.records.compression import ZSTD, decompress
 from kwire.schema import Versions
+from mockbroker import message_sets
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.cluster.model import Partition, Topic
@@ -24,8 +25,11 @@ Answer = ProduceResponse.Topic.Partition
 NOT_ADDED = "the partition is not part of an open transaction"
 ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
-TRANSACTIONAL_AT, TRANSACTIONAL = 22, 0x10  # the byte of a batch that says it, and its bit
+TRANSACTIONAL_AT = CRC_FROM + 1  # the byte of a batch that says it
 MAGIC_2 = 2
+FIRST_TIMESTAMP = -(2**63)  # so early that Java's difference to now overflows, and it is in the future
+BATCHES_SINCE = 3  # the version that has batches
+BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
 
 
@@ -104,8 +108,12 @@ def _append(
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
     batch = check(data.records, call.version, broker.settings.message_max_bytes)
+    if batch is None:
+        return Answer(index=data.index, base_offset=-1)
     if isinstance(batch, ErrorCode):
         return Answer(index=data.index, error_code=batch, base_offset=-1)
+    if error := _content_error(broker, batch, now):
+        return Answer(index=data.index, error_code=error, base_offset=-1)
     named = batch.producer_id != NO_PRODUCER  # Kafka checks no others
     if batch.transactional and named and (error := _transaction_error(broker, call, partition, batch, now)):
         told = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
@@ -120,19 +128,16 @@ def _transaction_error(
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
-    name, place = call.request.transactional_id or "", (partition.topic, partition.index)
-    if call.version >= KIP_890_SINCE:
-        error = broker.transactions.add(name, producer, [place], now)
-    else:
-        error = broker.transactions.verify(name, producer, place)
-    match error:
-        case ErrorCode.PRODUCER_FENCED:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        case ErrorCode.TRANSACTION_ABORTABLE if call.version < ABORTABLE_SINCE:
-            return ErrorCode.INVALID_TXN_STATE
-        case ErrorCode.CONCURRENT_TRANSACTIONS if call.version < KIP_890_SINCE:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-    return error
+    partition.producers.try_to_open(batch)
+    return broker.transactions.enter(
+        call.request.transactional_id or "",
+        producer,
+        (partition.topic, partition.index),
+        now,
+        joins=call.version >= KIP_890_SINCE,
+        abortable=call.version >= ABORTABLE_SINCE,
+        busy=ErrorCode.NOT_ENOUGH_REPLICAS,
+    )
 
 
 def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_all: bool) -> Answer:
@@ -154,8 +159,17 @@ def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_
     return Answer(index=partition.index, base_offset=base_offset, log_start_offset=log.start)
 
 
-def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
-    """The one batch in ``records``, or why it is refused. What stands cut off behind it is dropped, as by Kafka."""
+def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
+    """The one batch in ``records``, or why it is refused. What stands cut off behind it is dropped, as by Kafka.
+
+    None if there is nothing to store, which only clients with message sets may say.
+    """
+    if version < BATCHES_SINCE:
+        if records is None:
+            return ErrorCode.INVALID_RECORD
+        if len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC_2:
+            return message_sets.gather(records, limit)
+        version = BATCHES_AT_BEST
     if not records:
         return ErrorCode.INVALID_RECORD
     if len(records) > MAGIC_AT and records[MAGIC_AT] in (0, 1):
@@ -173,6 +187,28 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode:
     if (codec := batch.codec) > ZSTD or (codec == ZSTD and version < 7):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
+
+
+def _content_error(broker: Broker, batch: Batch, now: float) -> ErrorCode:
+    """What is wrong with timestamps, and with records where they are looked at."""
+    if broker.release.batches_only:
+        latest = broker.wall_ms(now) + broker.settings.log_message_timestamp_after_max_ms
+        if batch.max_timestamp > latest or batch.base_timestamp > latest or batch.base_timestamp == FIRST_TIMESTAMP:
+            return ErrorCode.INVALID_TIMESTAMP
+    if not broker.settings.mockbroker_check_records:
+        return NONE
+    try:
+        decompress(batch.codec, batch.data[HEADER.size :])
+    except LimitError:  # Kafka would take it
+        return NONE
+    except DecodeError:
+        return ErrorCode.CORRUPT_MESSAGE
+    try:
+        for _ in batch.records(verify_crc=False, copy=False):
+            pass
+    except DecodeError:
+        return ErrorCode.INVALID_RECORD
+    return NONE
 
 
 def _is_alone(batch: Batch, records: bytes) -> bool:
@@ -201,4 +237,4 @@ def _could_be_cut(records: bytes) -> bool:
     return length <= MAX_BATCH - PREFIX
 
 
-HANDLER = Handler(Versions.parse("3-13"), handle, advertised=Versions.parse("0-13"))
+HANDLER = Handler(Versions.parse("0-13"), handle)

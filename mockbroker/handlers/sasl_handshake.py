@@ -1,4 +1,6 @@
-"""SaslHandshake: v0-1. There is no SASL here: answered as a plaintext listener of Kafka does."""
+"""SaslHandshake: v0-1. Here arrive those on a listener without SASL, or after a client is known. The others are a
+matter of its connection (mockbroker/sasl/gate.py).
+"""
 
 from __future__ import annotations
 

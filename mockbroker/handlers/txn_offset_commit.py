@@ -52,7 +52,16 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return None, error
-    if error := _transaction_error(broker, call, now):
+    error = broker.transactions.enter(
+        request.transactional_id,
+        Identity(request.producer_id, request.producer_epoch),
+        broker.offsets_partition(request.group_id),
+        now,
+        joins=call.version >= KIP_890_SINCE,
+        abortable=call.version >= ABORTABLE_SINCE,
+        busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    )
+    if error:
         return None, error
     event = Commit(
         member_id=request.member_id,
@@ -63,25 +72,6 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
     if error := broker.groups.may_commit_in_transaction(request.group_id, event):
         return None, error
     return broker.groups.get(request.group_id) or broker.groups.make(request.group_id), NONE
-
-
-def _transaction_error(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> ErrorCode:
-    """What stops the producer; the words are those that each version knows."""
-    request = call.request
-    place = broker.offsets_partition(request.group_id)
-    identity = Identity(request.producer_id, request.producer_epoch)
-    if call.version >= KIP_890_SINCE:
-        error = broker.transactions.add(request.transactional_id, identity, [place], now)
-    else:
-        error = broker.transactions.verify(request.transactional_id, identity, place)
-    match error:
-        case ErrorCode.PRODUCER_FENCED:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        case ErrorCode.TRANSACTION_ABORTABLE if call.version < ABORTABLE_SINCE:
-            return ErrorCode.INVALID_TXN_STATE
-        case ErrorCode.CONCURRENT_TRANSACTIONS if call.version < KIP_890_SINCE:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return error
 
 
 def _hold(

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: v1-2. Between brokers; an admin that ends a hanging transaction sends it as well."""
+"""WriteTxnMarkers: v0-2. Between brokers; an admin that ends a hanging transaction sends it as well."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ def _write(
     return error
 
 
-HANDLER = Handler(Versions.parse("1-2"), handle)
+HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -69,6 +69,12 @@ def identity_error(txn: Transaction | None, asked: Identity) -> ErrorCode:
     return NONE if asked.epoch == txn.epoch else ErrorCode.PRODUCER_FENCED
 
 
+def told(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
+    """An error as clients are told it: older ones do not know PRODUCER_FENCED."""
+    fenced = error == ErrorCode.PRODUCER_FENCED and not knows_fenced
+    return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
+
+
 def add_error(txn: Transaction | None, asked: Identity) -> ErrorCode:
     """What stops partitions from becoming part of the transaction."""
     if error := identity_error(txn, asked):
@@ -93,8 +99,8 @@ def add(txn: Transaction, partitions: Partitions, now: float) -> None:
 
 
 def is_retry(txn: Transaction, asked: Identity) -> bool:
-    """True if the client of KIP-890 ended a transaction in the epoch before, and did not hear of it."""
-    if not txn.bumped or txn.state not in PREPARED | COMPLETE:
+    """True if a client of KIP-890 that asks in the epoch before is taken for one that did not hear of the end."""
+    if txn.state not in PREPARED | COMPLETE:
         return False
     if asked.producer_id == txn.producer_id:
         return asked.epoch == txn.epoch - 1
@@ -120,12 +126,11 @@ def is_over(txn: Transaction, asked: Identity, *, kip890: bool) -> bool:
 def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
     """The next transaction has another epoch (KIP-890); ``new_id`` as in next_identity, from the end of this one on."""
     txn.next_id = new_id() if txn.exhausted else None
-    txn.bumped, txn.last_epoch, txn.epoch = True, txn.epoch, txn.epoch + 1
+    txn.last_epoch, txn.epoch = txn.epoch, txn.epoch + 1
 
 
 def fence(txn: Transaction, *, remember: bool) -> None:
     """Who has the id now loses it. ``remember``: it may say who it was, and go on in the next epoch."""
-    txn.bumped = remember
     txn.last_epoch = txn.epoch if remember else NO_EPOCH
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)
 

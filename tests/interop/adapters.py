@@ -15,6 +15,7 @@ from interop.programs import asked
 from interop.stage import LIMIT, need_client
 
 MILLISECONDS = int(LIMIT * 1000)
+ISOLATION = {True: "read_committed", False: "read_uncommitted"}
 
 
 class Adapter(Protocol):
@@ -34,8 +35,10 @@ class Adapter(Protocol):
     ) -> None:
         """Send all values; returns when each is acknowledged, or sent if nobody acknowledges."""
 
-    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
-        """Seek to an offset and read this many records: offset and value."""
+    def read(
+        self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
+    ) -> list[tuple[int, str]]:
+        """Seek to an offset and read this many records: offset and value. ``committed``: no others."""
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         """The earliest offset, and the latest."""
@@ -79,8 +82,10 @@ class KafkaPython:
             future.get(LIMIT)
         producer.close()
 
-    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
-        with self._consumer() as consumer:
+    def read(
+        self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
+    ) -> list[tuple[int, str]]:
+        with self._consumer(isolation_level=ISOLATION[committed]) as consumer:
             at = self._partition(topic, partition)
             consumer.assign([at])
             consumer.seek(at, start)
@@ -105,10 +110,10 @@ class KafkaPython:
         admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": replicas}})
         admin.close()
 
-    def _consumer(self) -> Any:
+    def _consumer(self, **how: str) -> Any:
         from kafka import KafkaConsumer
 
-        return KafkaConsumer(bootstrap_servers=self.bootstrap, consumer_timeout_ms=MILLISECONDS)
+        return KafkaConsumer(bootstrap_servers=self.bootstrap, consumer_timeout_ms=MILLISECONDS, **how)
 
     def _partition(self, topic: str, partition: int) -> Any:
         from kafka import TopicPartition
@@ -154,10 +159,12 @@ class ConfluentKafka:
         assert producer.flush(LIMIT) == 0
         assert not failed
 
-    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+    def read(
+        self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
+    ) -> list[tuple[int, str]]:
         from confluent_kafka import TopicPartition
 
-        consumer = self._consumer()
+        consumer = self._consumer(committed=committed)
         consumer.assign([TopicPartition(topic, partition, start)])
         found: list[tuple[int, str]] = []
         while len(found) < wanted:
@@ -191,10 +198,17 @@ class ConfluentKafka:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.create_topics([NewTopic(topic, partitions, replicas)])[topic].result(LIMIT)
 
-    def _consumer(self) -> Any:
+    def _consumer(self, *, committed: bool = False) -> Any:
         from confluent_kafka import Consumer
 
-        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "isolation.level": ISOLATION[committed],
+            }
+        )
 
 
 class AioKafka:
@@ -231,7 +245,9 @@ class AioKafka:
 
         asyncio.run(asyncio.wait_for(run(), LIMIT))
 
-    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+    def read(
+        self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
+    ) -> list[tuple[int, str]]:
         from aiokafka import TopicPartition
 
         async def run(consumer: Any) -> list[tuple[int, str]]:
@@ -241,7 +257,7 @@ class AioKafka:
             records = [await consumer.getone() for _ in range(wanted)]
             return [(record.offset, record.value.decode()) for record in records]
 
-        return self._with_consumer(run)
+        return self._with_consumer(run, isolation_level=ISOLATION[committed])
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         from aiokafka import TopicPartition
@@ -274,11 +290,11 @@ class AioKafka:
 
         asyncio.run(asyncio.wait_for(run(), LIMIT))
 
-    def _with_consumer(self, use: Any) -> Any:
+    def _with_consumer(self, use: Any, **how: str) -> Any:
         from aiokafka import AIOKafkaConsumer
 
         async def run() -> Any:
-            async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap) as consumer:
+            async with AIOKafkaConsumer(bootstrap_servers=self.bootstrap, **how) as consumer:
                 return await use(consumer)
 
         return asyncio.run(asyncio.wait_for(run(), LIMIT))
@@ -305,9 +321,11 @@ class Kcat:
         for partition, values in by_partition.items():
             self._run("-P", "-t", topic, "-p", str(partition), *options, given="\n".join(values))
 
-    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
+    def read(
+        self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
+    ) -> list[tuple[int, str]]:
         where = ("-t", topic, "-p", str(partition), "-o", str(start), "-c", str(wanted))
-        lines = self._run("-C", *where, "-f", "%o %s\n").splitlines()
+        lines = self._run("-C", *where, "-X", f"isolation.level={ISOLATION[committed]}", "-f", "%o %s\n").splitlines()
         return [(int(offset), value) for offset, value in (line.split(" ", 1) for line in lines)]
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
@@ -354,8 +372,11 @@ class Program:
         how = {"acks": acks, "compression": compression, "idempotent": idempotent, "timestamp": timestamp}
         self.ask("produce", topic=topic, records=records, **how)
 
-    def read(self, topic: str, partition: int, start: int, wanted: int) -> list[tuple[int, str]]:
-        found = self.ask("read", topic=topic, partition=partition, start=start, wanted=wanted)
+    def read(
+        self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
+    ) -> list[tuple[int, str]]:
+        asked = {"start": start, "wanted": wanted, "committed": committed}
+        found = self.ask("read", topic=topic, partition=partition, **asked)
         return [(offset, value) for offset, value in found]
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from interop.adapters import FranzGo, Java, KafkaJs, Program
 from interop.stage import LIMIT, Owned, need_client
@@ -33,6 +33,14 @@ class Admin(Protocol):
 
     def configs(self, topic: str) -> Mapping[str, str]: ...
 
+    def set_config(self, topic: str, name: str, value: str) -> None: ...
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        """The first offset that is left."""
+
+    def has_acls(self) -> bool:
+        """False if the broker says that it has no authorizer. librdkafka does not tell, of Kafka 4.2 neither."""
+
     def nodes(self) -> Sequence[int]:
         """Ids of the brokers."""
 
@@ -48,6 +56,27 @@ class Admin(Protocol):
     def delete_offset(self, group: str, topic: str, partition: int) -> None: ...
 
     def delete_group(self, group: str) -> None: ...
+
+    def transactions(self) -> Mapping[str, str]:
+        """Transactional ids and states."""
+
+    def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
+        """State, timeout in milliseconds, what is written to."""
+
+    def producers(self, topic: str, partition: int) -> list[ActiveProducer]: ...
+
+    def abort(self, topic: str, partition: int, producer: ActiveProducer) -> None:
+        """End its transaction in this partition."""
+
+    def fence(self, transactional_id: str) -> None: ...
+
+
+class ActiveProducer(NamedTuple):
+    """``start``: the first offset of its open transaction, -1 if there is none."""
+
+    producer_id: int
+    epoch: int
+    start: int
 
 
 class KafkaPython:
@@ -97,6 +126,41 @@ class KafkaPython:
         found = self._ask(lambda admin: admin.describe_configs(asked, config_filter="all"))["topic"][topic]
         return {name: entry["value"] for name, entry in found.items()}
 
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})]
+        self._ask(lambda admin: admin.alter_configs(wanted))
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        at = self._partition(topic, partition)
+        found: int = self._ask(lambda admin: admin.delete_records({at: before}))[at]["low_watermark"]
+        return found
+
+    def has_acls(self) -> bool:
+        from kafka.admin import (
+            ACLFilter,
+            ACLOperation,
+            ACLPermissionType,
+            ACLResourcePatternType,
+            ResourcePatternFilter,
+            ResourceType,
+        )
+        from kafka.errors import SecurityDisabledError
+
+        every = ACLFilter(
+            principal=None,
+            host="*",
+            operation=ACLOperation.ANY,
+            permission_type=ACLPermissionType.ANY,
+            resource_pattern=ResourcePatternFilter(ResourceType.TOPIC, "orders", ACLResourcePatternType.ANY),
+        )
+        try:
+            self._ask(lambda admin: admin.describe_acls(every))
+        except SecurityDisabledError:
+            return False
+        return True
+
     def nodes(self) -> Sequence[int]:
         found = self._ask(lambda admin: admin.describe_cluster())
         return [broker["broker_id"] for broker in found["brokers"]]
@@ -131,6 +195,29 @@ class KafkaPython:
 
     def delete_group(self, group: str) -> None:
         assert self._ask(lambda admin: admin.delete_groups([group])) == {group: "OK"}
+
+    def transactions(self) -> Mapping[str, str]:
+        by_broker = self._ask(lambda admin: admin.list_transactions())
+        return {each.transactional_id: each.state.value for found in by_broker.values() for each in found}
+
+    def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
+        found = self._ask(lambda admin: admin.describe_transactions([transactional_id]))[transactional_id]
+        places = [(at.topic, at.partition) for at in found.topic_partitions]
+        return found.state.value, found.transaction_timeout_ms, sorted(places)
+
+    def producers(self, topic: str, partition: int) -> list[ActiveProducer]:
+        at = self._partition(topic, partition)
+        found = self._ask(lambda admin: admin.describe_producers([at]))[at].active_producers
+        return [
+            ActiveProducer(each.producer_id, each.producer_epoch, each.current_transaction_start_offset)
+            for each in found
+        ]
+
+    def abort(self, topic: str, partition: int, producer: ActiveProducer) -> None:
+        from kafka.admin import AbortTransactionSpec
+
+        spec = AbortTransactionSpec(self._partition(topic, partition), producer.producer_id, producer.epoch)
+        self._ask(lambda admin: admin.abort_transaction(spec))
 
     def _all_well(self, errors: Mapping[Any, Any]) -> None:
         assert [error.errno for error in errors.values()] == [0]
@@ -175,6 +262,19 @@ class ConfluentKafka:
 
         found = self._only(self._admin.describe_configs([ConfigResource("topic", topic)]))
         return {name: entry.value for name, entry in found.items()}
+
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        wanted = ConfigResource("topic", topic, incremental_configs=[change])
+        self._only(self._admin.incremental_alter_configs([wanted]))
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        from confluent_kafka import TopicPartition
+
+        found: int = self._only(self._admin.delete_records([TopicPartition(topic, partition, before)])).low_watermark
+        return found
 
     def nodes(self) -> Sequence[int]:
         return [node.id for node in self._admin.describe_cluster().result(LIMIT).nodes]
@@ -319,12 +419,45 @@ class ProgramAdmin(Program):
         self.ask("delete_group", group=group)
 
 
-class JavaAdmin(ProgramAdmin, Java):
+class ProgramTransactions(Program):
+    """The calls about transactions, over the pipe."""
+
+    def transactions(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.ask("transactions")
+        return found
+
+    def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
+        state, timeout_ms, places = self.ask("transaction", transactional_id=transactional_id)
+        return state, timeout_ms, [(topic, index) for topic, index in places]
+
+    def producers(self, topic: str, partition: int) -> list[ActiveProducer]:
+        return [ActiveProducer(*found) for found in self.ask("producers", topic=topic, partition=partition)]
+
+    def abort(self, topic: str, partition: int, producer: ActiveProducer) -> None:
+        who = {"producer_id": producer.producer_id, "epoch": producer.epoch}
+        self.ask("abort", topic=topic, partition=partition, **who)
+
+
+class JavaAdmin(ProgramAdmin, ProgramTransactions, Java):
+    def fence(self, transactional_id: str) -> None:
+        self.ask("fence", transactional_id=transactional_id)
+
+    def set_config(self, topic: str, name: str, value: str) -> None:
+        self.ask("set_config", topic=topic, name=name, value=value)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> int:
+        found: int = self.ask("delete_records", topic=topic, partition=partition, before=before)
+        return found
+
+    def has_acls(self) -> bool:
+        found: bool = self.ask("has_acls")
+        return found
+
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         self.ask("delete_offset", group=group, topic=topic, partition=partition)
 
 
-class FranzGoAdmin(ProgramAdmin, FranzGo):
+class FranzGoAdmin(ProgramAdmin, ProgramTransactions, FranzGo):
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         self.ask("delete_offset", group=group, topic=topic, partition=partition)
 

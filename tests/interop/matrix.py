@@ -59,6 +59,20 @@ CONSUMER_SCENARIOS = (
     "topic grows while subscribed",
 )
 
+TRANSACTIONS = (
+    "consumes, transforms, produces exactly once: commits, an abort, a crash",
+    "another takes its name, and it is fenced",
+    "its transaction takes too long, and is aborted",
+)
+AS_CONSUMER = "exactly once as a member of the consumer protocol (KIP-848)"
+ABOUT_TRANSACTIONS = (
+    "list transactions",
+    "describe transaction",
+    "describe producers",
+    "abort transaction",
+    "fence producers",
+)
+
 
 @dataclass(frozen=True)
 class Meeting:
@@ -112,6 +126,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "topic on first use",
         "three brokers",
     ),
+    "Transactions": (*TRANSACTIONS, AS_CONSUMER, "reads what is committed, and nothing else if it likes"),
     "Administration": (
         "create topic",
         "delete topic",
@@ -126,6 +141,17 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # as the tests' markers say them
         "alter group offsets",
         "delete group offsets",
         "delete group",
+        *ABOUT_TRANSACTIONS,
+    ),
+    "Security": (
+        "PLAIN",
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
+        "OAUTHBEARER",
+        "TLS",
+        "SASL over TLS",
+        "client certificate",
+        "wrong password is refused",
     ),
 }
 SAME = {"RoundRobinAssigner": "roundrobin"}  # what kafkajs calls it
@@ -144,8 +170,10 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     "its heartbeats do not name the instance, so two doubles take the share from each other, again and again, also on Kafka 4.2": {
         "aiokafka": ["static member is fenced by its double"],
     },
-    "does not speak the consumer protocol": dict.fromkeys(("kafka-python", "aiokafka", "kafkajs"), CONSUMER_SCENARIOS),
-    "its librdkafka is older than the consumer protocol": {"kcat": CONSUMER_SCENARIOS},
+    "does not speak the consumer protocol": dict.fromkeys(
+        ("kafka-python", "aiokafka", "kafkajs"), (*CONSUMER_SCENARIOS, AS_CONSUMER)
+    ),
+    "its librdkafka is older than the consumer protocol": {"kcat": (*CONSUMER_SCENARIOS, AS_CONSUMER)},
     "its goodbye does not name the instance, which Kafka 4.2 refuses as well, so the name is taken until the session ends": {
         "franz-go": ["static member restarts without a new epoch"],
     },
@@ -156,9 +184,21 @@ LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> what
     },
     "has no administrator": {"kcat": SCENARIOS["Administration"]},
     "its administrator has no such call": {
-        "aiokafka": ["list offsets", "alter group offsets", "delete group offsets", "delete group"],
-        "confluent-kafka": ["delete group offsets"],
-        "kafkajs": ["delete group offsets"],
+        "aiokafka": [
+            "list offsets",
+            "alter group offsets",
+            "delete group offsets",
+            "delete group",
+            *ABOUT_TRANSACTIONS,
+        ],
+        "confluent-kafka": ["delete group offsets", *ABOUT_TRANSACTIONS],
+        "kafkajs": ["delete group offsets", *ABOUT_TRANSACTIONS],
+        "kafka-python": ["fence producers"],
+        "franz-go": ["fence producers"],
+    },
+    "has no transactions": {"kcat": TRANSACTIONS},
+    "its librdkafka says its nonce twice, which Kafka 4.2 refuses as well": {
+        "kcat": ["SCRAM-SHA-256", "SCRAM-SHA-512"],
     },
 }
 REASONS = {

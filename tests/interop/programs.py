@@ -107,15 +107,36 @@ PROGRAMS = {
 @cache
 def command(family: str) -> list[str]:
     """What starts the program, which is built if it must be. Skips, or in CI fails, where that cannot be done."""
-    program = PROGRAMS[family]
+    return _built(PROGRAMS[family], PROGRAMS[family].sources)
+
+
+@cache
+def old_java(release: str) -> list[str]:
+    """What starts java-old/ with the Java client of an old release; the same of both."""
+
+    def build(sources: Path, target: Path) -> None:
+        mvn = need("mvn", "it fetches Apache Kafka's old clients")
+        goals = ["compile", "dependency:copy-dependencies"]
+        _run([mvn, "-q", "-B", *goals, f"-Dtarget={target}", f"-Dkafka={release}"], sources)
+
+    def start(target: Path) -> list[str]:
+        java = need("java", "Apache Kafka's old clients run on it")
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m"]
+        return [java, *quick, "-cp", f"{target}/jars/*{os.pathsep}{target}/classes", "OldClient"]
+
+    return _built(Program("java-old", build, start), f"java-{release}")
+
+
+def _built(program: Program, name: str) -> list[str]:
+    """``name``: of what is built."""
     sources = HERE / program.sources
     files = sorted(path for path in sources.rglob("*") if path.is_file() and "node_modules" not in path.parts)
     digest = hashlib.sha256()
     for path in files:
         digest.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
     CACHE.mkdir(parents=True, exist_ok=True)
-    target, built = CACHE / program.sources, CACHE / f"{program.sources}.built"
-    with (CACHE / f"{program.sources}.lock").open("w") as lock:
+    target, built = CACHE / name, CACHE / f"{name}.built"
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once
         if not built.exists() or built.read_text() != digest.hexdigest():
             shutil.rmtree(target, ignore_errors=True)

@@ -65,11 +65,12 @@ def need_client(family: str) -> None:
         lacking(f"{family} is not installed: pip install kwire[demo]")
 
 
-def member_program(family: str) -> list[str]:
-    """The command of a member, to which its options are added."""
+def member_program(family: str, role: str = "member") -> list[str]:
+    """The command of a member, to which its options are added. ``role``: member or transform."""
     if family in programs.PROGRAMS:
-        return [*programs.command(family), "member"]
-    return [sys.executable, str(MEMBERS / f"with_{family.replace('-', '_')}.py")]
+        return [*programs.command(family), role]
+    prefix = "" if role == "member" else f"{role}_"
+    return [sys.executable, str(MEMBERS / f"{prefix}with_{family.replace('-', '_')}.py")]
 
 
 class Member:
@@ -134,12 +135,12 @@ class Member:
     def start_commit(self) -> Callable[[], object]:
         """The same, but what is returned waits."""
         before = self.committed
-        self._say("commit")
+        self.say("commit")
         return lambda: self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
 
     def leave(self) -> None:
         """Close the client and wait for its process to end."""
-        self._say("leave")
+        self.say("leave")
         assert self.ended() == 0, self._stage.report(f"{self.name} did not end well")
 
     def kill(self) -> None:
@@ -164,7 +165,8 @@ class Member:
             assert pipe is not None
             pipe.close()
 
-    def _say(self, command: str) -> None:
+    def say(self, command: str) -> None:
+        """Give it a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(command + "\n")
         self._process.stdin.flush()

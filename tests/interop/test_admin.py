@@ -9,6 +9,7 @@ from interop.adapters import ADAPTERS
 from interop.admins import ADMINS, Admin
 from interop.raw import Connection
 from interop.stage import CONFIG, MARKS, Stage, stage_of
+from interop.transformers import TransactionalProducer
 
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.metadata import MetadataRequest
@@ -111,6 +112,26 @@ def test_describe_configs(admin: Admin) -> None:
     assert {("cleanup.policy", "delete"), ("max.message.bytes", "1048588")} <= set(admin.configs("orders").items())
 
 
+@offering("set_config")
+def test_alter_configs(admin: Admin, topic: str) -> None:
+    admin.create_topic(topic, 1)
+    admin.set_config(topic, "retention.ms", "12345")
+    assert ("retention.ms", "12345") in admin.configs(topic).items()
+
+
+@offering("delete_records")
+def test_delete_records(at_work: Stage, admin: Admin, family: str, topic: str) -> None:
+    admin.create_topic(topic, 1)
+    ADAPTERS[family](at_work.cluster.bootstrap_servers).produce(topic, {0: ["a", "b", "c"]})
+    assert admin.delete_records(topic, 0, 2) == 2
+    assert admin.ends(topic, 0) == (2, 3)
+
+
+@offering("has_acls")
+def test_no_authorizer(admin: Admin) -> None:
+    assert not admin.has_acls()
+
+
 @pytest.mark.scenario("describe cluster")
 @offering("nodes")
 def test_describe_cluster(admin: Admin) -> None:
@@ -154,3 +175,59 @@ def test_delete_group_offsets(admin: Admin, idle: str) -> None:
 def test_delete_group(admin: Admin, idle: str) -> None:
     admin.delete_group(idle)
     assert idle not in admin.groups()
+
+
+@pytest.fixture
+def busy(at_work: Stage, admin: Admin, topic: str) -> TransactionalProducer:
+    """A topic of that name, and a transaction of that name which has written to it."""
+    admin.create_topic(topic, 1)
+    producer = TransactionalProducer(at_work.cluster.bootstrap_servers, topic)
+    producer.begin(topic, ["pending"])
+    return producer
+
+
+@pytest.mark.scenario("list transactions")
+@offering("transactions")
+@pytest.mark.usefixtures("busy")
+def test_list_transactions(admin: Admin, topic: str) -> None:
+    assert admin.transactions()[topic] == "Ongoing"
+
+
+@pytest.mark.scenario("describe transaction")
+@offering("transaction")
+def test_describe_transaction(admin: Admin, topic: str, busy: TransactionalProducer) -> None:
+    assert admin.transaction(topic) == ("Ongoing", 60_000, [(topic, 0)])
+    busy.end("commit")
+    assert admin.transaction(topic) == ("CompleteCommit", 60_000, [])
+
+
+@pytest.mark.scenario("describe producers")
+@offering("producers")
+def test_describe_producers(admin: Admin, topic: str, busy: TransactionalProducer) -> None:
+    (before,) = admin.producers(topic, 0)
+    assert before.start == 0
+    busy.end("commit")
+    (after,) = admin.producers(topic, 0)
+    assert (after.producer_id, after.start) == (before.producer_id, -1)
+
+
+@pytest.mark.scenario("abort transaction")
+@offering("abort")
+@pytest.mark.usefixtures("busy")
+def test_abort_transaction(at_work: Stage, admin: Admin, topic: str) -> None:
+    admin.abort(topic, 0, *admin.producers(topic, 0))
+    at_work.cluster.produce(topic, ["later"], partition=0)
+    reader = ADAPTERS["confluent-kafka"](at_work.cluster.bootstrap_servers)
+    assert reader.read(topic, 0, 0, 1, committed=True) == [(2, "later")]
+
+
+@pytest.mark.scenario("fence producers")
+@offering("fence")
+def test_fence_producers(admin: Admin, topic: str, busy: TransactionalProducer) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
+    admin.fence(topic)
+    with pytest.raises(KafkaException) as refused:
+        busy.end("commit")
+    assert refused.value.args[0].code() == KafkaError._FENCED
+    assert admin.transaction(topic)[0] == "Empty"  # as by a producer that comes and does nothing

@@ -70,7 +70,7 @@ def play(file: Path, story: Callable[[Stage], None]) -> Played:
             """Clients are told to come to the forwarder; and what time the journal's zero was."""
             nodes = inside._router.broker.cluster.nodes
             for number, node in list(nodes.items()):
-                nodes[number] = replace(node, port=port)
+                nodes[number] = replace(node, port=port, ports=dict.fromkeys(node.ports, port))
             return time.time() - trio.current_time() + float(inside.journal.begin)
 
         begin = cluster._call(move) * 1e6

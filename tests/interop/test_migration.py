@@ -19,6 +19,7 @@ class Story:
         self.stage = stage
         self.there: list[Member] = []
         self.values: list[str] = []  # all that was written
+        self.settled: Counter[str] = Counter()  # how often each was read that is committed
         stage.heartbeat_ms = CONSUMER_HEARTBEAT_MS
 
     def comes(self, family: str, protocol: str) -> Member:
@@ -48,6 +49,14 @@ class Story:
         self._wait_once(calm)
         for done in [member.start_commit() for member in self.there]:
             done()
+        self._check_read_again(what)
+
+    def _check_read_again(self, what: str) -> None:
+        """What was committed before is not read again, whatever the group has become."""
+        read = Counter(value for member in self.stage.members for value in member.values)
+        again = [value for value, times in self.settled.items() if read[value] > times]
+        assert not again, self.stage.report(f"{len(again)} records were read again after {what}: {again[:5]}")
+        self.settled = read
 
     def _write(self, what: str) -> Sequence[str]:
         written = [f"{what}: {number}" for number in range(self.stage.partitions)]

@@ -9,6 +9,7 @@ from kwire import ErrorCode as E
 from kwire.messages.fetch import FetchRequest
 from mockbroker.calls import Call, Client, Ticket
 from mockbroker.cluster.model import Partition
+from mockbroker.fetch_sessions import Reading
 from mockbroker.java import partition_for
 from mockbroker.parked import ParkedFetches
 
@@ -68,18 +69,21 @@ def test_member_ids_are_never_the_same():
     assert all(member_id.startswith("c-") for member_id in ids)
 
 
+READING = Reading({}, 0.0, by_id=False)
+
+
 def test_fetches_wait_for_partitions_oldest_first():
     parked = ParkedFetches()
     first, second, other = call(1), call(2), call(3)
-    parked.park(first, [("t", 0), ("t", 1)])
-    parked.park(other, [("u", 0)])
-    parked.park(second, [("t", 1)])
-    assert parked.of(Partition("t", 1, [0])) == [first, second]
-    assert parked.of(Partition("t", 0, [0])) == [first]
+    parked.park(first, READING, [("t", 0), ("t", 1)])
+    parked.park(other, READING, [("u", 0)])
+    parked.park(second, READING, [("t", 1)])
+    assert parked.of(Partition("t", 1, [0])) == [(first, READING), (second, READING)]
+    assert parked.of(Partition("t", 0, [0])) == [(first, READING)]
     assert parked.of(Partition("t", 2, [0])) == []
-    assert parked.take(first.ticket) is first
+    assert parked.take(first.ticket) == (first, READING)
     assert parked.take(first.ticket) is None
-    assert parked.of(Partition("t", 1, [0])) == [second]
+    assert parked.of(Partition("t", 1, [0])) == [(second, READING)]
     parked.take(second.ticket)
     parked.take(other.ticket)
     assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})
@@ -88,7 +92,7 @@ def test_fetches_wait_for_partitions_oldest_first():
 def test_a_partition_named_twice_in_one_fetch():
     parked = ParkedFetches()
     twice = call(1)
-    parked.park(twice, [("t", 0), ("t", 0)])
-    assert parked.of(Partition("t", 0, [0])) == [twice]
-    assert parked.take(twice.ticket) is twice
+    parked.park(twice, READING, [("t", 0), ("t", 0)])
+    assert parked.of(Partition("t", 0, [0])) == [(twice, READING)]
+    assert parked.take(twice.ticket) == (twice, READING)
     assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})

@@ -199,6 +199,7 @@ def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
             desk.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
         return calls.count
 
+    fetch("other")
     produce()
     alone = produce()
     others = [fetch("other") for _ in range(2_000)]
@@ -232,6 +233,34 @@ def test_a_join_of_the_consumer_protocol_costs_a_few_calls_for_each_member():
     with counted() as calls:
         desk.join("new", topics=("wide",))
     assert calls.count < 20 * 500 + 2_000
+
+
+def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
+    """Everybody that stays has its share in the end, and nothing is kept of those that went, fell silent or came twice."""
+    desk = consumers(50)
+    for number in range(300):
+        desk.join(f"storm{number % 150}", topics=("wide",))
+        if number % 3 == 0:
+            desk.beat(f"storm{number % 150}", member_epoch=-1)
+    for number in range(150):
+        if f"storm{number}" in desk.group.members and number % 3 == 1:
+            desk.beat(f"storm{number}", member_epoch=-1)
+    for _ in range(12):  # 60 s, in which only those of the beginning say something
+        desk.wait(5.0)
+        for number in range(50):
+            desk.poll(f"m{number}")
+    group = desk.group
+    assert set(group.members) == set(group.target) == {f"m{number}" for number in range(50)}
+    assert group.state_name == "Stable"
+    assert len(group.owners) == 1_000
+    assert {wait[1] for wait in group.waits._at} <= set(group.members) | {""}
+
+
+def test_a_generation_of_thousands_is_an_event_without_names(desk):
+    form(desk, "g", 1_001)
+    told = [len(event.members) for event in desk.journal.events if event.event == "generation"]
+    assert told[-1] == 0
+    assert max(told) <= 1_000
 
 
 def test_ten_thousand_groups_of_the_consumer_protocol_are_served(desk):

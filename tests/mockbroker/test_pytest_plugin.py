@@ -67,6 +67,7 @@ def test_one_test_leaves_nothing_to_the_next(pytester: pytest.Pytester) -> None:
 
 MARKS = """
     import pytest
+    from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
     from kwire.messages.metadata import MetadataRequest
     from plain_client import PlainClient
 
@@ -93,6 +94,18 @@ MARKS = """
             client.sock.settimeout(1)
             assert client.join("g").generation_id == 1
 
+    @pytest.mark.kafka(listeners=["PLAINTEXT", "SASL_SSL"], users={"alice": "secret"})
+    def test_listeners(kafka_cluster):
+        assert list(kafka_cluster.listeners) == ["PLAINTEXT", "SASL_SSL"]
+        assert kafka_cluster.tls.ca.exists()
+        with PlainClient(kafka_cluster.listeners["PLAINTEXT"]) as client:
+            (alice,) = client.ask(DescribeUserScramCredentialsRequest(users=None), 0).results
+        assert alice.user == "alice"
+
+    def test_users_of_another_test(kafka_cluster):
+        with PlainClient(kafka_cluster.bootstrap_servers) as client:
+            assert client.ask(DescribeUserScramCredentialsRequest(users=None), 0).results == []
+
     def test_factory(kafka_cluster, kafka_cluster_factory):
         one, three = kafka_cluster_factory(topics={"orders": 1}), kafka_cluster_factory(brokers=3)
         assert topics(one) == (1, {"orders": 1})
@@ -108,7 +121,7 @@ MARKS = """
 
 def test_marks_and_factory(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MARKS)
-    run(pytester).assert_outcomes(passed=6)
+    run(pytester).assert_outcomes(passed=8)
 
 
 WRONG = """
@@ -137,7 +150,7 @@ def test_what_is_wrong_is_said(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: @pytest.mark.kafka takes brokers, config, topics, by name",
+            "*TypeError: @pytest.mark.kafka takes brokers, config, listeners, topics, users, by name",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]
@@ -231,7 +244,7 @@ def test_who_does_not_use_it_does_not_load_it(pytester: pytest.Pytester) -> None
     pytester.makepyfile("def test_one(): ...")
     result = run(pytester, "-s", "--markers")
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.kafka(topics=None, config=None, brokers=1): *", "imported ['mockbroker.pytest_plugin']"]
+        ["@pytest.mark.kafka(topics=None, config=None, brokers=1, *", "imported ['mockbroker.pytest_plugin']"]
     )
     result = run(pytester, "-s")
     result.assert_outcomes(passed=1)

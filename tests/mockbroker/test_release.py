@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
+import json
+from uuid import UUID
+
 import pytest
+from golden import ROOT
 from tools.play import Play
 
 from kwire import ErrorCode as E
 from kwire.schema import Versions
-from mockbroker.release import KAFKA_3_9, KAFKA_4_2, RELEASES
+from mockbroker.broker import Broker
+from mockbroker.cluster.model import Node
+from mockbroker.handlers import HANDLERS
+from mockbroker.journal import Journal
+from mockbroker.release import RELEASES, SERVED, served
+from mockbroker.router import Router
+from mockbroker.settings import Settings
 
 BOTH = (("range", b""), ("roundrobin", b""))
 
 
+RECORDED = {
+    ".".join(found["release"].split(".")[:2]): found
+    for found in (json.loads(path.read_text()) for path in (ROOT / "fixtures" / "releases").glob("*.json"))
+}
+
+
 def test_names():
-    assert set(RELEASES) == {"3.9", "4.2"}
+    assert set(RELEASES) == {*RECORDED, "all"}
+    assert list(RELEASES)[:-1] == sorted(RECORDED, key=lambda name: [int(part) for part in name.split(".")])
 
 
-@pytest.mark.parametrize(
-    ("key", "ours", "told"), [(0, "3-13", "3-11"), (8, "2-10", "2-9"), (11, "0-9", "0-9"), (15, "0-6", "0-5")]
-)
-def test_what_3_9_had(key, ours, told):
-    assert str(KAFKA_3_9.limit(key, Versions.parse(ours))) == told
-    assert str(KAFKA_4_2.limit(key, Versions.parse(ours))) == ours
+@pytest.mark.parametrize("name", RECORDED)
+def test_versions_are_as_recorded(name):
+    ours = {key: served(key, name) for key in SERVED}
+    found = {str(key): [versions.first, versions.last] for key, versions in ours.items() if versions}
+    assert found == RECORDED[name]["versions"]
+    assert RELEASES[name].features == RECORDED[name]["features"]
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_what_is_told_is_what_is_served(name):
+    """But for Produce v0-2, which Kafka 4 tells and refuses."""
+    broker = Broker([Node(0, "h", 1)], Settings(), lambda: UUID(int=1), RELEASES[name])
+    router = Router(broker, Journal(0.0))
+    had = RECORDED[name]["versions"] if name in RECORDED else None
+    for key, handler in HANDLERS.items():
+        told = broker.served.get(key)
+        if had is not None and str(key) not in had:
+            assert told is None
+            continue
+        first, last = had[str(key)] if had else (handler.versions.first, handler.versions.last)
+        assert told == Versions(first, min(last, handler.versions.last))
+        refused = 3 if key == 0 and name.startswith("4") else 0
+        assert [version for version in range(30) if router.serves(key, version)] == [
+            version for version in range(30) if version in told and version >= refused
+        ]
 
 
 @pytest.mark.parametrize(("java", "chosen"), [(True, "range"), (False, "roundrobin")])

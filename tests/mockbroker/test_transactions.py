@@ -15,6 +15,7 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from mockbroker import inside
 from mockbroker.transaction.state import EXHAUSTED, State
 
 FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"])
@@ -46,6 +47,25 @@ def test_committed_and_aborted(new):
         assert producer.end(committed=committed) == E.NONE
     assert read_committed(desk) == [b"a", b"c"]
     assert read_committed(desk, limit=1) == [b"a", b"c"]
+
+
+@FLOWS
+def test_records_from_inside(new):
+    """A test asks the cluster, without a client: for everything, or for what readers of committed records see."""
+    desk = Desk()
+    producer, other = ready(desk, new=new), ready(desk, "other", new=new)
+    for value, committed in ((b"a", True), (b"b", False)):
+        producer.produce(value)
+        other.produce(b"open")
+        producer.end(committed=committed)
+    assert inside_values(desk, committed=False) == [b"a", b"open", b"b", b"open"]
+    assert inside_values(desk, committed=True) == [b"a"]
+    other.end(committed=True)
+    assert inside_values(desk, committed=True) == [b"a", b"open", b"open"]
+
+
+def inside_values(desk: Desk, partition: int = 0, *, committed: bool) -> list[bytes | None]:
+    return [record.value for record in inside.read(desk.broker, "t", partition, committed=committed)]
 
 
 @FLOWS
@@ -181,6 +201,37 @@ def test_epochs_of_a_producer_id_are_used_up_by_beginnings():
     assert (producer.producer_id != first, producer.epoch) == (True, 0)
 
 
+def test_the_owner_of_an_open_transaction_begins_anew():
+    """It is aborted first; the owner may go on in the epoch that came of it, however often it asks."""
+    desk = Desk()
+    producer = ready(desk)
+    producer.produce(b"a")
+    assert producer.init(known=True) == E.CONCURRENT_TRANSACTIONS
+    said = producer.producer_id, producer.epoch
+    for _ in range(2):
+        producer.producer_id, producer.epoch = said
+        assert producer.init(known=True) == E.NONE
+        assert producer.epoch == 1
+
+
+@pytest.mark.parametrize(("committed", "error"), [(False, E.NONE), (True, E.INVALID_TXN_STATE)])
+def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
+    """KIP-890: whoever was fenced by another may hear that its transaction was aborted."""
+    desk = Desk()
+    producer = ready(desk, new=True)
+    producer.produce(b"a")
+    assert Producer(desk, "tx").init() == E.CONCURRENT_TRANSACTIONS
+    assert producer.end(committed=committed) == error
+
+
+def test_the_lowest_sequence_that_was_tried_comes_first():
+    desk = Desk()
+    producer = ready(desk)
+    assert [producer.send(b"v", sequence=0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
+    found = [producer.send(b"v", sequence=sequence) for sequence in (2, 0, 1)]
+    assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
+
+
 # --- anything in any order ----------------------------------------------------------------------------------------
 
 WHO = st.integers(0, 2)
@@ -246,6 +297,11 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def nothing_else_is_seen(self) -> None:
         assert self._found() <= self.seen  # what lies behind an open transaction is not seen yet
+
+    @invariant()
+    def from_inside_the_same_is_seen(self) -> None:
+        for partition in (0, 1):
+            assert inside_values(self.desk, partition, committed=True) == read_committed(self.desk, partition)
 
     def teardown(self) -> None:
         """In the end no transaction is open, and everything is seen."""

@@ -28,7 +28,9 @@ def main() -> None:
     asked = parser.parse_args()
     by_settings: dict[tuple[tuple[str, str], ...], list[Path]] = {}
     for file in asked.files or sorted((CONVERSATIONS / asked.release).glob("*.json.gz")):
-        settings = {name: str(value).lower() for name, value in load(file).config.items()}
+        conversation = load(file)
+        settings = {name: _text(value) for name, value in conversation.config.items()}
+        settings = kafka.with_users(asked.port, conversation.users) | settings
         by_settings.setdefault(tuple(sorted(settings.items())), []).append(file)
     counted: Counter[str] = Counter()
 
@@ -39,9 +41,14 @@ def main() -> None:
     for settings, files in by_settings.items():
         with kafka.running(asked.release, asked.port, dict(settings)) as address:
             host, _, port = address.rpartition(":")
-            trio.run(partial(run, files, (host, int(port)), tell, at_once=1))
+            sasl_port = kafka.sasl_port(int(port)) if "SASL_PLAINTEXT" in dict(settings).get("listeners", "") else None
+            trio.run(partial(run, files, (host, int(port)), tell, at_once=1, sasl_port=sasl_port))
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counted.items())), file=sys.stderr)
     sys.exit(1 if counted["differs"] or counted["failed"] else 0)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import trio
-from consumer import Consumer, consumer_script, create, drop, grow, list_groups, look, look_old, owning
+from consumer import (
+    Consumer,
+    consumer_script,
+    create,
+    drop,
+    grow,
+    list_groups,
+    look,
+    look_old,
+    owning,
+    topic_id,
+)
 from prober import Client, Prober
-from script import script
+from script import NEW, script
 
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 
 
@@ -188,6 +202,50 @@ async def kip848_more_members_than_partitions(p: Prober) -> None:
     await a.leave()
     for member in others:
         await member.beat()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_blank_ids(p: Prober) -> None:
+    """Ids of one odd character: blank is what Java's trim takes away, so not every space."""
+    a = Consumer(p=p, conn="A")
+    for blank in ("\t", "\0", "\x1f", "\x7f", "\x85", "\xa0", "\u2003", "\u3000"):
+        await a.join(member_id=blank, group_id=f"{p.group}-{ord(blank)}")
+        await a.join(group_id=blank, member_id="x")
+        await a.join(instance_id=blank, member_id="x", group_id=f"{p.group}-{ord(blank)}-i")
+        await a.join(rack_id=blank, member_id="x", group_id=f"{p.group}-{ord(blank)}-r")
+
+
+@consumer_script()
+async def kip848_without_topics_while_a_target_is_due(p: Prober) -> None:
+    """A member without topics joins after another has left: all count as subscribed alike, as they were before, and the
+    first in Kafka's order says to what. If that is the new one (B), nobody gets anything; if not (Z), there is a share
+    for it that it does not get. The next member that joins with topics ends it."""
+    for assignor in ("uniform", "range"):
+        for conn in "BZ":
+            group = f"{p.group}-{assignor}-{conn.lower()}"
+            late, c, d, x = (Consumer(p=p, conn=name, group=group) for name in (conn, "C", "D", "X"))
+            for member in (c, d, x):
+                await member.join(server_assignor=assignor)
+            await x.leave()
+            await late.join(subscribed_topic_names=[], server_assignor=assignor)
+            await look(p, group)
+            await c.beat(0, 1, 2)
+            await late.beat()
+            await x.join(server_assignor=assignor)
+            await look(p, group)
+
+
+@consumer_script()
+async def kip848_regex_and_a_member_without_topics(p: Prober) -> None:
+    """A member without topics and one with an expression, which is resolved only after it has joined."""
+    a, b = Consumer(p=p, conn="A", names=()), Consumer(p=p, conn="B", names=None, regex="prob[e]")
+    await a.join()
+    await b.join()
+    await p.wait(300)
+    await a.beat()
+    await look(p)
+    await b.beat()
     await look(p)
 
 
@@ -879,6 +937,30 @@ async def kip848_regex_is_known_to_a_static_member(p: Prober) -> None:
 
 
 @consumer_script()
+async def kip848_regex_of_re2j(p: Prober) -> None:
+    """Expressions of which RE2 and RE2/J may think differently, each in a group of its own."""
+    a = Consumer(p=p, conn="A", names=None)
+    for n, text in enumerate(
+        (
+            "(?P<n>a)(?P<n>b)",
+            "(?P<n>a)(?<n>b)",
+            "(?P<n>a)(?P<m>b)",
+            r"\C",
+            r"a\Cb",
+            r"\\C",
+            r"[\\C]",
+            r"\Q\C\E",
+            r"\Q(?P<n>a)(?P<n>b)\E",
+            r"[(?P<n>](?P<n>b)",
+            "a{1000}",
+            "a{1001}",
+            "(?:a{10}){100}",
+        )
+    ):
+        await a.join(group_id=f"{p.group}-{n}", subscribed_topic_regex=text)
+
+
+@consumer_script()
 async def kip848_regex_is_wrong(p: Prober) -> None:
     """What is no regular expression of RE2/J: joining, and in a heartbeat, which changes nothing."""
     a = Consumer(p=p, conn="A", names=None, regex="probe")
@@ -975,6 +1057,61 @@ async def kip848_listed(p: Prober) -> None:
     await list_groups(p, states=["empty"], types=["consumer"])
     await list_groups(p, version=4)
     await list_groups(p, states=["Reconciling"], version=4)
+
+
+@consumer_script()
+async def kip848_two_instance_names(p: Prober) -> None:
+    """A member joins again under another instance: its first one stays its own while it lives, and after that is
+    nobody's, and cannot be taken."""
+    m, n = Consumer(p=p, conn="M", instance="a"), Consumer(p=p, conn="N", instance="a")
+    await m.join()
+    await m.join(instance_id="b")
+    await look(p)
+    await n.join()
+    await n.beat(member_epoch=1, instance_id="a")
+    await m.beat(instance_id="b")
+    await m.leave(instance_id="b")
+    await look(p)
+    await n.join()
+    await m.beat(member_epoch=1, instance_id="a")
+    await m.leave(instance_id="a")
+    await m.leave(-2, instance_id="a")
+    c = Client(p=p, conn="C")
+    await Consumer(p=p, conn="E").join()
+    await c.leave(("", "a"), ("member-m", "a"), ("", "b"))
+    await c.beat(member_id="member-m", group_instance_id="a", generation_id=1)
+    await p.answer(await p.send("C", c._join(group_instance_id="a"), 9))
+    await n.join(instance_id="b")
+    await look(p)
+
+
+@consumer_script()
+async def kip848_takes_a_place_while_it_has_one(p: Prober) -> None:
+    """A member takes the instance of one that is away: it has that one's target then, and its own is nobody's, until
+    the next epoch."""
+    a, b = Consumer(p=p, conn="A", instance="a"), Consumer(p=p, conn="B", instance="b")
+    await b.join()
+    await a.join()
+    await b.leave(-2)
+    await a.join(instance_id="b")
+    await look(p)
+    await a.beat()
+    c = Consumer(p=p, conn="C")
+    await c.join()
+    await look(p)
+
+
+@consumer_script()
+async def kip848_away_without_an_id(p: Prober) -> None:
+    """v0: an instance goes away, or leaves, without a member id; an administrator's LeaveGroup needs none."""
+    a = Consumer(p=p, conn="A", instance="i", version=0)
+    await a.join()
+    await a.beat(member_id="", member_epoch=-2, instance_id="i")
+    await a.beat(member_id="", member_epoch=-2)
+    await a.beat(member_id="", member_epoch=-2, instance_id="other")
+    await look(p)
+    await Client(p=p, conn="C").leave(("", "i"))
+    await look(p)
 
 
 # --- offsets ------------------------------------------------------------------------------------------------------
@@ -1074,3 +1211,27 @@ async def kip848_offsets_deleted(p: Prober) -> None:
     await trio.sleep(0.1)
     await look(p)
     await a.fetch(member_id=None, member_epoch=-1)
+
+
+# --- topics by id -------------------------------------------------------------------------------------------------
+
+
+@script(releases=(NEW,))
+async def metadata_by_topic_id(p: Prober) -> None:
+    """Metadata v10 to v13 by topic id, as members resolve what they are given: a known id, an unknown one, none, that of
+    a topic that is deleted; with a name too."""
+    kind = MetadataRequest.Topic
+    await create(p, "probe3", 2)
+    ids = {name: topic_id(p, name) for name in ("probe", "probe3")}
+    unknown = UUID(int=77)
+    for version in (10, 11, 12, 13):
+        for asked in (ids["probe"], unknown, UUID(int=0)):
+            await p.ask("A", MetadataRequest(topics=[kind(topic_id=asked, name=None)]), version)
+        many = [kind(topic_id=asked, name=None) for asked in (ids["probe3"], unknown, ids["probe"])]
+        await p.ask("A", MetadataRequest(topics=many), version)
+    await p.ask("A", MetadataRequest(topics=[kind(topic_id=ids["probe"], name="probe2")]), 12)
+    await p.ask("A", MetadataRequest(topics=[kind(topic_id=unknown, name="probe2")]), 12)
+    both = [kind(topic_id=ids["probe"], name=None), kind(name="probe2")]
+    await p.ask("A", MetadataRequest(topics=both), 12)
+    await drop(p, "probe3")
+    await p.ask("A", MetadataRequest(topics=[kind(topic_id=ids["probe3"], name=None)]), 12)

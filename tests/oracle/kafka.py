@@ -1,7 +1,7 @@
 """A real Apache Kafka on loopback, to ask when a fact is in doubt. Needs Java 17 and Maven.
 
     kafka.py fetch [--release 4.2.0]                                 the jars, once, from Maven Central into .oracle/
-    kafka.py start [--release 4.2.0] [--port 19092] [KEY=VALUE ...]  one node, broker and controller, id 1, empty
+    kafka.py start [KEY=VALUE ...] [--release 4.2.0] [--port 19092]  one node, broker and controller, id 1, empty
     kafka.py stop  [--port 19092]
 
 KEY=VALUE are broker settings, over those of SETTINGS. ``start`` prints the address once groups are served. A broker
@@ -130,6 +130,34 @@ def _runs(run: Path) -> bool:
         return False
 
 
+def sasl_port(port: int) -> int:
+    """Where a broker with users has its other listener."""
+    return port + 2
+
+
+def with_users(port: int, users: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a broker that has a listener without TLS for these users."""
+    if not users:
+        return {}
+    security = "org.apache.kafka.common.security"
+    passwords = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    modules = {
+        "plain": f"{security}.plain.PlainLoginModule required {passwords};",
+        "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
+        "oauthbearer": f'{security}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+    }
+    places = {"PLAINTEXT": port, "CONTROLLER": port + 1, "SASL_PLAINTEXT": sasl_port(port)}
+    listeners = {name: f"{name}://127.0.0.1:{number}" for name, number in places.items()}
+    return {
+        "listeners": ",".join(listeners.values()),
+        "advertised.listeners": f"{listeners['PLAINTEXT']},{listeners['SASL_PLAINTEXT']}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": ",".join(modules).upper(),
+        **{f"listener.name.sasl_plaintext.{name}.sasl.jaas.config": text for name, text in modules.items()},
+    }
+
+
 def _properties(port: int, run: Path) -> dict[str, str]:
     controller = f"127.0.0.1:{port + 1}"
     return {
@@ -155,18 +183,19 @@ def _serves_groups(port: int) -> bool:
     groups = [OffsetFetchRequest.Group(group_id=f"ready-{n}", topics=[]) for n in range(300)]
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-            found = _ask(connection, FindCoordinatorRequest(key="ready"), 3)
+            found = exchange(connection, FindCoordinatorRequest(key="ready"), 3)
             assert isinstance(found, FindCoordinatorResponse)
             if found.error_code:
                 return False
-            loaded = _ask(connection, OffsetFetchRequest(groups=groups), 8)
+            loaded = exchange(connection, OffsetFetchRequest(groups=groups), 8)
             assert isinstance(loaded, OffsetFetchResponse)
             return not any(group.error_code for group in loaded.groups)
     except OSError:
         return False
 
 
-def _ask(connection: socket.socket, request: object, version: int) -> object:
+def exchange(connection: socket.socket, request: object, version: int) -> object:
+    """Ask and wait for the answer; its body."""
     frame = encode_request(request, version, correlation_id=1, client_id="oracle")
     connection.sendall(pack(frame))
     (size,) = struct.unpack(">i", _read(connection, 4))

@@ -288,6 +288,39 @@ async def kip848_protocol_of_an_id_changes(p: Prober) -> None:
     await c.beat()
 
 
+@consumer_script()
+async def kip848_consumer_turns_classic_while_revoking(p: Prober) -> None:
+    """A member with 1.5 s to give up a partition joins by the classic protocol instead. If it has given it up, it stays;
+    if it has not, the time runs on."""
+    a, b = Consumer(p=p, conn="A", rebalance=1_500), Consumer(p=p, conn="B")
+    await a.join()
+    await b.join()
+    await a.beat(0, 1, 2)
+    c = Client(p=p, conn="C", member_id="member-a", rebalance=20_000)
+    await c.enter(protocols=[owning(0, 1)])
+    await c.synced()
+    await p.wait(1000)
+    await c.beat()
+    await p.wait(1000)
+    await c.beat()
+    await look(p)
+    d, e = (
+        Consumer(p=p, conn="E", group=f"{p.group}-late", rebalance=1_500),
+        Consumer(p=p, conn="F", group=f"{p.group}-late"),
+    )
+    await d.join()
+    await e.join()
+    await d.beat(0, 1, 2)
+    c = Client(p=p, conn="G", group=d.group, member_id="member-e", rebalance=20_000)
+    await c.enter(protocols=[owning(0, 1, 2)])
+    await c.synced()
+    await p.wait(1000)
+    await c.beat()
+    await p.wait(1000)
+    await c.beat()
+    await look(p, d.group)
+
+
 # --- upgrade ------------------------------------------------------------------------------------------------------
 
 
@@ -467,6 +500,81 @@ async def kip848_migration_is_off(p: Prober) -> None:
     await look(p)
     await Client(p=p, conn="F").get_id()
     await look_old(p)
+
+
+@consumer_script()
+async def kip848_upgrade_of_two_owners(p: Prober) -> None:
+    """The leader of a classic group gave one partition to two: no upgrade, but who is parked has been told to rejoin."""
+    c, e = Client(p=p, conn="C", instance="c"), Client(p=p, conn="E", instance="e")
+    a, late = Consumer(p=p, conn="A"), Client(p=p, conn="F", instance="f")
+    await c.enter()
+    await c.synced({c.member_id: share(0, 1, 2)})
+    parked = await e.join()
+    again = await c.join()
+    await c.joined(again)
+    await e.joined(parked)
+    await c.synced({c.member_id: share(0, 1), e.member_id: share(1, 2)})
+    await e.synced()
+    await a.join()
+    await look(p)
+    await look_old(p)
+    parked = await late.join()
+    await p.silent(parked)
+    await a.join()
+    await p.answer(parked)
+    await look_old(p)
+    await c.beat()
+
+
+@consumer_script()
+async def kip848_upgrade_refused_while_preparing(p: Prober) -> None:
+    """No upgrade, of a group with a wrong share, or for a wrong expression: who is parked has been told to rejoin; not
+    if the group is of another type."""
+    c, e, a = Client(p=p, conn="C"), Client(p=p, conn="E", protocols=OTHER_TOPIC), Consumer(p=p, conn="A")
+    await c.enter()
+    await c.synced({c.member_id: share(0, 1, 2)})
+    parked = await e.join()
+    await p.silent(parked)
+    await a.join(subscribed_topic_regex="((")
+    await p.answer(parked)
+    await look_old(p)
+    odd, late = Client(p=p, conn="F", group=f"{p.group}-odd"), Client(p=p, conn="G", group=f"{p.group}-odd")
+    await odd.enter()
+    await odd.synced({odd.member_id: b"?"})
+    parked = await late.join()
+    await p.silent(parked)
+    await Consumer(p=p, conn="A", group=odd.group).join()
+    await p.answer(parked)
+    other = Client(p=p, conn="H", group=f"{p.group}-other", kind="connect")
+    late = Client(p=p, conn="I", group=other.group, kind="connect")
+    await other.stable()
+    parked = await late.join()
+    await Consumer(p=p, conn="A", group=other.group).join()
+    await p.silent(parked)
+    await other.leave()
+    await p.answer(parked)
+
+
+@consumer_script()
+async def kip848_offsets_survive(p: Prober) -> None:
+    """A group that lives is upgraded, and downgraded: offsets that were committed before are there after."""
+    c, a = Client(p=p, conn="C"), Consumer(p=p, conn="A")
+    await c.enter()
+    await c.synced({c.member_id: share(0, 1, 2)})
+    await c.commit()
+    await a.join()
+    await p.wait(100)
+    await a.fetch()
+    await a.fetch(8, member_id=None, member_epoch=-1)
+    await a.commit(topic="probe2", offset=8)
+    await a.leave()
+    await look_old(p)
+    await a.fetch(member_id=None, member_epoch=-1)
+    await a.fetch(8, topic="probe2", member_id=None, member_epoch=-1)
+    await c.enter()
+    await c.synced({c.member_id: share(0, 1, 2)})
+    await a.fetch(member_id=c.member_id, member_epoch=c.generation)
+    await a.fetch(10, topic="probe2", member_id=c.member_id, member_epoch=c.generation)
 
 
 # --- downgrade ----------------------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class Prober:
     nursery: trio.Nursery
     scenario: str
     release: str
+    sasl_port: int | None = None  # with one, connections are to it
+    plaintext: Sequence[str] = ()  # but these
     begun: float = field(default_factory=trio.current_time)
     steps: list[dict[str, Any]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -155,12 +157,39 @@ class Prober:
         self.moves.append((trio.current_time(), n, conn))
         await trio.aclose_forcefully(self.connections[conn].stream)
 
+    async def closed(self, asked: Asked | str) -> None:
+        """The broker closed a connection, in place of an answer or after the last."""
+        conn = asked if isinstance(asked, str) else asked.conn
+        connection = self.connections[conn]
+        assert await connection.wait(lambda: connection.closed, PATIENCE), f"{conn} is open"
+        assert isinstance(asked, str) or asked.n not in connection.answers, f"step {asked} was answered"
+        to = {} if isinstance(asked, str) else {"to": asked.n}
+        self._write(conn=conn, event="broker closed the connection", **to)
+
+    async def raw(self, conn: str, data: bytes, what: str) -> None:
+        """Send bytes as they are, a length included if there is one."""
+        connection = await self._connection(conn)
+        self._write(conn=conn, event="raw bytes", what=what, hex=data.hex(), bytes=len(data))
+        await connection.send(data)
+
+    async def unmatched(self, conn: str) -> None:
+        """A frame that answers raw bytes."""
+        connection = self.connections[conn]
+        assert await connection.wait(lambda: bool(connection.unmatched), PATIENCE), f"nothing came to {conn}"
+        self._write(conn=conn, event="unmatched response", hex=connection.unmatched.pop(0).hex())
+
+    async def still_open(self, conn: str, ms: int = 300) -> None:
+        await trio.sleep(ms / 1000)
+        assert not self.connections[conn].closed, f"{conn} is closed"
+        self._write(conn=conn, event="connection still open", waited_ms=ms)
+
     def note(self, text: str) -> None:
         self._write(event="note", text=text)
 
     async def _connection(self, conn: str) -> Connection:
         if conn not in self.connections:
-            connection = Connection(await trio.open_tcp_stream(self.host, self.port))
+            port = self.port if self.sasl_port is None or conn in self.plaintext else self.sasl_port
+            connection = Connection(await trio.open_tcp_stream(self.host, port))
             self.nursery.start_soon(connection.listen)
             self.connections[conn] = connection
         return self.connections[conn]

@@ -10,9 +10,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import admin_scripts  # noqa: F401
 import consumer_scripts  # noqa: F401
+import fetch_scripts  # noqa: F401
 import kafka
 import migration_scripts  # noqa: F401
+import old_scripts  # noqa: F401
+import sasl_scripts  # noqa: F401
 import scripts  # noqa: F401
 import transaction_scripts  # noqa: F401
 import trio
@@ -48,6 +52,8 @@ async def record(script: Script, release: str, host: str, port: int) -> Path:
         await prepare(asker, blank)
     async with trio.open_nursery() as nursery:
         prober = Prober(host, port, nursery, script.name, release)
+        if script.users:
+            prober.sasl_port, prober.plaintext = kafka.sasl_port(port), script.plaintext
         await prober.name_topics(list(TOPICS))
         prober.begun = trio.current_time()
         await script.play(prober)
@@ -59,7 +65,11 @@ async def record(script: Script, release: str, host: str, port: int) -> Path:
             "scenario": script.name,
             "doc": script.doc,
             "broker": f"Apache Kafka {release}",
-            "broker_config": {**config, "topics": TOPICS},
+            "broker_config": {
+                **config,
+                "topics": TOPICS,
+                **({"users": dict(script.users), "plaintext": list(script.plaintext)} if script.users else {}),
+            },
             "names": used,
             "steps": prober.steps,
         },
@@ -77,18 +87,20 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
     wanted = [s for s in SCRIPTS if asked.release in s.releases and (not asked.names or s.name in asked.names)]
-    by_config: dict[tuple[tuple[str, int | str], ...], list[Script]] = {}
+    by_config: dict[tuple[tuple[str, str], ...], list[Script]] = {}
     for script in wanted:
-        by_config.setdefault(tuple(script.config.items()), []).append(script)
+        given = {name: str(value) for name, value in script.config.items()}
+        by_config.setdefault(tuple((kafka.with_users(asked.port, script.users) | given).items()), []).append(script)
     bad = 0
     for config, group in by_config.items():
-        settings = {name: str(value) for name, value in config}
+        settings = dict(config)
         with kafka.running(asked.release, asked.port, settings) as address:
             host, _, port = address.rpartition(":")
             for script in group:
                 try:
                     path = trio.run(partial(record, script, asked.release, host, int(port)))
-                    outcome = trio.run(partial(play_file, path, (host, int(port))))
+                    sasl_port = kafka.sasl_port(int(port)) if script.users else None
+                    outcome = trio.run(partial(play_file, path, (host, int(port)), sasl_port))
                 except* (AssertionError, RuntimeError) as error:
                     bad += 1
                     print(f"failed   {script.name} {error.exceptions[0]!r}", flush=True)

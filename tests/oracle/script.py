@@ -15,20 +15,29 @@ Play = Callable[[Prober], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Script:
+    """``users``: with these there is a SASL listener, and connections are to it, but for those in ``plaintext``."""
+
     name: str
     doc: str
     play: Play
     config: Config
     releases: tuple[str, ...]
+    users: Mapping[str, str]
+    plaintext: tuple[str, ...]
 
 
 SCRIPTS: list[Script] = []
 
 
-def script(config: Config | None = None, releases: tuple[str, ...] = BOTH) -> Callable[[Play], Play]:
+def script(
+    config: Config | None = None,
+    releases: tuple[str, ...] = BOTH,
+    users: Mapping[str, str] | None = None,
+    plaintext: tuple[str, ...] = (),
+) -> Callable[[Play], Play]:
     def keep(play: Play) -> Play:
         doc = " ".join((play.__doc__ or "").split())
-        SCRIPTS.append(Script(play.__name__, doc, play, config or {}, releases))
+        SCRIPTS.append(Script(play.__name__, doc, play, config or {}, releases, users or {}, plaintext))
         return play
 
     return keep

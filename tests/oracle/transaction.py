@@ -27,11 +27,10 @@ WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; a time that does not 
 BY_ID = 13  # the version of Produce and Fetch from which on topics have ids
 
 
-def batch(*values: bytes, producer_id: int = -1, epoch: int = -1, sequence: int = -1, transactional: bool) -> bytes:
+def batch(*values: bytes, producer_id: int = -1, epoch: int = -1, sequence: int = -1, **how: bool) -> bytes:
+    """``how``: transactional, control."""
     records = [Record(timestamp=WRITTEN_AT, value=value) for value in values]
-    return build_batch(
-        records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
-    )
+    return build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **how)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +72,7 @@ class Producer:
         *values: bytes,
         version: int = 0,
         transactional: bool = True,
+        control: bool = False,
         producer_id: int | None = None,
         epoch: int | None = None,
         sequence: int | None = None,
@@ -86,6 +86,7 @@ class Producer:
             epoch=self.epoch if epoch is None else epoch,
             sequence=due,
             transactional=transactional,
+            control=control,
         )
         version = version or (12 if self.new else 9)
         named = {"topic_id": topic_id(self.p, topic)} if version >= BY_ID else {"name": topic}

@@ -311,6 +311,27 @@ async def txn_kip890_produce(p: Prober) -> None:
 
 
 @script(releases=(NEW,))
+async def txn_markers_by_clients(p: Prober) -> None:
+    """A control batch that a client sends, in both flows, before it wrote anything else and after."""
+    a, topic = await begin(p, new=True)
+    await a.produce(topic, 0, control=True)
+    await a.describe()
+    await a.produce(topic, 0)
+    await a.produce(topic, 0, control=True)
+    await a.produce(topic, 0, control=True, transactional=False)
+    await a.end(True)
+    a.new = False
+    await a.add((topic, [0, 1]))
+    await a.produce(topic, 1, control=True)
+    await a.produce(topic, 0)
+    await a.produce(topic, 0, control=True)
+    await a.produce(topic, 0, transactional_id="")
+    await a.end(True)
+    await read(p, topic)
+    await producers(p, topic, 0, 1)
+
+
+@script(releases=(NEW,))
 async def txn_kip890_both_flows(p: Prober) -> None:
     """The new flow and the old one by turns."""
     a, topic = await begin(p)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 
+import commands
 import pytest
 from click.testing import CliRunner
 from elsewhere import bucket
@@ -17,11 +19,13 @@ from pyspark import TaskContext
 from kwire.analysis import parquet
 from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import TABLES
+from kwire.capture.guessing import guessed
+from kwire.cli.groups import command as groups
 from kwire.cli.pipeline import command
 from kwire.spark import read_frames, stages
 from kwire.spark.job import Job, name_of, ordered_references
 from kwire.spark.output import EXACT, Output
-from kwire.spark.source import files
+from kwire.spark.source import files, parts
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +38,13 @@ WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; file
 
 @pytest.mark.parametrize(("size", "guess"), WAYS)
 def test_same_rows(spark, long, tmp_path, size, guess):
-    paths = files([str(path) for path in [*traces.captures(), long]])
-    assert Job(paths, Output(str(tmp_path)), "c", size, guess).run(spark) == []
-    assert parquet.read(tmp_path) == traces.single(paths, "c")
+    paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
+    told = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
+    found = parquet.read(tmp_path / "out")
+    assert found == traces.single(paths, "c")
+    assert {row["reason"] for row in found["problems"]} == {None, "gaps", "not_tcp", "tls"}
+    assert [problem.reason for problem in told.problems] == [row["error"] for row in found["problems"] if row["error"]]
+    assert len(told.problems) == 2
 
 
 def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
@@ -54,7 +62,8 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
         ordered = ordered_references(spark, paths, 65_536)
         found = stages.said(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
         told = stages.told(found)
-        written = stages.written(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
+        written = stages.remarked(told, "c", staging)
+        written += stages.written(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
         output.put(spark, staging, "c", told.written + written)
         found.unpersist()
     assert parquet.read(tmp_path) == traces.single(paths, "c")
@@ -64,12 +73,14 @@ def test_guessed_parts_give_the_same_rows(spark, long, tmp_path):
     """Also of a capture with a capture inside, of which the guesses are wrong."""
     inside = tmp_path / "inside.pcap"
     data = long.read_bytes()
-    parts = (data[at : at + 200_000] for at in range(0, len(data), 200_000))
+    pieces = (data[at : at + 200_000] for at in range(0, len(data), 200_000))
     head = struct.pack("<II", 1_700_000_000, 0)
-    records = (head + struct.pack("<II", len(part) + 54, len(part) + 54) + bytes(54) + part for part in parts)
+    records = (head + struct.pack("<II", len(one) + 54, len(one) + 54) + bytes(54) + one for one in pieces)
     inside.write_bytes(traces.content(long)[:24] + b"".join(records))
+    size = 150_000
+    assert guessed(str(inside), size) != parts(str(inside), size)
     paths = files([str(inside), str(long)])
-    Job(paths, Output(str(tmp_path / "out")), "c", 65_536).run(spark)
+    Job(paths, Output(str(tmp_path / "out")), "c", size).run(spark)
     assert parquet.read(tmp_path / "out") == traces.single(paths, "c")
 
 
@@ -79,8 +90,8 @@ def test_captures_and_tables_elsewhere(spark, long, tmp_path):
         store.put("in/long.pcap", long.read_bytes())
         store.put("in/packed.pcap.gz", traces.PACKED.read_bytes())
         paths = files([store.address("in")])
-        for _ in range(2):
-            Job(paths, Output(store.address("out")), "c", 400_000).run(spark)
+        for some in (paths[:1], paths):  # the rows of the first are replaced
+            Job(some, Output(store.address("out")), "c", 400_000).run(spark)
         expected = traces.single(paths, "c")
         keys = store.keys("out")
         for key in keys:
@@ -126,6 +137,7 @@ def test_the_command(spark, tmp_path, long):
         asked = ["--input", str(cut), "--output", str(tmp_path / "out"), "--split-size", "400000"]
         result = CliRunner().invoke(command, asked)
         assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == CliRunner().invoke(groups, ["--json", str(cut)]).stderr
         assert "ends inside a record" in result.stderr
     found = parquet.read(tmp_path / "out")
     expected = traces.single([cut], "cut.pcap")
@@ -148,6 +160,16 @@ USAGE = [["--input", "/nowhere", "--output", "o"], ["--output", "o"], ["--input"
 @pytest.mark.parametrize("arguments", USAGE)
 def test_wrong_usage(arguments):
     assert CliRunner().invoke(command, arguments).exit_code == 2
+
+
+def test_without_java_it_says_so(tmp_path):
+    asked = ["pipeline", "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    with commands.command(*asked, env=environment) as process:
+        _, said = process.communicate()
+    assert process.returncode == 1
+    assert b"Error: Spark did not start; it needs Java 17" in said
+    assert b"Traceback" not in said
 
 
 NAMES = [(["/a/b/x.pcap"], "x.pcap"), (["/a/b/*.pcap"], "b"), (["/a/b/x", "/a/b/y"], "b"), (["/a/b*/c/x"], "a")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 
 import pytest
 from spark import traces
@@ -16,9 +17,24 @@ from kwire.spark.following import Payloads
 SIZES = [65_536, 65_537, 100_003, 200_000]
 
 
-def references(path, size):
+def all_references(path, size):
     found = [batch for split in source.parts(str(path), size) for batch in source.references(source.Part(0, split))]
-    return [row for batch in found for row in batch.drop_columns(["number"]).to_pylist()]
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+def references(path, size):
+    """Those that do not say how many packets of a part were skipped, without their numbers in it."""
+    found = [row for row in all_references(path, size) if row["skipped"] is None]
+    return [{name: value for name, value in row.items() if name != "number"} for row in found]
+
+
+def skipped(path, size):
+    """Packets by why they were skipped."""
+    found = Counter()
+    for row in all_references(path, size):
+        if row["skipped"] is not None:
+            found[row["skipped"]] += row["number"]
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +46,8 @@ def long(tmp_path_factory):
 def test_parts(long, size):
     assert len(source.parts(str(long), size)) > 1
     assert references(long, size) == references(long, 1 << 40)
+    assert skipped(long, size) == skipped(long, 1 << 40)
+    assert skipped(long, size)["not_tcp"] > 1
 
 
 def test_payload_of_a_gzipd_file_is_in_the_rows_or_in_a_file(long, tmp_path):
@@ -41,7 +59,8 @@ def test_payload_of_a_gzipd_file_is_in_the_rows_or_in_a_file(long, tmp_path):
     assert [row["start"] for row in unpacked] == [row["start"] for row in plain]
 
     part = source.Part(0, source.parts(str(packed), 65_536)[0], str(tmp_path / "unpacked"))
-    spooled = [row for batch in source.references(part) for row in batch.drop_columns(["number"]).to_pylist()]
+    rows = [row for batch in source.references(part) for row in batch.drop_columns(["number"]).to_pylist()]
+    spooled = [row for row in rows if row["skipped"] is None]
     assert spooled == [{**row, "payload": None} for row in unpacked]
     payloads = Payloads([str(packed)], part.unpacked).of(0)
     read = [payloads[row["start"] : row["start"] + row["captured"]] for row in spooled]
@@ -68,7 +87,7 @@ def test_what_is_no_capture(tmp_path):
 def test_the_format(spark, long):
     source.register(spark)
     found = spark.read.format("kafka_pcap").option("splitSize", 65_536).load(str(long))
-    assert found.count() == len(references(long, 1 << 40))
+    assert found.where("skipped IS NULL").count() == len(references(long, 1 << 40))
     assert found.where("size > 0").select("path").distinct().collect()[0].path == str(long)
 
 

@@ -26,8 +26,11 @@ def long(tmp_path_factory):
 
 
 def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long, tmp_path, monkeypatch):
-    """What a batch wrote before it broke off is replaced when it is done again, as is what was there before a stream."""
+    """What a batch wrote before it broke off is replaced when it is done again, as is what was there before a stream.
+
+    A file is damaged."""
     paths = traces.cut(long, tmp_path / "rotating", 3)
+    paths[1].write_bytes(paths[1].read_bytes()[:-5])
     place = tmp_path / "out"
     stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1)
     (place / "frames" / "capture_id=c").mkdir(parents=True)
@@ -48,6 +51,7 @@ def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long,
     assert parquet.read(place) == traces.single(paths[:2], "c")  # also what is still open
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
     assert parquet.read(place) == traces.single(paths, "c")
+    assert stream.damaged == {str(paths[1])}
 
 
 def rows_by_connection(paths, files=None):

@@ -7,10 +7,13 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from captures import tls_hello
+from tools.pcap import Talk, packets, pcap
+
 from kwire.analysis import run
 from kwire.analysis.columns import Row, rows_of
 from kwire.analysis.tables import TABLES
-from kwire.capture import Call, Connection, read
+from kwire.capture import Call, Connection, Problem, Skipped, read
 
 ROOT = Path(__file__).parent.parent.parent
 COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap*"))  # some are gzip'd
@@ -18,6 +21,7 @@ PACKED = next(path for path in COMMITTED if path.suffix == ".gz")
 SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"  # more of them, where this is
 FEW = ["java-4.2.0__kafka-4.2.0__three", "aiokafka-0.14.0__kafka-4.2.0__static", "java-4.2.0__kafka-4.2.0__kip848"]
 HEAD = 24  # bytes of a pcap before its records
+PROTOCOL = 16 + 14 + 10  # bytes of a record up to behind the protocol of its packet
 
 
 def captures() -> list[Path]:
@@ -43,7 +47,8 @@ def records(path: Path) -> list[bytes]:
 
 
 def long_capture(folder: Path, name: str = "long.pcap", *, every_nth: int = 1) -> Path:
-    """All of them, or every nth, in one file, some packets of it lost and some out of order: several parts of 64 kB."""
+    """All of them, or every nth, in one file: several parts of 64 kB. Some packets are lost, some out of order, and some
+    were made UDP."""
     paths = captures()[::every_nth]
     head = content(paths[0])[:HEAD]
     every = [record for path in paths if content(path)[:HEAD] == head for record in records(path)]
@@ -52,7 +57,26 @@ def long_capture(folder: Path, name: str = "long.pcap", *, every_nth: int = 1) -
         every[place - 1], every[place] = every[place], every[place - 1]
     kept = [record for number, record in enumerate(every) if number % 211 != 100]
     path = folder / name
+    for place in range(60, len(kept), 301):
+        kept.insert(place, as_udp(kept[place]))
     path.write_bytes(head + b"".join(kept))
+    return path
+
+
+def as_udp(record: bytes) -> bytes:
+    """The record of a packet with Ethernet and IPv4, of another protocol."""
+    return record[: PROTOCOL - 1] + b"\x11" + record[PROTOCOL:]
+
+
+def strange(folder: Path) -> Path:
+    """A connection with TLS, packets that are not TCP, and damage: at the end, and between two packets."""
+    sealed = Talk()
+    made = list(packets([*sealed.open(), *sealed.say(True, tls_hello(b"broker.example"))]))
+    data = pcap([*made, *made])
+    once = (len(data) - HEAD) // 2
+    records = as_udp(data[HEAD : HEAD + once]), bytes(100), data[HEAD + once :] * 8
+    path = folder / "strange.pcap"
+    path.write_bytes(data[:HEAD] + b"".join(records)[:-10])
     return path
 
 
@@ -72,7 +96,8 @@ def single(paths: Iterable[Path], capture_id: str) -> dict[str, list[Row]]:
     """The tables, made in one process."""
     items = list(read(paths))
     calls = [item for item in items if isinstance(item, Call)]
-    return run.analyse(calls, [item for item in items if isinstance(item, Connection)], capture_id)
+    connections = [item for item in items if isinstance(item, Connection)]
+    return run.analyse(calls, connections, capture_id, [item for item in items if isinstance(item, (Problem, Skipped))])
 
 
 def rows(name: str, found) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
-from kwire.capture import Call, Connection, read
+from kwire.capture import Call, Connection, Problem, Skipped, read
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "fixtures" / "captures"
@@ -24,7 +24,8 @@ def tables_of(*paths: Path) -> dict[str, list[Row]]:
     name = paths[0].name if len(paths) == 1 else "all"
     assert reading.problems == []
     calls = [item for item in items if isinstance(item, Call)]
-    return analyse(calls, [item for item in items if isinstance(item, Connection)], name)
+    connections = [item for item in items if isinstance(item, Connection)]
+    return analyse(calls, connections, name, [item for item in items if isinstance(item, (Problem, Skipped))])
 
 
 def capture(name: str) -> dict[str, list[Row]]:

@@ -23,6 +23,7 @@ from mockbroker.router import Router
 from mockbroker.settings import Settings
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
+WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a desk says 0
 
 
 class Sent:
@@ -47,7 +48,9 @@ class Desk:
     def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0) -> None:
         ids = count(1)
         nodes = [Node(first_node + number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
-        self.broker = Broker(nodes, Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)))
+        self.broker = Broker(
+            nodes, Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)), wall_at_zero=WALL
+        )
         cluster = self.broker.cluster
         for name, partitions in ({"t": 2} if topics is None else topics).items():
             cluster.create_topic(name, cluster.place(partitions, 1))

@@ -51,7 +51,11 @@ class Producer:
     def produce(self, value: bytes, partition: int = 0) -> E:
         if not self.new and (error := self.add(partition)):
             return error
-        due = self.sequences.get(partition, 0)
+        return self.send(value, partition)
+
+    def send(self, value: bytes, partition: int = 0, *, sequence: int | None = None) -> E:
+        """Produce alone, without AddPartitionsToTxn before it. ``sequence``: the one that is due, if None."""
+        due = self.sequences.get(partition, 0) if sequence is None else sequence
         records = build_batch(
             [Record(value=value)],
             producer_id=self.producer_id,

@@ -17,7 +17,7 @@ from mockbroker.cluster.model import Node
 from mockbroker.handlers import HANDLERS
 from mockbroker.journal import Journal
 from mockbroker.router import Router
-from mockbroker.server import Server, listen
+from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings
 from mockbroker.watch import best
 
@@ -98,14 +98,22 @@ class Place:
 
 
 @asynccontextmanager
-async def serving(*, topics=None, config=None, handlers=HANDLERS, watch=best) -> AsyncIterator[Place]:
+async def serving(
+    *, topics=None, config=None, handlers=HANDLERS, watch=best, users=None, tls=None
+) -> AsyncIterator[Place]:
+    """``users``: they come in by SASL; ``tls``: context of the listener."""
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ids = count(1)
-    broker = Broker([Node(0, "127.0.0.1", port)], Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)))
+    settings = Settings.parse(QUICK | (config or {}))
+    broker = Broker([Node(0, "127.0.0.1", port)], settings, lambda: UUID(int=next(ids)), users=users)
     for name, partitions in (topics or {"t": 1}).items():
         broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
-    server = Server(Router(broker, Journal(trio.current_time()), handlers), [(0, listener)], watch)
+    server = Server(
+        Router(broker, Journal(trio.current_time()), handlers),
+        [Door(0, listener, tls=tls, sasl=users is not None)],
+        watch,
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
         place = Place(server, port)

@@ -27,9 +27,15 @@ type question struct {
 	Timestamp   *int64   `json:"timestamp"`
 	Start       int64    `json:"start"`
 	Wanted      int      `json:"wanted"`
+	Committed   bool     `json:"committed"`
 	Partitions  int      `json:"partitions"`
 	Replicas    int16    `json:"replicas"`
 	Offset      int64    `json:"offset"`
+	Security    security `json:"security"`
+
+	TransactionalID string `json:"transactional_id"`
+	ProducerID      int64  `json:"producer_id"`
+	Epoch           int16  `json:"epoch"`
 }
 
 type record struct {
@@ -50,6 +56,7 @@ var calls = map[string]func(context.Context, question) (any, error){
 	"partitions": partitions, "configs": configs, "nodes": nodes,
 	"groups": groups, "members": members, "delete_group": deleteGroup,
 	"committed": committed, "commit_for": commitFor, "delete_offset": deleteOffset,
+	"transactions": transactions, "transaction": transaction, "producers": producers, "abort": abort,
 }
 
 // answer does what one line asks.
@@ -69,6 +76,11 @@ func answer(line string) map[string]any {
 
 func connect(asked question, more ...kgo.Opt) (*kgo.Client, error) {
 	servers := kgo.SeedBrokers(strings.Split(asked.Bootstrap, ",")...)
+	secured, err := asked.Security.options()
+	if err != nil {
+		return nil, err
+	}
+	more = append(more, secured...)
 	return kgo.NewClient(append(more, servers, kgo.MetadataMinAge(100*time.Millisecond))...)
 }
 
@@ -100,7 +112,12 @@ func produce(limit context.Context, asked question) (any, error) {
 
 func read(limit context.Context, asked question) (any, error) {
 	from := map[int32]kgo.Offset{asked.Partition: kgo.NewOffset().At(asked.Start)}
-	client, err := connect(asked, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{asked.Topic: from}))
+	isolation := kgo.ReadUncommitted()
+	if asked.Committed {
+		isolation = kgo.ReadCommitted()
+	}
+	where := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{asked.Topic: from})
+	client, err := connect(asked, where, kgo.FetchIsolationLevel(isolation))
 	if err != nil {
 		return nil, err
 	}
@@ -296,5 +313,64 @@ func deleteOffset(limit context.Context, asked question) (any, error) {
 			return nil, err
 		}
 		return nil, deleted.Error()
+	})
+}
+
+func transactions(limit context.Context, asked question) (any, error) {
+	return asAdmin(asked, func(admin *kadm.Client) (map[string]string, error) {
+		listed, err := admin.ListTransactions(limit, nil, nil)
+		found := map[string]string{}
+		for name, one := range listed {
+			found[name] = one.State
+		}
+		return found, err
+	})
+}
+
+func transaction(limit context.Context, asked question) (any, error) {
+	return asAdmin(asked, func(admin *kadm.Client) (any, error) {
+		described, err := admin.DescribeTransactions(limit, asked.TransactionalID)
+		if err != nil {
+			return nil, err
+		}
+		one, err := described.On(asked.TransactionalID, nil)
+		if err != nil {
+			return nil, err
+		}
+		places := map[string][]int32{}
+		for _, topic := range one.Topics.Sorted() {
+			places[topic.Topic] = topic.Partitions
+		}
+		return [3]any{one.State, one.TimeoutMillis, sorted(places)}, one.Err
+	})
+}
+
+func producers(limit context.Context, asked question) (any, error) {
+	return asAdmin(asked, func(admin *kadm.Client) (any, error) {
+		wanted := kadm.TopicsSet{}
+		wanted.Add(asked.Topic, asked.Partition)
+		described, err := admin.DescribeProducers(limit, wanted)
+		if err != nil {
+			return nil, err
+		}
+		partition := described[asked.Topic].Partitions[asked.Partition]
+		found := [][3]int64{}
+		for _, one := range partition.ActiveProducers.Sorted() {
+			found = append(found, [3]int64{one.ProducerID, int64(one.ProducerEpoch), one.CurrentTxnStartOffset})
+		}
+		return found, partition.Err
+	})
+}
+
+func abort(limit context.Context, asked question) (any, error) {
+	return asAdmin(asked, func(admin *kadm.Client) (any, error) {
+		unwanted := kadm.TopicsSet{}
+		unwanted.Add(asked.Topic, asked.Partition)
+		marker := kadm.TxnMarkers{ProducerID: asked.ProducerID, ProducerEpoch: asked.Epoch, Topics: unwanted}
+		written, err := admin.WriteTxnMarkers(limit, marker)
+		if err != nil {
+			return nil, err
+		}
+		return nil, written[asked.ProducerID].Topics[asked.Topic].Partitions[asked.Partition].Err
 	})
 }

@@ -1,4 +1,5 @@
-// franz-go at the test's command: `client member OPTIONS` is a group member, `client ask` answers questions.
+// franz-go at the test's command: `client member OPTIONS` is a group member, `client transform
+// OPTIONS` works in transactions, `client ask` answers questions.
 package main
 
 import (
@@ -44,6 +45,12 @@ func main() {
 			panic(err)
 		}
 		runMember(options)
+	case "transform":
+		var asked transforming
+		if err := json.Unmarshal([]byte(os.Args[2]), &asked); err != nil {
+			panic(err)
+		}
+		runTransformer(asked)
 	case "ask":
 		for line := range lines() {
 			tell(answer(line))

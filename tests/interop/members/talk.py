@@ -9,8 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
+T = TypeVar("T")
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
 POLL = 0.1  # seconds that a poll may take before commands are looked at
 
@@ -38,6 +39,30 @@ def command() -> str:
     return "" if _commands.empty() else _commands.get()
 
 
+def awaited() -> list[str]:
+    """The next command in words, however long it takes."""
+    return _commands.get().split()
+
+
+def transact(take: Callable[[int], T], commit: Callable[[], object], abort: Callable[[T], object]) -> None:
+    """Do as told until it is time to leave: ``take`` so many records into a transaction, which ends in either way.
+
+    ``abort`` gets what ``take`` gave last: where to go on from.
+    """
+    taken: list[T] = []
+    while (asked := awaited())[0] != "leave":
+        match asked:
+            case ["take", wanted]:
+                taken = [take(int(wanted))]
+                tell("taken")
+            case ["commit"]:
+                commit()
+                tell("committed")
+            case ["abort"]:
+                abort(taken[0])
+                tell("aborted")
+
+
 def waiting() -> int:
     """How many commands there are."""
     return _commands.qsize()
@@ -55,6 +80,17 @@ def tell_partitions(event: str, partitions: Iterable[Any]) -> None:
 
 def tell_record(topic: str, partition: int, offset: int, value: bytes) -> None:
     tell("record", topic=topic, partition=partition, offset=offset, value=value.decode())
+
+
+def transformed(value: bytes) -> bytes:
+    """What the output has for a record of the input."""
+    return value + b", done"
+
+
+def tell_fenced(error: object) -> NoReturn:
+    """Another has the name; end as in a crash."""
+    tell("fenced", error=repr(error))
+    os._exit(4)
 
 
 def tell_left() -> None:

@@ -21,7 +21,8 @@ const produce = async (kafka, asked) => {
 
 // kafkajs reads in groups only, so this makes one.
 const read = async (kafka, asked) => {
-  const consumer = kafka.consumer({ groupId: `reader-${process.hrtime.bigint()}`, maxWaitTimeInMs: 100 })
+  const groupId = `reader-${process.hrtime.bigint()}`
+  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 100, readUncommitted: !asked.committed })
   const found = []
   await consumer.connect()
   await consumer.subscribe({ topic: asked.topic, fromBeginning: true })

@@ -13,6 +13,7 @@ from tools.captures import capture
 from tools.said import Wire, two_members
 
 from kwire.analysis import report
+from kwire.analysis.tables import PROBLEMS
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -52,6 +53,19 @@ class Shown:
 
     def drawn(self, chart: str, what: str) -> int:
         return int(self.page.locator(f"#{chart} {what}").count())
+
+
+def test_what_was_not_read_is_on_the_page(browser: Any, tmp_path: Path) -> None:
+    tables = two_members().tables()
+    assert tables["problems"] == []
+    assert "Not read" not in shown(browser, tmp_path, tables).page.content()
+    row = PROBLEMS.row
+    tables["problems"] = [
+        row(capture_id="c", client="a:1", broker="b:2", reason="tls", note="TLS"),
+        row(capture_id="c", file="x.pcap", position=40, error="the file ends"),
+    ]
+    found = shown(browser, tmp_path, tables).cells("problems")
+    assert found == [["a:1 to b:2", "", "TLS"], ["x.pcap", "40", "the file ends"]]
 
 
 def shown(browser: Any, tmp_path: Path, tables: Any, title: str = "what happened") -> Shown:

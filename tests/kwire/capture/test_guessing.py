@@ -31,7 +31,7 @@ def rows(parts: list[Split], *, guess: bool = False) -> tuple[list[tuple[Any, ..
         for item in read_segments(part, guess=guess, then=then):
             if isinstance(item, Segments):
                 found += [(int(item.position[n]), item.payload(n)) for n in range(len(item))]
-            else:
+            elif isinstance(item, Problem):
                 problems.append(item)
     return found, problems
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from captures import COMMITTED, all_of
 
@@ -36,11 +38,16 @@ def test_the_same_again_whatever_is_read_at_a_time(monkeypatch: pytest.MonkeyPat
         assert sorted(all_of(path)[0], key=lambda call: (call.connection, call.number)) == calls
 
 
-def test_progress_counts_bytes() -> None:
+@pytest.mark.parametrize("path", [*COMMITTED[:2], "log"], ids=str)
+def test_progress_counts_bytes(path: Path | str, tmp_path: Path) -> None:
+    """Of plain files, gzip'd ones and frame logs."""
+    if isinstance(path, str):
+        path = tmp_path / "log.jsonl"
+        path.write_text('{"time_us": 1}\n' * 3)
     told: list[int] = []
-    for _ in read(COMMITTED[0], progress=told.append):
+    for _ in read(path, progress=told.append):
         pass
-    assert sum(told) == COMMITTED[0].stat().st_size
+    assert sum(told) == path.stat().st_size
 
 
 def test_a_path_that_is_not_there() -> None:

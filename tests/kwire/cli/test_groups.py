@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from captures import tls_hello
-from commands import kwire, printed
+from commands import command, kwire, printed
 from tools.captures import CAPTURES
 from tools.pcap import Talk, packets, pcap
 
@@ -79,6 +83,23 @@ def test_what_was_not_read_is_told_as_capture_tells_it(tmp_path: Path) -> None:
     assert shown["problems"] == [f"{path} at byte {damage['position']}: {damage['error']}"]
     assert done.stderr == kwire("capture", str(path)).stderr
     assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("verb", ["capture", "groups"])
+def test_a_bar_on_a_terminal(verb: str, tmp_path: Path) -> None:
+    """Of a folder too."""
+    (tmp_path / NAME).write_bytes(Path(CAPTURE).read_bytes())
+    ours, theirs = os.openpty()
+    with command(verb, str(tmp_path), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # how the other end of a terminal says that it is closed
+            while more := os.read(ours, 4_096):
+                shown += more
+        os.close(ours)
+    assert process.returncode == 0
+    assert b"reading" in shown
+    assert b"100%" in shown
 
 
 def test_a_static_member_that_came_back_has_a_line() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
 from commands import kwire
 from tools.captures import capture
 
@@ -22,6 +24,14 @@ def test_folder_without_tables(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "no table" in done.stderr
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("verb", ["groups", "report"])
+def test_without_plotly_nothing_is_begun(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    done = kwire(verb, str(tmp_path), "--html", str(tmp_path / "page.html"))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: plotly is missing: pip install 'kwire[report]'\n"
 
 
 def test_usage(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from click.testing import CliRunner, Result
 from golden import ROOT
 
 from mockbroker.cli import main
+from mockbroker.conform import waiting
 
 FILES = ROOT / "fixtures" / "conversations" / "4.2.0"
-GOOD, WAITS = FILES / "sync_again.json.gz", FILES / "fetch_holds.json.gz"
+GOOD, ANOTHER = FILES / "sync_again.json.gz", FILES / "sync_errors.json.gz"
 
 
 def conform(*arguments: str | Path) -> Result:
@@ -30,12 +31,13 @@ def planted(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_pass_or_wait() -> None:
-    result = conform(GOOD, WAITS)
+def test_all_pass_or_wait(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "WAITING", {"sync_again": waiting.Waiting("somebody to say so", 2)})
+    result = conform(planted, ANOTHER)
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "ok       sync_again (Apache Kafka 4.2.0)",
-        "waiting  fetch_holds (Apache Kafka 4.2.0): for fetch sessions",
+        "waiting  sync_again (Apache Kafka 4.2.0): for somebody to say so",
+        "ok       sync_errors (Apache Kafka 4.2.0)",
     ]
     assert result.stderr.splitlines()[-1] == "1 ok, 0 differs, 1 waiting, 0 failed"
 

@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -18,9 +19,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kwire import ClientSide
+from kwire import ClientSide, ErrorCode
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from mockbroker.cli import main
 
 COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
@@ -91,6 +93,62 @@ def test_ready_file_appears_whole(tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == ["ready.json"]
 
 
+KINDS = [  # arguments; how the one listener is spoken to
+    (["--tls", "auto"], "SSL"),
+    (["--user", "alice:secret"], "SASL_PLAINTEXT"),
+    (["--sasl", "OAUTHBEARER"], "SASL_PLAINTEXT"),
+    (["--set", "mockbroker.users=alice:secret"], "SASL_PLAINTEXT"),
+    (["--tls", "auto", "--user", "alice:secret"], "SASL_SSL"),
+    (["--listener", "SSL"], "SSL"),
+    (["--set", "listeners=SSL"], "SSL"),
+    (["--user", "alice:secret", "--listener", "PLAINTEXT"], "PLAINTEXT"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind"), KINDS, ids=[" ".join(arguments) for arguments, _ in KINDS])
+def test_kind_of_the_listener(arguments: list[str], kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    with served(*arguments, "--ready-file", str(path)) as (process, addresses):
+        while not path.exists():
+            assert process.poll() is None
+        files = json.loads(path.read_text()).get("tls", {})
+        with socket.create_connection(addresses[0], timeout=10) as plain:
+            sock = plain
+            if kind.endswith("SSL"):
+                sock = ssl.create_default_context(cafile=files["ca"]).wrap_socket(plain, server_hostname="127.0.0.1")
+                assert Path(files["client"]).exists()
+            side = ClientSide("test")
+            sock.sendall(side.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1))
+            while (response := side.next_response()) is None:
+                side.receive(sock.recv(65536))
+            sock.close()
+        assert isinstance(response.body, SaslHandshakeResponse)
+        assert (response.body.error_code == ErrorCode.NONE) == kind.startswith("SASL")
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+    assert not any(Path(file).exists() for file in files.values())
+
+
+def test_several_listeners(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    arguments = ["--brokers", "2", "--listener", "PLAINTEXT", "--listener", "INSIDE://:0"]
+    with served(*arguments, "--set", "listener.security.protocol.map=INSIDE:SASL_SSL", "--ready-file", str(path)) as (
+        process,
+        addresses,
+    ):
+        while not path.exists():
+            assert process.poll() is None
+        listeners = json.loads(path.read_text())["listeners"]
+        assert listeners["PLAINTEXT"] == ",".join(f"{host}:{port}" for host, port in addresses)
+        assert len(listeners["INSIDE"].split(",")) == 2
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+        assert process.stderr is not None
+        said = process.stderr.read().splitlines()
+    assert said[:2] == [f"listener {name} {servers}" for name, servers in listeners.items()]
+    assert re.fullmatch(r"CA certificate \S+ca\.pem, key and certificate for clients \S+client\.pem", said[2])
+
+
 def test_settings_file_and_flags(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("# a comment\nnum.partitions = 2\nauto.create.topics.enable=true\n")
@@ -125,6 +183,13 @@ USAGE = [  # arguments, what stderr must say
     (["--topic", "orders", "--topic", "orders:2"], "given twice"),
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "leaves no room for 2 brokers"),
+    (["--listener", "TLS"], "listeners: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    (["--listener", "SSL://10.0.0.1:0"], "all of them listen on 127.0.0.1"),
+    (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: none of the listeners has it"),
+    (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location has certificates already"),
+    (["--sasl", "GSSAPI"], "sasl.enabled.mechanisms: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    (["--user", "alice"], "--user: expected NAME:PASSWORD"),
+    (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),
     (["--data-dir", "x"], "No such option"),
     (["--http", "0"], "No such option"),
     (["--config", "/does/not/exist"], "does not exist"),

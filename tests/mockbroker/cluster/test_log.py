@@ -110,6 +110,22 @@ def test_a_batch_that_cannot_be_opened_is_said():
     assert SNAPPY not in (0, GZIP)
 
 
+@pytest.mark.parametrize(
+    ("offset", "left", "size"), [(0, [0, 2, 4], 3), (1, [0, 2, 4], 3), (2, [2, 4], 2), (5, [4], 1), (6, [], 0)]
+)
+def test_a_log_that_begins_later(offset, left, size):
+    log = log_of(batch(1, 2), batch(3, 4), batch(5, 6))
+    log.delete_before(offset)
+    assert (log.start, log.end) == (offset, 6)
+    assert offsets(log.read(offset, 10_000, at_least_one=True)) == left
+    assert log.size == size * len(batch(1, 2))
+    assert log.at_timestamp(0) == (None if offset == 6 else (offset, offset + 1))
+    assert log.append(read_batch(batch(7)), leader_epoch=0) == 6
+    assert offsets(log.read(6, 10_000, at_least_one=True)) == [6]
+    log.delete_before(0)
+    assert log.start == offset
+
+
 @pytest.mark.parametrize(("size", "offset"), [(0, 0), (1, 3), (200, 3), (10_000, 9)])
 def test_the_first_batch_so_many_bytes_on(size, offset):
     log = PartitionLog()

@@ -55,3 +55,21 @@ def test_what_is_wrong_is_said(tmp_path: Path, content: object, said: str) -> No
 @pytest.mark.parametrize(("name", "snaked"), [("groupId", "group_id"), ("enable2Pc", "enable2_pc"), ("name", "name")])
 def test_names(name: str, snaked: str) -> None:
     assert snake(name) == snaked
+
+
+CONFIGS = [  # scenario, configuration; users, connections to their listener
+    ("x", {}, {}, set()),
+    ("x", {"users": {"a": "b"}}, {"a": "b"}, {"one", "other"}),
+    ("x", {"users": {"a": "b"}, "plaintext": ["other"]}, {"a": "b"}, {"one"}),
+    ("sasl_plain", {}, {"alice": "alice-secret"}, {"one", "other"}),
+]
+
+
+@pytest.mark.parametrize(("scenario", "config", "users", "sasl"), CONFIGS)
+def test_users_and_their_connections(tmp_path: Path, scenario: str, config: dict, users: dict, sasl: set[str]) -> None:
+    steps = [{"n": n, "event": "note", "conn": conn} for n, conn in enumerate(("one", "other"), 1)]
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"scenario": scenario, "broker": "", "broker_config": config, "steps": steps}))
+    found = load(path)
+    assert (found.users, found.sasl) == (users, sasl)
+    assert {"users", "plaintext"}.isdisjoint(found.config)

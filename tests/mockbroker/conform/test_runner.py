@@ -11,31 +11,48 @@ import trio
 from golden import ROOT
 
 from mockbroker.cluster_api import open_cluster
+from mockbroker.conform import waiting
 from mockbroker.conform.conversation import Conversation, Step
 from mockbroker.conform.player import Difference
 from mockbroker.conform.runner import Outcome, judge, play_file, run
-from mockbroker.conform.waiting import WAITING
+from mockbroker.conform.waiting import WAITING, Waiting, waits
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
+OF_OLD = {  # conversations in versions that 4.2 does not have
+    f"3.9.1/{path.name.removesuffix('.json.gz')}": path
+    for path in sorted((CONVERSATIONS / "3.9.1").glob("*.json.gz"))
+    if path.name.startswith(("old_", "api_versions", "fetch_"))
+}
+FILES |= OF_OLD
 AT_ONCE = 24  # most of them only wait
+
+
+PLAYED = {
+    f"{path.parent.name}/{path.name.removesuffix('.json.gz')}": path for path in CONVERSATIONS.glob("*/*.json.gz")
+}
 
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """By scenario."""
+    """By release and scenario. Timers go by the clock of a machine that may be busy: what differs is played once more,
+    alone."""
+    found = played(list(PLAYED), AT_ONCE)
+    return found | played([name for name, outcome in found.items() if outcome.verdict == "differs"], 1)
+
+
+def played(names: list[str], at_once: int) -> dict[str, Outcome]:
     told: list[Outcome] = []
-    trio.run(partial(run, list(FILES.values()), None, told.append, at_once=AT_ONCE))
-    return dict(zip(FILES, told, strict=True))
+    trio.run(partial(run, [PLAYED[name] for name in names], None, told.append, at_once=at_once))
+    return dict(zip(names, told, strict=True))
 
 
-@pytest.mark.parametrize("scenario", FILES)
-def test_conversation(scenario: str, outcomes: dict[str, Outcome]) -> None:
-    outcome = outcomes[scenario]
-    assert (outcome.verdict, "" if scenario in WAITING else outcome.detail) == (
-        "waiting" if scenario in WAITING else "ok",
-        "",
-    )
+@pytest.mark.parametrize("name", sorted(PLAYED))
+def test_conversation(name: str, outcomes: dict[str, Outcome]) -> None:
+    release, _, scenario = name.partition("/")
+    waiting = waits(scenario, release) is not None
+    outcome = outcomes[name]
+    assert (outcome.verdict, "" if waiting else outcome.detail) == ("waiting" if waiting else "ok", "")
 
 
 def test_what_waits_is_there() -> None:
@@ -53,22 +70,28 @@ def at(n: int) -> Difference:
     return Difference(Step(n=n, event="response", api="Fetch", api_version=11, conn="A"), "x: recorded 1, got 2")
 
 
+LISTED = {
+    "held": Waiting("something", 30),
+    "3.9.1/old": Waiting("something old", 2),
+}
 VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, part of the detail
     ("sync_again", "4.2.0", 0, True, "ok", ""),
     ("sync_again", "4.2.0", 5, True, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
-    ("fetch_holds", "4.2.0", 30, True, "waiting", "for fetch sessions"),
-    ("fetch_holds", "4.2.0", 29, True, "differs", "step 29"),
-    ("fetch_holds", "4.2.0", 0, True, "differs", "listed as waiting for fetch sessions, but nothing differs"),
-    ("fetch_holds", "4.2.0", 30, False, "differs", "step 30"),
-    ("fetch_holds", "4.2.0", 0, False, "ok", ""),
-    ("api_versions", "3.9.1", 2, True, "waiting", "for message sets"),
-    ("api_versions", "4.2.0", 2, True, "differs", "step 2"),
-    ("sasl_plain", "4.2.0", 4, False, "waiting", "for SASL"),
+    ("held", "4.2.0", 30, True, "waiting", "for something"),
+    ("held", "4.2.0", 29, True, "differs", "step 29"),
+    ("held", "4.2.0", 0, True, "differs", "listed as waiting for something, but nothing differs"),
+    ("held", "4.2.0", 30, False, "differs", "step 30"),
+    ("held", "4.2.0", 0, False, "ok", ""),
+    ("old", "3.9.1", 2, True, "waiting", "for something old"),
+    ("old", "4.2.0", 2, True, "differs", "step 2"),
 ]
 
 
 @pytest.mark.parametrize(("scenario", "version", "step", "ours", "verdict", "detail"), VERDICTS)
-def test_verdict(scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str) -> None:
+def test_verdict(
+    scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "WAITING", LISTED)
     found = judge(conversation(scenario, version), at(step) if step else None, ours=ours)
     assert found.verdict == verdict
     assert detail in found.detail
@@ -97,6 +120,8 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
         other = await play_file(FILES["delay_two_joiners"], address)
         unknown = await play_file(later, address)
         older = await play_file(CONVERSATIONS / "3.9.1" / "commit_to_no_group.json.gz", address)
+        unsafe = await play_file(FILES["sasl_plain"], address)
     assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
     assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
     assert older.verdict == "differs"
+    assert (unsafe.verdict, unsafe.detail) == ("waiting", "for a broker with a SASL listener for its users")

@@ -169,6 +169,19 @@ def test_an_assignor_that_the_broker_does_not_have_now():
     assert desk.join("a", server_assignor="uniform").answer.error_code == E.UNSUPPORTED_ASSIGNOR
 
 
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+@pytest.mark.parametrize(("name", "share"), [("b", 0), ("z", 1)])
+def test_a_member_without_topics_while_a_target_is_due(assignor, name, share):
+    """Kafka goes by what it believed before: all subscribe alike. So the first member says to what."""
+    desk = Consumers(topics={"t": 3}, config=SESSION | {"group.consumer.assignors": assignor})
+    for member in ("c", "d", "x"):
+        desk.join(member)
+    desk.leave("x")
+    desk.join(name, topics=())
+    assert [len(desk.group.target_of(member)) for member in ("c", "d", name)] == [share] * 3
+    assert desk.clients[name].owns == frozenset(), "it does not get what it does not subscribe to"
+
+
 # --- epochs -----------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +339,27 @@ def test_partitions_of_one_who_is_away_stay_its_own(desk):
     desk.join("c", instance_id="i")
     desk.settle()
     assert sorted(index for share in desk.owned().values() for index in share) == [0, 1, 2]
+
+
+def test_a_name_that_its_member_has_given_up(desk):
+    """It is the member's until it goes, and then a name of nobody that nobody can take, as at Kafka."""
+    desk.join("m", instance_id="a")
+    desk.join("m", instance_id="b")
+    assert desk.join("n", instance_id="a").answer.error_code == E.UNRELEASED_INSTANCE_ID
+    desk.leave("m")
+    answer = desk.join("n", instance_id="a").answer
+    assert (answer.error_code, answer.error_message) == (E.UNKNOWN_MEMBER_ID, "Member m is not a member of group g.")
+    for epoch in (1, -1, -2):
+        assert desk.beat("m", member_epoch=epoch, instance_id="a").error_code == E.UNKNOWN_MEMBER_ID
+    assert desk.join("n", instance_id="b").answer.error_code == E.NONE
+
+
+@pytest.mark.parametrize("epoch", [-1, -2])
+def test_an_instance_alone_is_nobody(desk, epoch):
+    desk.join("m", instance_id="i")
+    answer = desk.beat("" if epoch == -2 else "x", version=0, member_epoch=epoch, instance_id="i")
+    assert answer.error_code == E.FENCED_INSTANCE_ID
+    assert desk.group.members["m"].epoch == 1
 
 
 # --- expressions ------------------------------------------------------------------------------------------------

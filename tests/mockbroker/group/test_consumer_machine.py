@@ -12,15 +12,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tools.consumers import Consumers
 
 from kwire import ErrorCode as E
+from kwire.messages.leave_group import LeaveGroupRequest
 from mockbroker.group import consumer, reconcile
-from mockbroker.group.consumer_state import NOTHING, ConsumerGroup, MemberState
+from mockbroker.group.consumer_state import AWAY, JOINING, NOTHING, ConsumerGroup, MemberState
 
 NAMES = ["a", "b", "c", "d"]
+INSTANCES = ["i", "j"]
 SUBSCRIPTIONS = [["t"], ["t"], ["t", "u"], ["u"], [], ["t", "missing"]]
 TIMES = [0.0, 0.5, 2.0, 5.0, 7.0]
 CONFIG = {"group.consumer.session.timeout.ms": 6_000}
 
 who = st.sampled_from(NAMES)
+instance = st.sampled_from(INSTANCES)
 subscription = st.sampled_from(SUBSCRIPTIONS)
 
 
@@ -35,16 +38,76 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.epochs: dict[str, int] = {}
         self.topics: dict[str, list[str]] = {}
         self.lost: set[str] = set()
+        self.instances: dict[str, str] = {}
+        self.two_were_one = False
 
     @rule(name=who, topics=subscription, timeout=st.sampled_from([1_000, 60_000]))
     def join(self, name, topics, timeout):
         """A process begins, or begins anew: it reads nothing."""
-        self.reads[name], self.told[name], self.topics[name] = frozenset(), frozenset(), topics
-        answer = self.desk.beat(
-            name, member_epoch=0, rebalance_timeout_ms=timeout, subscribed_topic_names=topics, topic_partitions=[]
+        self._begin(name, topics, self._join(name, topics, timeout, None))
+
+    @rule(name=who, named=instance, topics=subscription, timeout=st.sampled_from([1_000, 60_000]))
+    def join_static(self, name, named, topics, timeout):
+        """The same, by the name of an instance; whoever has it must be away, and none may have taken another since."""
+        two = name in self._group().members and self._group().static.get(named, name) != name
+        answer = self._join(name, topics, timeout, named)
+        self.two_were_one |= two and answer.error_code == E.NONE
+        if answer.error_code == E.NONE:
+            self._begin(name, topics, answer)
+            self.instances[name] = named
+            return
+        holder = self._group().static[named]
+        assert (answer.error_code == E.UNRELEASED_INSTANCE_ID) == (holder in self._group().members)
+        assert answer.error_code in (E.UNRELEASED_INSTANCE_ID, E.UNKNOWN_MEMBER_ID)
+
+    @rule(name=who, named=instance)
+    def call_itself(self, name, named):
+        """A heartbeat with any instance: the member's own, one it had, somebody else's or nobody's."""
+        if name in self.reads and name not in self.lost:
+            answer = self.desk.beat(name, member_epoch=self.epochs[name], instance_id=named)
+            if answer.error_code == E.NONE:
+                self.instances[name] = named
+                self._hear(name, answer)
+
+    @rule(name=who, named=instance, epoch=st.sampled_from([-1, -2]))
+    def leave_by_instance(self, name, named, epoch):
+        """For good, or for a while: then what it had stays with it until it is back or its session is over."""
+        if name in self.reads and self.desk.beat(name, member_epoch=epoch, instance_id=named).error_code == E.NONE:
+            self._gone(name)
+
+    @rule(name=who, other=who, topics=subscription)
+    def restart(self, name, other, topics):
+        """A static process goes for a while and is back, perhaps under another id."""
+        if named := self.instances.get(name):
+            self.leave_by_instance(name, named, -2)
+            self.join_static(other, named, topics, 60_000)
+
+    @rule(named=instance)
+    def put_out(self, named):
+        """An administrator takes an instance out."""
+        holder = self._group().static.get(named)
+        there = holder in self._group().members
+        if self._group().members:
+            leave = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(group_instance_id=named)])
+            (line,) = self.desk.ask(leave, 5).members
+            assert line.error_code == (E.NONE if there else E.UNKNOWN_MEMBER_ID)
+            if holder in self.reads:
+                self._gone(holder)
+
+    def _join(self, name, topics, timeout, named):
+        return self.desk.beat(
+            name,
+            member_epoch=0,
+            instance_id=named,
+            rebalance_timeout_ms=timeout,
+            subscribed_topic_names=topics,
+            topic_partitions=[],
         )
+
+    def _begin(self, name, topics, answer):
         assert answer.error_code == E.NONE
         assert answer.assignment is not None
+        self.reads[name], self.told[name], self.topics[name] = frozenset(), frozenset(), topics
         self.lost.discard(name)
         self._hear(name, answer)
 
@@ -107,6 +170,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def _gone(self, name):
         del self.reads[name], self.told[name], self.epochs[name], self.topics[name]
         self.lost.discard(name)
+        self.instances.pop(name, None)
 
     def _group(self):
         return self.desk.broker.groups.get("g", ConsumerGroup(group_id="g"))
@@ -129,13 +193,23 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert set(group.names) == {name for member in group.members.values() for name in member.topics}
         for member in group.members.values():
             assert member.epoch <= group.assignment_epoch
-            assert (member.state is MemberState.UNREVOKED_PARTITIONS) == bool(member.revoking)
+            revokes = member.state is MemberState.UNREVOKED_PARTITIONS
+            assert revokes == bool(member.revoking) or member.epoch in (AWAY, JOINING)
+            assert member.instance_id is None or group.static[member.instance_id] == member.member_id
+            assert self.instances.get(member.member_id, member.instance_id) == member.instance_id
             assert ("session", member.member_id) in group.waits
 
     def teardown(self):
         """Everybody beats and does as told: soon nobody moves any more, and every partition that is wanted is read."""
         if not hasattr(self, "desk"):
             return
+        for _ in range(3):  # who is away is out then
+            for name in list(self.reads):
+                self._ask(name, True, topic_partitions=self.desk.lines(self.reads[name]))
+                self.reads[name] = self.told[name]
+            self.wait(3.0)
+        if self.two_were_one or not all(member.topics for member in self._group().members.values()):
+            self._new_epoch()
         for _ in range(3 * len(NAMES)):
             for name in list(self.reads):
                 self._ask(name, True, topic_partitions=self.desk.lines(self.reads[name]))
@@ -147,6 +221,13 @@ class ConsumerMachine(RuleBasedStateMachine):
         names = {name for topics in self.topics.values() for name in topics} - {"missing"}
         wanted = {(name, index) for name in names for index in range(len(topics[name].partitions))}
         assert {partition for reads in self.reads.values() for partition in reads} == wanted
+
+    def _new_epoch(self):
+        """Somebody comes and goes. For two things leave partitions to nobody until the next epoch, at Kafka too: a
+        member without topics that joins when a target is due (test_consumer.py), and one that takes the place of another
+        while it has one of its own."""
+        assert self._join("passer-by", ["t"], 60_000, None).error_code == E.NONE
+        assert self.desk.beat("passer-by", member_epoch=-1).error_code == E.NONE
 
 
 QUICK = settings(max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -194,7 +275,17 @@ def revoke_at_once(patch):
     patch.setattr(reconcile, "_moved", moved)
 
 
+def an_instance_has_a_member(patch):
+    patch.setattr(consumer, "known_member", lambda group, member_id: group.members[member_id])
+
+
+def who_is_replaced_stays(patch):
+    patch.setattr(ConsumerGroup, "replace_static", lambda group, _, new: group.put(new))
+
+
 MUTANTS = [
+    an_instance_has_a_member,
+    who_is_replaced_stays,
     hand_out_what_is_not_free,
     null_means_nothing,
     forget_what_is_given_up,

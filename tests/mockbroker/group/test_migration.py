@@ -8,11 +8,19 @@ from tools.consumers import Mixed, subscription
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.offsets import Committed
 from mockbroker.group.state import Group, State
 
+JOIN = {
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 60_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}
 POLICY = "group.consumer.migration.policy"
 
 
@@ -95,6 +103,88 @@ def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(desk):
     desk.join("new")
     assert desk.clients["new"].epoch == 1
     assert desk.group.offsets.get("t", 0) == Committed(offset=5)
+
+
+def offsets(desk, member_id=None, epoch=-1):
+    """Offsets of partition 0 of both topics, as OffsetFetch tells them."""
+    kind = OffsetFetchRequest.Group
+    topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
+    asked = kind(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
+    (answer,) = desk.ask(OffsetFetchRequest(groups=[asked]), 9).groups
+    assert answer.error_code == E.NONE
+    return [topic.partitions[0].committed_offset for topic in answer.topics]
+
+
+def commit(desk, member_id, epoch, topic, offset):
+    kind = OffsetCommitRequest.Topic
+    place = kind.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
+    asked = OffsetCommitRequest(
+        group_id="g",
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        topics=[kind(name=topic, partitions=[place])],
+    )
+    answer = desk.ask(asked, 9)
+    assert answer.topics[0].partitions[0].error_code == E.NONE
+
+
+def test_offsets_survive_the_way_there_and_back(desk):
+    old = stable(desk)
+    commit(desk, old, 1, "t", 5)
+    desk.join("new")
+    assert isinstance(desk.group, ConsumerGroup)
+    assert offsets(desk) == offsets(desk, "new", 2) == offsets(desk, old, 1) == [5, -1]
+    commit(desk, "new", 2, "u", 6)
+    desk.leave("new")
+    assert isinstance(desk.group, Group)
+    assert offsets(desk) == [5, 6]
+    answer = desk.classic_join(old)
+    assert offsets(desk, old, answer.generation_id) == [5, 6]
+
+
+def parked_second(desk):
+    """A second member, whose JoinGroup waits for the first."""
+    parked = desk.send(Mixed.joining(desk.classic_join().member_id), 5)
+    assert parked.parked
+    return parked
+
+
+def upgrades(desk):
+    return [event.event for event in desk.journal.events if event.event == "upgrade"]
+
+
+@pytest.mark.parametrize("share", [None, b"\x00\x01\x07"], ids=["wrong expression", "wrong share"])
+def test_who_is_parked_is_told_so_although_the_group_stays_classic(desk, share):
+    stable(desk, share=share)
+    parked = parked_second(desk)
+    answer = desk.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})
+    assert answer.error_code == (E.INVALID_REGULAR_EXPRESSION if share is None else E.GROUP_ID_NOT_FOUND)
+    assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
+    assert isinstance(desk.group, Group)
+    assert upgrades(desk) == []
+
+
+def test_nobody_is_told_if_it_is_not_tried(desk):
+    stable(desk, protocol_type="connect")
+    parked = desk.send(Mixed.joining(desk.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5)
+    assert desk.join("new").answer.error_code == E.GROUP_ID_NOT_FOUND
+    assert parked.parked
+
+
+def test_one_partition_of_two_members(desk):
+    """What the leader may say, but the consumer protocol cannot hold."""
+    old = stable(desk)
+    parked = parked_second(desk)
+    desk.classic_join(old)
+    both = [
+        SyncGroupRequest.Assignment(member_id=m, assignment=assignment((0,))) for m in (old, parked.answer.member_id)
+    ]
+    assert desk.sync(old, 2, protocol_type="consumer", protocol_name="range", assignments=both).error_code == E.NONE
+    before = desk.group
+    answer = desk.join("new").answer
+    assert (answer.error_code, answer.error_message) == (E.UNKNOWN_SERVER_ERROR, None)
+    assert desk.group is before
+    assert upgrades(desk) == []
 
 
 # --- down -------------------------------------------------------------------------------------------------------

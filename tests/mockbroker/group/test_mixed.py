@@ -6,6 +6,7 @@ import pytest
 from tools.consumers import Mixed, subscription
 
 from kwire import ErrorCode as E
+from kwire.messages.leave_group import LeaveGroupRequest
 
 
 @pytest.fixture
@@ -127,6 +128,17 @@ def test_leaving(desk):
     assert desk.group.epoch == epoch + 1, "once for all of them"
 
 
+def test_the_journal_has_the_reasons_that_were_given(desk):
+    old, other = desk.classic(), desk.classic()
+    lines = [
+        LeaveGroupRequest.Member(member_id=old, reason="closed"),
+        LeaveGroupRequest.Member(member_id=other),
+    ]
+    desk.ask(LeaveGroupRequest(group_id="g", members=lines), 5)
+    left = {event.member_id: event.reason for event in desk.journal.events if event.event == "leave"}
+    assert left == {old: "closed", other: "left"}
+
+
 # --- what time brings -------------------------------------------------------------------------------------------
 
 
@@ -158,6 +170,26 @@ def test_session(desk):
     assert old in desk.group.members
     desk.wait(0.2)
     assert old not in desk.group.members
+
+
+def turned_classic(rebalance, owned):
+    """A member of the consumer protocol with 2 s to give up a partition, which then joins by the classic one."""
+    desk = Mixed()
+    desk.join("a", rebalance_timeout_ms=2_000)
+    desk.join("b")
+    desk.beat("a", member_epoch=1, topic_partitions=desk.lines({("t", 0), ("t", 1), ("t", 2)}))
+    desk.classic_join("a", metadata=subscription(owned=owned), session=60_000, rebalance=rebalance)
+    desk.share("a", desk.group.members["a"].epoch)
+    desk.wait(2.1)
+    return "a" in desk.group.members
+
+
+def test_one_that_gave_up_while_it_turned_classic_has_all_the_time():
+    assert turned_classic(20_000, owned=(0, 1))
+
+
+def test_one_that_did_not_has_the_time_that_it_had():
+    assert not turned_classic(20_000, owned=(0, 1, 2))
 
 
 # --- static members -------------------------------------------------------------------------------------------

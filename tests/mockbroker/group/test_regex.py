@@ -42,6 +42,11 @@ def test_matching(expression, found):
         ("a(?=b)", "invalid or unsupported Perl syntax"),
         ("(?!a)", "invalid or unsupported Perl syntax"),
         ("(a)\\1", "invalid escape sequence"),
+        ("(?P<n>a)(?P<n>b)", "duplicate capture group name"),
+        ("(?<n>a)(?P<n>b)", "duplicate capture group name"),
+        ("\\C", "invalid escape sequence"),
+        ("a\\Cb", "invalid escape sequence"),
+        ("\\\\\\C", "invalid escape sequence"),
         ("[b-a]", "invalid character class range"),
         ("\\pX", "invalid character class range"),
     ],
@@ -49,6 +54,26 @@ def test_matching(expression, found):
 def test_complaints(expression, text):
     with pytest.raises(regex.InvalidRegex, match=f"^{text.replace(chr(41), chr(92) + chr(41))}$"):
         regex.check(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "\\\\C",
+        "[\\\\C]",
+        "\\Q\\C\\E",
+        "\\Q\\C",
+        "\\Q(?P<n>a)(?P<n>b)\\E",
+        "[(?P<n>](?P<n>b)",
+        "[]\\](?P<n>](?P<n>b)",
+        "(?P<n>a)(?P<m>b)",
+        "\\((?P<n>a)|\\(?P<n>",
+        "[^]\\](?P<n>](?P<n>b)",
+        "[[:alpha:](?P<n>](?P<n>b)",
+    ],
+)
+def test_what_only_looks_wrong(expression):
+    regex.check(expression)
 
 
 def test_no_expression_takes_for_ever():

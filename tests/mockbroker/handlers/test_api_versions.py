@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from golden import ROOT
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
@@ -32,6 +33,7 @@ KAFKA_4_2_0 = {
     18: (0, 4),
     19: (2, 7),
     20: (1, 6),
+    21: (0, 2),
     22: (0, 5),
     23: (2, 4),
     24: (0, 5),
@@ -39,16 +41,29 @@ KAFKA_4_2_0 = {
     26: (0, 5),
     27: (1, 2),
     28: (0, 5),
+    29: (1, 3),
+    30: (1, 3),
+    31: (1, 3),
     32: (1, 4),
+    33: (0, 2),
+    35: (1, 4),
+    36: (0, 2),
     37: (0, 3),
     42: (0, 2),
+    43: (0, 2),
+    44: (0, 1),
+    46: (0, 0),
     47: (0, 0),
+    48: (0, 1),
+    50: (0, 0),
+    51: (0, 0),
     60: (0, 2),
     61: (0, 0),
     65: (0, 0),
     66: (0, 2),
     68: (0, 1),
     69: (0, 1),
+    74: (0, 1),
     75: (0, 0),
 }
 PRODUCE = 0
@@ -113,3 +128,11 @@ def test_a_version_that_is_not_served_is_answered_in_version_0(desk):
     assert reply.response.error_code == E.UNSUPPORTED_VERSION
     assert [(k.api_key, k.min_version, k.max_version) for k in reply.response.api_keys] == [(18, 0, 4)]
     assert len(encode(reply.response, 0)) == 2 + 4 + 6
+
+
+def test_what_is_not_served_is_listed():
+    page = (ROOT / "docs" / "limits.md").read_text("utf-8")
+    section = page.partition("## APIs\n")[2].partition("\n## ")[0]
+    listed = {name for line in section.splitlines() if line.count("|") == 3 for name in line.split("|")[1].split(", ")}
+    missing = {api.name for key, api in APIS.items() if key not in HANDLERS}
+    assert {name.strip() for name in listed} - {"APIs", "---"} == missing

@@ -100,3 +100,12 @@ def test_before_4_0_it_must_be_switched_on(config, error):
     desk = Consumers(config=config)
     desk.broker.release = RELEASES["3.9"]
     assert ask(desk, 0).error_code == error
+
+
+@pytest.mark.parametrize(
+    ("blank", "is_blank"),
+    [(" ", True), ("\t", True), ("\0", True), ("\x1f", True), ("\x7f", False), ("\xa0", False), ("\u2003", False)],
+)
+@pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
+def test_blank_is_what_java_trims(desk, field, blank, is_blank):
+    assert ask(desk, **{field: blank}).error_code == (E.INVALID_REQUEST if is_blank else E.NONE)

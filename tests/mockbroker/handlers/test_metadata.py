@@ -101,6 +101,22 @@ def test_by_id(desk, version):
     assert (missing.error_code, missing.name, missing.topic_id) == (E.UNKNOWN_TOPIC_ID, None, unknown)
 
 
+@pytest.mark.parametrize("version", [12, 13])
+def test_neither_id_nor_name(desk, version):
+    """Kafka falls over it."""
+    asked = [MetadataRequest.Topic(name=None), MetadataRequest.Topic(name="t")]
+    answer = desk.ask(MetadataRequest(topics=asked), version)
+    assert [(topic.error_code, topic.name) for topic in answer.topics] == [
+        (E.UNKNOWN_SERVER_ERROR, name) for name in ("", "t")
+    ]
+    assert (answer.brokers, answer.error_code) == ([], E.UNKNOWN_SERVER_ERROR if version == 13 else E.NONE)
+
+
+def test_one_by_id_and_one_by_name(desk):
+    asked = [MetadataRequest.Topic(topic_id=desk.topic_id("t"), name=None), MetadataRequest.Topic(name="u")]
+    assert [topic.name for topic in desk.ask(MetadataRequest(topics=asked), 12).topics] == ["t"]
+
+
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("name", [None, "t"])
 def test_v10_and_v11_may_not_ask_by_id(desk, version, name):

@@ -8,7 +8,10 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.GroupListing;
@@ -17,6 +20,9 @@ import org.apache.kafka.clients.admin.MemberDescription;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -25,7 +31,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -37,6 +45,7 @@ final class Answers implements AutoCloseable {
   private final Map<String, Object> settings = new HashMap<>();
   private final String topic;
   private final String group;
+  private final String transactionalId;
   private final TopicPartition partition;
   private Admin admin;
 
@@ -44,10 +53,12 @@ final class Answers implements AutoCloseable {
     asked = question;
     topic = asked.path("topic").asText();
     group = asked.path("group").asText();
+    transactionalId = asked.path("transactional_id").asText();
     partition = new TopicPartition(topic, asked.path("partition").asInt());
     settings.put("bootstrap.servers", asked.get("bootstrap").asText());
     settings.put("default.api.timeout.ms", (int) PATIENCE_MS);
     settings.put("request.timeout.ms", (int) PATIENCE_MS);
+    settings.putAll(Security.settings(asked.path("security")));
   }
 
   Object give() throws Exception {
@@ -61,6 +72,10 @@ final class Answers implements AutoCloseable {
       case "create_partitions" -> done(admin().createPartitions(Map.of(topic, increased())).all());
       case "partitions" -> partitions();
       case "configs" -> configs();
+      case "set_config" -> done(admin().incrementalAlterConfigs(Map.of(resource(), List.of(change()))).all());
+      case "delete_records" ->
+          done(admin().deleteRecords(Map.of(partition, before())).lowWatermarks().get(partition)).lowWatermark();
+      case "has_acls" -> hasAcls();
       case "nodes" -> done(admin().describeCluster().nodes()).stream().map(Node::id).toList();
       case "groups" ->
           done(admin().listGroups(ListGroupsOptions.forConsumerGroups()).all()).stream()
@@ -72,6 +87,16 @@ final class Answers implements AutoCloseable {
       case "commit_for" ->
           done(admin().alterConsumerGroupOffsets(group, Map.of(partition, wantedOffset())).all());
       case "delete_offset" -> done(admin().deleteConsumerGroupOffsets(group, Set.of(partition)).all());
+      case "transactions" ->
+          done(admin().listTransactions().all()).stream()
+              .collect(Collectors.toMap(TransactionListing::transactionalId, one -> one.state().toString()));
+      case "transaction" -> transaction();
+      case "producers" ->
+          done(admin().describeProducers(List.of(partition)).partitionResult(partition)).activeProducers().stream()
+              .map(one -> List.of(one.producerId(), one.producerEpoch(), one.currentTransactionStartOffset().orElse(-1)))
+              .toList();
+      case "abort" -> done(admin().abortTransaction(unwantedTransaction()).all());
+      case "fence" -> done(admin().fenceProducers(List.of(transactionalId)).all());
       default -> throw new IllegalArgumentException(asked.toString());
     };
   }
@@ -114,6 +139,7 @@ final class Answers implements AutoCloseable {
     int wanted = asked.get("wanted").asInt();
     List<List<Object>> found = new ArrayList<>();
     settings.put("fetch.max.wait.ms", 100); // which close() waits for
+    settings.put("isolation.level", asked.path("committed").asBoolean() ? "read_committed" : "read_uncommitted");
     try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
       consumer.assign(List.of(partition));
       consumer.seek(partition, asked.get("start").asLong());
@@ -154,8 +180,33 @@ final class Answers implements AutoCloseable {
     return found;
   }
 
+  private ConfigResource resource() {
+    return new ConfigResource(ConfigResource.Type.TOPIC, topic);
+  }
+
+  private AlterConfigOp change() {
+    ConfigEntry entry = new ConfigEntry(asked.get("name").asText(), asked.get("value").asText());
+    return new AlterConfigOp(entry, AlterConfigOp.OpType.SET);
+  }
+
+  private RecordsToDelete before() {
+    return RecordsToDelete.beforeOffset(asked.get("before").asLong());
+  }
+
+  private boolean hasAcls() throws Exception {
+    try {
+      done(admin().describeAcls(AclBindingFilter.ANY).values());
+      return true;
+    } catch (java.util.concurrent.ExecutionException failure) {
+      if (failure.getCause() instanceof SecurityDisabledException) {
+        return false;
+      }
+      throw failure;
+    }
+  }
+
   private Object configs() throws Exception {
-    ConfigResource wanted = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+    ConfigResource wanted = resource();
     Map<String, String> found = new HashMap<>();
     for (ConfigEntry entry : done(admin().describeConfigs(List.of(wanted)).all()).get(wanted).entries()) {
       found.put(entry.name(), entry.value());
@@ -170,6 +221,20 @@ final class Answers implements AutoCloseable {
       shares.put(member.clientId(), Client.sorted(member.assignment().topicPartitions()));
     }
     return Map.of("state", described.groupState().toString(), "members", shares);
+  }
+
+  private Object transaction() throws Exception {
+    TransactionDescription described =
+        done(admin().describeTransactions(List.of(transactionalId)).description(transactionalId));
+    return List.of(
+        described.state().toString(),
+        described.transactionTimeoutMs(),
+        Client.sorted(described.topicPartitions()));
+  }
+
+  private AbortTransactionSpec unwantedTransaction() {
+    long producerId = asked.get("producer_id").asLong();
+    return new AbortTransactionSpec(partition, producerId, (short) asked.get("epoch").asInt(), 0);
   }
 
   private Object committed() throws Exception {

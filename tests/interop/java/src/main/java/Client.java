@@ -12,7 +12,10 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 
-/** Apache Kafka's own client at the test's command: `member OPTIONS` is a group member, `ask` answers questions. */
+/**
+ * Apache Kafka's own client at the test's command: `member OPTIONS` is a group member, `transform OPTIONS` works in
+ * transactions, `ask` answers questions.
+ */
 public final class Client {
   static final ObjectMapper JSON = new ObjectMapper();
   static final BufferedReader STDIN = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -22,6 +25,10 @@ public final class Client {
   public static void main(String[] words) throws Exception {
     if (words[0].equals("member")) {
       new Member(JSON.readTree(words[1])).run();
+      return;
+    }
+    if (words[0].equals("transform")) {
+      new Transformer(JSON.readTree(words[1])).run();
       return;
     }
     for (String line = STDIN.readLine(); line != null; line = STDIN.readLine()) {

@@ -1,0 +1,36 @@
+"""AlterConfigs: v0-2, of topics: what is not named goes back to its default. Not modelled: brokers, groups."""
+
+from __future__ import annotations
+
+from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster import alteration
+from mockbroker.cluster.alteration import SET, Change
+from mockbroker.handlers.handler import Handler
+
+
+def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
+    response = AlterConfigsResponse()
+    for asked in call.request.resources:
+        refusal = alteration.alter(
+            broker.cluster,
+            asked.resource_type,
+            asked.resource_name,
+            [Change(config.name, SET, config.value) for config in asked.configs],
+            afresh=True,
+            validate_only=call.request.validate_only,
+        )
+        response.responses.append(
+            AlterConfigsResponse.Resource(
+                error_code=refusal.error,
+                error_message=refusal.text,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
+            )
+        )
+    return [Reply(call.ticket, response)]
+
+
+HANDLER = Handler(Versions.parse("0-2"), handle)

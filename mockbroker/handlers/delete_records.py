@@ -1,0 +1,51 @@
+"""DeleteRecords: v0-2. The log begins later, and what nobody can read any more is dropped."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from kwire.schema import Versions
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import INTERNAL
+from mockbroker.handlers import fetch
+from mockbroker.handlers.handler import Handler
+
+Answer = DeleteRecordsResponse.Topic
+TO_THE_END = -1
+NOWHERE = -1
+
+
+def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
+    effects: Effects = []
+    topics = [
+        Answer(
+            name=topic.name,
+            partitions=[
+                _delete(broker, call.client.node, topic.name, asked.partition_index, asked.offset, effects)
+                for asked in topic.partitions
+            ],
+        )
+        for topic in call.request.topics
+    ]
+    return [*effects, Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
+
+
+def _delete(broker: Broker, node: int, topic: str, index: int, offset: int, effects: Effects) -> Answer.Partition:
+    """``effects``: gets the answers to fetches that wait where nothing is any more."""
+    partition = broker.cluster.partition(topic, index)
+    error = broker.leader_error(partition, node)
+    if topic in INTERNAL:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    if error or partition is None:
+        return Answer.Partition(partition_index=index, low_watermark=NOWHERE, error_code=error)
+    log = partition.log
+    until = log.end if offset == TO_THE_END else offset
+    if not 0 <= until <= log.end:
+        return Answer.Partition(partition_index=index, low_watermark=NOWHERE, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    log.delete_before(until)
+    effects += fetch.appended(broker, partition)
+    return Answer.Partition(partition_index=index, low_watermark=log.start)
+
+
+HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -1,0 +1,1 @@
+"""How clients say who they are: one file a mechanism, and the order in which a connection goes about it."""

@@ -1,0 +1,223 @@
+"""Each client comes in by a listener with SASL, TLS or both, in its own words: it writes a record, and reads it back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import json
+import ssl
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from interop import programs
+from interop.stage import LIMIT, need_client
+
+TOPIC, VALUE = "orders", "hello"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How to come in. ``mechanism``: of SASL, "" for none; ``ca``: whom to trust, None without TLS; ``client``: key and
+    certificate of one's own."""
+
+    servers: str
+    mechanism: str = ""
+    user: str = "alice"
+    password: str = "alice-secret"
+    ca: Path | None = None
+    client: Path | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name for it."""
+        return f"{'SASL_' if self.mechanism else ''}{'SSL' if self.ca else 'PLAINTEXT'}"
+
+    @property
+    def token(self) -> str:
+        """An unsecured token (RFC 7515, alg none) that says who it is."""
+        claims = {"sub": self.user, "iat": time.time() - 1, "exp": time.time() + 3600}
+        parts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)]
+        return ".".join([*(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts), ""])
+
+    def asked(self) -> Mapping[str, str]:
+        """As the programs want it."""
+        files = {"ca": self.ca, "client": self.client}
+        sasl = {"mechanism": self.mechanism, "user": self.user, "password": self.password, "token": self.token}
+        return (sasl if self.mechanism else {}) | {name: str(path) for name, path in files.items() if path}
+
+
+def come_in(family: str, way: Way) -> str:
+    """What it read. Raises: whatever the client says when it may not come in."""
+    need_client(family)
+    return IN[family](way)
+
+
+def read(family: str, way: Way, wanted: int) -> list[str]:
+    """The first records, by one client that waits for them."""
+    need_client(family)
+    if family in programs.PROGRAMS:
+        how = {"bootstrap": way.servers, "security": way.asked(), "topic": TOPIC, "partition": 0}
+        return [value for _, value in programs.asked(family).ask("read", start=0, wanted=wanted, **how)]
+    return _librdkafka_reads(way, wanted)
+
+
+def _librdkafka_reads(way: Way, wanted: int) -> list[str]:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": way.servers, "group.id": "reader", **_librdkafka(way)})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    messages = [consumer.poll(LIMIT) for _ in range(wanted)]
+    consumer.close()
+    values = [message.value() for message in messages if message is not None]
+    return [value.decode() for value in values if value is not None]
+
+
+def _pythonic(way: Way, tokens: object) -> dict[str, Any]:
+    """What kafka-python and aiokafka call alike: all but the files of TLS."""
+    how: dict[str, Any] = {"bootstrap_servers": way.servers, "security_protocol": way.protocol}
+    if way.mechanism == "OAUTHBEARER":
+        how |= {"sasl_mechanism": way.mechanism, "sasl_oauth_token_provider": tokens}
+    elif way.mechanism:
+        how |= {"sasl_mechanism": way.mechanism, "sasl_plain_username": way.user, "sasl_plain_password": way.password}
+    return how
+
+
+def _kafka_python(way: Way) -> str:
+    from kafka import KafkaConsumer, KafkaProducer
+    from kafka.errors import KafkaTimeoutError
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Tokens(AbstractTokenProvider):
+        def __init__(self, **config: Any) -> None: ...
+
+        def token(self) -> str:
+            return way.token
+
+    how = _pythonic(way, Tokens())
+    if way.ca:
+        how |= {"ssl_cafile": str(way.ca)}
+    if way.client:
+        how |= {"ssl_certfile": str(way.client), "ssl_keyfile": str(way.client)}
+    producer, problem = None, ""
+    try:
+        producer = KafkaProducer(bootstrap_timeout_ms=2_000, **how)
+    except KafkaTimeoutError as error:
+        problem = str(error)
+    if producer is None:
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            gc.collect()  # it left sockets open
+        raise RuntimeError(problem)
+    try:
+        producer.send(TOPIC, VALUE.encode()).get(LIMIT)
+    finally:
+        producer.close(0)
+    consumer = KafkaConsumer(TOPIC, auto_offset_reset="earliest", **how)
+    try:
+        return str(next(consumer).value.decode())
+    finally:
+        consumer.close()
+
+
+def _librdkafka(way: Way) -> dict[str, str]:
+    """Settings of confluent-kafka and kcat."""
+    how = {"security.protocol": way.protocol}
+    if way.mechanism == "OAUTHBEARER":
+        how |= {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={way.user}"}
+    elif way.mechanism:
+        how |= {"sasl.username": way.user, "sasl.password": way.password}
+    if way.mechanism:
+        how |= {"sasl.mechanism": way.mechanism}
+    if way.ca:
+        how |= {"ssl.ca.location": str(way.ca)}
+    if way.client:
+        how |= {"ssl.certificate.location": str(way.client), "ssl.key.location": str(way.client)}
+    return how
+
+
+def _confluent_kafka(way: Way) -> str:
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
+    refused: list[KafkaError] = []
+
+    def heard(error: KafkaError) -> None:
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            refused.append(error)
+
+    how: dict[str, Any] = {"bootstrap.servers": way.servers, "error_cb": heard, **_librdkafka(way)}
+    producer = Producer(how)
+    sent: list[object] = []
+    producer.produce(TOPIC, VALUE, partition=0, on_delivery=lambda *said: sent.append(said))
+    until = time.monotonic() + LIMIT
+    while not sent:
+        producer.poll(0.05)
+        if refused:
+            producer.purge()
+            raise KafkaException(refused[0])
+        assert time.monotonic() < until, "nothing came back"
+    return _librdkafka_reads(way, 1)[0]
+
+
+def _kcat(way: Way) -> str:
+    options = [word for name, value in _librdkafka(way).items() for word in ("-X", f"{name}={value}")]
+    command = ["kcat", "-b", way.servers, *options, "-t", TOPIC, "-p", "0"]
+    run = partial(subprocess.run, capture_output=True, text=True, timeout=LIMIT)
+    if (listed := run(["kcat", "-b", way.servers, *options, "-L", "-m", "2"])).returncode:
+        raise RuntimeError(listed.stderr)
+    run([*command, "-P"], input=VALUE)
+    return str(run([*command, "-C", "-o", "0", "-c", "1"]).stdout.strip())
+
+
+def _aiokafka(way: Way) -> str:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka.abc import AbstractTokenProvider
+
+    class Tokens(AbstractTokenProvider):
+        async def token(self) -> str:
+            return way.token
+
+    how = _pythonic(way, Tokens())
+    if way.ca:
+        how |= {"ssl_context": ssl.create_default_context(cafile=way.ca)}
+    if way.client:
+        how["ssl_context"].load_cert_chain(way.client)
+
+    async def run() -> str:
+        producer = AIOKafkaProducer(**how)
+        try:
+            await producer.start()
+            await producer.send_and_wait(TOPIC, VALUE.encode(), partition=0)
+        finally:
+            await producer.stop()
+        async with AIOKafkaConsumer(TOPIC, auto_offset_reset="earliest", **how) as consumer:
+            return (await consumer.getone()).value.decode()
+
+    return asyncio.run(asyncio.wait_for(run(), LIMIT))
+
+
+def _program(family: str) -> Callable[[Way], str]:
+    def come_in_by_it(way: Way) -> str:
+        how = {"bootstrap": way.servers, "security": way.asked(), "topic": TOPIC, "partition": 0}
+        records = [{"partition": 0, "value": VALUE}]
+        sent = {"acks": "all", "compression": "none", "idempotent": False, "timestamp": None}
+        program = programs.asked(family)
+        program.ask("nodes", **how)  # says at once what is wrong, where producing would try again
+        program.ask("produce", records=records, **sent, **how)
+        return str(program.ask("read", start=0, wanted=1, **how)[0][1])
+
+    return come_in_by_it
+
+
+IN: Mapping[str, Callable[[Way], str]] = {
+    "kafka-python": _kafka_python,
+    "confluent-kafka": _confluent_kafka,
+    "aiokafka": _aiokafka,
+    "kcat": _kcat,
+    **{family: _program(family) for family in programs.PROGRAMS},
+}

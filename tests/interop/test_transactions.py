@@ -1,0 +1,215 @@
+"""Real clients and transactions: consume, transform, produce, exactly once whatever happens to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from interop.adapters import ADAPTERS
+from interop.stage import CONFIG, CONSUMER, MARKS, Stage, stage_of
+from interop.transformers import (
+    HEARTBEAT_MS,
+    OUTPUT,
+    SESSION_MS,
+    TRANSACTIONAL_ID,
+    TRANSFORMERS,
+    TransactionalProducer,
+    Transformer,
+    by_partition,
+    done,
+    transformer,
+)
+
+from mockbroker import run_cluster
+
+pytestmark = MARKS
+families = pytest.mark.parametrize("family", TRANSFORMERS)
+KIP_890 = ("java", "franz-go")  # the others work as before it
+READERS = dict(zip(TRANSFORMERS, TRANSFORMERS[1:] + TRANSFORMERS[:1], strict=True))  # each is read by another
+PARTITIONS = 2
+FENCED = "(?i)fenced|producer_?epoch"
+LAST = "the last"  # written to each partition when all is over: a reader that comes to it has seen everything
+TIMEOUT_MS = 1000
+
+
+@contextmanager
+def factory(brokers: int = 1, completion_ms: int = 0, as_version: str = "4.2") -> Iterator[Stage]:
+    """Input and output with 2 partitions each; transactions that take too long are soon noticed."""
+    times = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+        "mockbroker.transaction.completion.ms": completion_ms,
+        "group.consumer.session.timeout.ms": SESSION_MS,
+        "group.consumer.heartbeat.interval.ms": HEARTBEAT_MS,
+    }
+    topics = {Stage.topic: PARTITIONS, OUTPUT: PARTITIONS}
+    config = CONFIG | times
+    with (
+        run_cluster(brokers=brokers, topics=topics, config=config, as_version=as_version) as cluster,
+        stage_of(cluster) as stage,
+    ):
+        stage.partitions = PARTITIONS
+        yield stage
+
+
+@pytest.fixture
+def works() -> Iterator[Stage]:
+    with factory() as stage:
+        yield stage
+
+
+@pytest.fixture
+def slow_works() -> Iterator[Stage]:
+    """Three brokers, and markers are not written at once: whoever goes on too early is told to come again."""
+    with factory(brokers=3, completion_ms=150) as stage:
+        yield stage
+
+
+def orders(stage: Stage, what: str, number: int = 6) -> list[str]:
+    """New records of the input."""
+    values = [f"{what} {index}" for index in range(number)]
+    stage.produce(values)
+    return values
+
+
+def check_output(stage: Stage, reader: str, committed: list[list[str]], uncommitted: list[list[str]]) -> None:
+    """The output has these batches of input in this order; the group has committed all that is done."""
+    for partition in range(PARTITIONS):
+        stage.cluster.produce(OUTPUT, [LAST], partition=partition)
+    client = ADAPTERS[reader](stage.cluster.bootstrap_servers)
+    for batches, only_committed in ((committed, True), (uncommitted, False)):
+        for partition in range(PARTITIONS):
+            expected = done([value for batch in batches for value in by_partition(stage, batch)[partition]])
+            found = client.read(OUTPUT, partition, 0, len(expected) + 1, committed=only_committed)
+            assert [value for _, value in found] == [*expected, LAST]
+    per_partition = sum(len(batch) for batch in committed) // PARTITIONS
+    assert stage.cluster.committed(stage.group) == dict.fromkeys(stage.all_partitions(), per_partition)
+
+
+@pytest.mark.scenario("consumes, transforms, produces exactly once: commits, an abort, a crash")
+@families
+def test_exactly_once(works: Stage, family: str) -> None:
+    exactly_once(works, family, "classic")
+    asked = {request.api for request in works.cluster.requests()}
+    assert ("AddPartitionsToTxn" in asked) == (family not in KIP_890)
+
+
+@pytest.mark.scenario("exactly once as a member of the consumer protocol (KIP-848)")
+@pytest.mark.parametrize("family", CONSUMER)
+def test_exactly_once_by_the_consumer_protocol(works: Stage, family: str) -> None:
+    exactly_once(works, family, "consumer")
+    assert works.cluster.groups()[works.group].group_type == "consumer"
+
+
+@pytest.mark.parametrize("family", KIP_890)
+def test_exactly_once_as_kafka_3_9(family: str) -> None:
+    """Without the feature they take partitions in as before."""
+    with factory(as_version="3.9") as stage:
+        exactly_once(stage, family, "classic")
+        assert stage.cluster.requests("AddPartitionsToTxn")
+
+
+def exactly_once(stage: Stage, family: str, protocol: str) -> None:
+    first = transformer(stage, family, "first", protocol=protocol)
+    one = orders(stage, "one")
+    first.take(len(one))
+    first.end("commit")
+    two = orders(stage, "two")
+    first.take(len(two))
+    first.end("abort")
+    first.take(len(two))
+    first.end("commit")
+    three = orders(stage, "three")
+    first.take(len(three))
+    first.kill()
+    second = transformer(stage, family, "second", protocol=protocol)
+    second.take(len(three))
+    second.end("commit")
+    second.leave()
+    assert {event.reason for event in stage.events("commit")} == {"a transaction was committed"}
+    check_output(stage, READERS[family], [one, two, three], [one, two, two, three, three])
+
+
+@families
+def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
+    """Commit after commit, and one who comes while the transaction of the last is being aborted."""
+    stage = slow_works
+    first = transformer(stage, family, "first")
+    batches = [orders(stage, "one")]
+    first.take(len(batches[0]))
+    for name in ("two", "three"):
+        batches.append(orders(stage, name))
+        first.end("commit")
+        first.take(len(batches[-1]))
+    first.kill()
+    second = transformer(stage, family, "second")
+    second.take(len(batches[-1]))
+    second.end("commit")
+    second.leave()
+    stage.wait("the last commit", lambda: committed(stage) == 3 * len(batches[0]))
+    check_output(stage, READERS[family], batches, [*batches, batches[-1]])
+
+
+def committed(stage: Stage) -> int:
+    """Over all partitions, by the journal."""
+    newest: dict[tuple[str, int], int] = {}
+    for event in stage.events("commit"):
+        for topic, offsets in event.offsets.items():
+            newest |= {(topic, index): offset for index, offset in offsets.items()}
+    return sum(newest.values())
+
+
+@pytest.mark.scenario("another takes its name, and it is fenced")
+@families
+def test_zombie(works: Stage, family: str) -> None:
+    stage = works
+    first = transformer(stage, family, "first")
+    one = orders(stage, "one")
+    first.take(len(one))
+    second = transformer(stage, family, "second")
+    second.ready()
+    assert re.search(FENCED, lost_when_it_commits(stage, first))
+    second.take(len(one))
+    second.end("commit")
+    second.leave()
+    check_output(stage, READERS[family], [one], [one, one])
+
+
+@pytest.mark.scenario("its transaction takes too long, and is aborted")
+@families
+def test_timeout(works: Stage, family: str) -> None:
+    stage = works
+    first = transformer(stage, family, "first", timeout_ms=TIMEOUT_MS)
+    one = orders(stage, "one")
+    first.take(len(one))
+    for partition in range(PARTITIONS):
+        stage.cluster.produce(OUTPUT, ["later"], partition=partition)
+        reader = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)
+        ((_, value),) = reader.read(OUTPUT, partition, 0, 1, committed=True)  # once the transaction is out of the way
+        assert value == "later"
+    # Java calls it the wrong state for a commit, also on Kafka 4.2
+    assert re.search(f"{FENCED}|InvalidTxnStateException", lost_when_it_commits(stage, first))
+    assert stage.cluster.committed(stage.group) == {}
+
+
+def lost_when_it_commits(stage: Stage, transformer: Transformer) -> str:
+    """The error that it gets instead."""
+    transformer.say("commit")
+    assert transformer.ended() == 4, stage.report(f"{transformer.name} was not fenced")
+    assert transformer.told["committed"] == 0
+    return transformer.error
+
+
+@pytest.mark.scenario("reads what is committed, and nothing else if it likes")
+def test_reads(works: Stage, family: str) -> None:
+    stage = works
+    producer = TransactionalProducer(stage.cluster.bootstrap_servers, TRANSACTIONAL_ID)
+    for value, end in (("a", "commit"), ("b", "abort"), ("c", "commit"), ("d", "abort")):
+        producer.begin(OUTPUT, [value])
+        producer.end(end)
+    stage.cluster.produce(OUTPUT, [LAST], partition=0)
+    client = ADAPTERS[family](stage.cluster.bootstrap_servers)
+    # between them are the markers
+    assert client.read(OUTPUT, 0, 0, 3, committed=True) == [(0, "a"), (4, "c"), (8, LAST)]
+    assert client.read(OUTPUT, 0, 0, 5) == [(0, "a"), (2, "b"), (4, "c"), (6, "d"), (8, LAST)]

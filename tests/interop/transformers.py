@@ -1,0 +1,108 @@
+"""Clients that consume, transform and produce in transactions, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from interop.stage import LIMIT, Member, Stage, member_program, need_client
+
+OUTPUT = "invoices"
+TRANSACTIONAL_ID = "billing"
+SESSION_MS = 1000  # of one that is killed the group forgets soon
+HEARTBEAT_MS = 200
+PATIENT_MS = 60_000  # transactions that take as long as they like
+TRANSFORMERS = ("kafka-python", "confluent-kafka", "aiokafka", "java", "franz-go", "kafkajs")
+
+
+class Transformer(Member):
+    """A member whose every `take` begins a transaction.
+
+    ``told``: how often it has told what of its work; ``error``: that it ended with, when its transaction was lost.
+    """
+
+    def __init__(self, stage: Stage, name: str, command: Sequence[str]) -> None:
+        self.told: Counter[str] = Counter()
+        self.error = ""
+        super().__init__(stage, name, command)
+
+    def heard(self, line: str) -> None:
+        super().heard(line)
+        said = json.loads(line)
+        self.told[said["event"]] += 1
+        self.error = said.get("error", self.error)
+
+    def ready(self) -> None:
+        """Wait until it has the transactional id: whoever had it before has lost it."""
+        self._stage.wait(f"{self.name} to be ready", lambda: self.told["ready"])
+
+    def take(self, number: int) -> None:
+        """Transform this many records. Output and offsets are sent, the transaction is open."""
+        self._done(f"take {number}", "taken")
+
+    def end(self, how: str) -> None:
+        """``how``: commit or abort, after which it goes back to where the group is."""
+        self._done(how, {"commit": "committed", "abort": "aborted"}[how])
+
+    def _done(self, command: str, event: str) -> None:
+        before = self.told[event]
+        self.say(command)
+        self._stage.wait(f"{self.name} to have {event}", lambda: self.told[event] > before)
+
+
+def transformer(
+    stage: Stage, family: str, name: str, *, timeout_ms: int = PATIENT_MS, protocol: str = "classic"
+) -> Transformer:
+    """One that reads ``stage.topic`` in the stage's group; each record goes to the same partition of OUTPUT."""
+    need_client(family)
+    asked = {
+        "bootstrap": stage.cluster.bootstrap_servers,
+        "client_id": name,
+        "group": stage.group,
+        "topic": stage.topic,
+        "output": OUTPUT,
+        "protocol": protocol,
+        "session_ms": SESSION_MS,
+        "heartbeat_ms": HEARTBEAT_MS,
+        "transactional_id": TRANSACTIONAL_ID,
+        "transaction_timeout_ms": timeout_ms,
+    }
+    made = Transformer(stage, name, [*member_program(family, "transform"), json.dumps(asked)])
+    stage.members.append(made)
+    return made
+
+
+class TransactionalProducer:
+    """One in the test's process, of confluent-kafka; it writes to partition 0."""
+
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        need_client("confluent-kafka")
+        from confluent_kafka import Producer
+
+        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+        self._producer.init_transactions(LIMIT)
+
+    def begin(self, topic: str, values: Sequence[str]) -> None:
+        """A transaction with these values, which are sent."""
+        self._producer.begin_transaction()
+        for value in values:
+            self._producer.produce(topic, value.encode(), partition=0)
+        assert self._producer.flush(LIMIT) == 0
+
+    def end(self, how: str) -> None:
+        """``how``: commit or abort."""
+        if how == "commit":
+            self._producer.commit_transaction(LIMIT)
+        else:
+            self._producer.abort_transaction(LIMIT)
+
+
+def done(values: Sequence[str]) -> list[str]:
+    """What the output has for these."""
+    return [f"{value}, done" for value in values]
+
+
+def by_partition(stage: Stage, values: Sequence[str]) -> Mapping[int, Sequence[str]]:
+    """As ``stage.produce`` spreads them."""
+    return {index: values[index :: stage.partitions] for index in range(stage.partitions)}

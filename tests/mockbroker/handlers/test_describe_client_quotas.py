@@ -1,0 +1,25 @@
+"""DescribeClientQuotas."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.describe_client_quotas import DescribeClientQuotasRequest
+
+Component = DescribeClientQuotasRequest.Component
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("kind", ["user", "client-id", "ip"])
+def test_there_are_none(version, kind):
+    asked = DescribeClientQuotasRequest(components=[Component(entity_type=kind, match_type=2)])
+    found = Desk().ask(asked, version)
+    assert (found.error_code, found.entries) == (E.NONE, [])
+
+
+def test_an_entity_that_does_not_exist():
+    asked = DescribeClientQuotasRequest(components=[Component(entity_type="group", match_type=2)])
+    found = Desk().ask(asked, 1)
+    assert (found.error_code, found.entries) == (E.UNSUPPORTED_VERSION, None)

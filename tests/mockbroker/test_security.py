@@ -1,0 +1,442 @@
+"""SASL and TLS on real sockets: rows 64 to 81 of the table of bad inputs, by number, and listeners of every kind at once.
+
+Each row is a conversation on a connection of its own. Whatever comes of it, a healthy connection is served before and
+after it. What else there is to say of the order of requests stands in sasl/test_gate.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import trio
+import trustme
+from tools.wire import serving
+from trio.testing import MockClock
+
+import mockbroker
+from kwire import ErrorCode as E
+from kwire import decode_response, encode_request
+from kwire.frames import pack
+from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as Alter
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.describe_cluster import DescribeClusterRequest
+from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest as Describe
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from kwire.records import Record, build_batch
+from mockbroker.listeners import PROTOCOLS
+from mockbroker.sasl.users import Users
+from mockbroker.server import FRAME_TIMEOUT
+from mockbroker.settings import Settings
+from mockbroker.tls import Tls
+
+USERS = {"alice": "alice-secret"}
+PLAIN, SASL, SSL = "PLAINTEXT", "SASL_PLAINTEXT", "SSL"
+SSL_SPOKEN_PLAIN = "SSL spoken to in plaintext"
+CLOSED, OPEN = "closed", "open"
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
+VERSIONS = ApiVersionsRequest(client_software_name="me", client_software_version="1"), 3
+METADATA = MetadataRequest(topics=[]), 9
+VERSIONS_99 = pack(struct.pack(">hhihb", 18, 99, 1, -1, 0) + b"\2a\2b\0")
+TOO_NEW = bytes.fromhex("00000001002300000001001200000004")
+TOKEN = pack(b"\0alice\0alice-secret")
+GSSAPI = pack(bytes.fromhex("6082025f06092a864886f71201020201"))
+OK, ILLEGAL, FAILED = E.NONE, E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED
+HEARD = E.UNKNOWN_MEMBER_ID  # what BEAT is told where it is listened to
+
+
+def shake(mechanism: str = "PLAIN", version: int = 1):
+    return SaslHandshakeRequest(mechanism=mechanism), version
+
+
+def token(data: bytes = b"\0alice\0alice-secret"):
+    return SaslAuthenticateRequest(auth_bytes=data), 2
+
+
+KNOWN = [(shake(), OK), (token(), OK)]
+ROWS = [  # row, what, listener, what is sent and what comes of it; None is sent to see what becomes of the connection
+    (19, "plaintext on a port with TLS", SSL_SPOKEN_PLAIN, [(METADATA, CLOSED)]),
+    (19, "HTTP on a port with TLS", SSL_SPOKEN_PLAIN, [(b"GET / HTTP/1.1\r\n\r\n", CLOSED)]),
+    (64, "Metadata first", SASL, [(METADATA, CLOSED)]),
+    (65, "ApiVersions first", SASL, [(VERSIONS, OK), *KNOWN, (BEAT, HEARD)]),
+    (66, "ApiVersions v99, then v3", SASL, [(VERSIONS_99, TOO_NEW), (VERSIONS, OK), *KNOWN]),
+    (67, "ApiVersions twice", SASL, [(VERSIONS, OK), (VERSIONS, CLOSED)]),
+    (68, "ApiVersions after the handshake", SASL, [(shake(), OK), (VERSIONS, ILLEGAL), (None, CLOSED)]),
+    (69, "unknown mechanism", SASL, [(shake("NOPE"), E.UNSUPPORTED_SASL_MECHANISM), (None, CLOSED)]),
+    (69, "unknown mechanism, v0", SASL, [(shake("NOPE", 0), E.UNSUPPORTED_SASL_MECHANISM), (None, CLOSED)]),
+    (70, "handshake twice", SASL, [(shake(), OK), (shake(), ILLEGAL), (None, CLOSED)]),
+    (70, "handshake on PLAINTEXT", PLAIN, [(shake(), ILLEGAL), (BEAT, HEARD)]),
+    (70, "handshake on SSL", SSL, [(shake(), ILLEGAL), (BEAT, HEARD)]),
+    (71, "SaslAuthenticate first", SASL, [(token(), CLOSED)]),
+    (72, "SaslAuthenticate on PLAINTEXT", PLAIN, [(token(), ILLEGAL), (BEAT, HEARD)]),
+    (73, "wrong password", SASL, [(shake(), OK), (token(b"\0alice\0x"), FAILED), (None, CLOSED)]),
+    (73, "empty token", SASL, [(shake(), OK), (token(b""), FAILED), (None, CLOSED)]),
+    (73, "no NULs", SASL, [(shake(), OK), (token(b"alice"), FAILED), (None, CLOSED)]),
+    (73, "other authorization id", SASL, [(shake(), OK), (token(b"bob\0alice\0alice-secret"), FAILED), (None, CLOSED)]),
+    (73, "wrong password, bare", SASL, [(shake(version=0), OK), (pack(b"\0alice\0x"), CLOSED)]),
+    (74, "handshake v0, bare token", SASL, [(shake(version=0), OK), (TOKEN, b""), (BEAT, HEARD)]),
+    (75, "handshake v0, SaslAuthenticate", SASL, [(shake(version=0), OK), (token(), CLOSED)]),
+    (75, "handshake v1, bare token", SASL, [(shake(), OK), (TOKEN, CLOSED)]),
+    (76, "GSSAPI token first", SASL, [(GSSAPI, CLOSED)]),
+    (77, "600 KB before", SASL, [(pack(bytes(600 * 1024)), CLOSED)]),
+    (77, "512 KiB announced before", SASL, [(struct.pack(">i", 512 * 1024), OPEN)]),
+    (77, "a byte more announced before", SASL, [(struct.pack(">i", 512 * 1024 + 1), CLOSED)]),
+    (77, "600 KB announced after", SASL, [*KNOWN, (struct.pack(">i", 600 * 1024), OPEN)]),
+    (78, "SCRAM garbage", SASL, [(shake("SCRAM-SHA-256"), OK), (token(b"garbage"), FAILED), (None, CLOSED)]),
+    (78, "SCRAM nobody", SASL, [(shake("SCRAM-SHA-256"), OK), (token(b"n,,n=nobody,r=a"), FAILED), (None, CLOSED)]),
+    (79, "again after success", SASL, [*KNOWN, (shake(), ILLEGAL), (token(), ILLEGAL), (BEAT, HEARD)]),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[mockbroker.ThreadCluster]:
+    config = {"connection.failed.authentication.delay.ms": 20, "offsets.topic.num.partitions": 1}
+    with mockbroker.run_cluster(brokers=2, topics={"t": 1}, config=config, listeners=PROTOCOLS, users=USERS) as found:
+        yield found
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    return MockClock(autojump_threshold=0.05)
+
+
+class Talk:
+    """A client without any library. ``by``: the listener; ``context``: for TLS, where it is spoken."""
+
+    def __init__(self, servers: str, context: ssl.SSLContext | None = None) -> None:
+        host, _, port = servers.split(",")[0].rpartition(":")
+        self.port = int(port)
+        self.sock = socket.create_connection((host, self.port), timeout=20)
+        if context is not None:
+            self.sock = context.wrap_socket(self.sock, server_hostname=host)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+
+    def say(self, what) -> None:
+        if what is not None:
+            self.sock.sendall(what if isinstance(what, bytes) else pack(encode_request(*what, correlation_id=1)))
+
+    def hear(self) -> bytes | None:
+        """A frame; None at the end of the connection."""
+        data = b""
+        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+            try:
+                more = self.sock.recv(65_536)
+            except (ConnectionResetError, ssl.SSLError):
+                more = b""
+            if not more:
+                return None
+            data += more
+        return data[4:]
+
+    def ask(self, request, version: int):
+        self.say((request, version))
+        frame, key = self.hear(), encode_request(request, version, correlation_id=1)[:2]
+        assert frame is not None, "the broker closed the connection"
+        return decode_response(frame, int.from_bytes(key, "big"), version).body
+
+    def come_in(self):
+        """Authenticate, on a listener with SASL."""
+        assert self.ask(*shake()).error_code == self.ask(*token()).error_code == OK
+        return self
+
+
+def context_of(cluster: mockbroker.ThreadCluster, *, client: Path | None = None) -> ssl.SSLContext:
+    assert cluster.tls.ca is not None
+    found = ssl.create_default_context(cafile=cluster.tls.ca)
+    if client is not None:
+        found.load_cert_chain(client)
+    return found
+
+
+@pytest.fixture(scope="module")
+def healthy(cluster) -> Iterator[list[Talk]]:
+    """Connections that were there before: a plain one, and one with all that there is."""
+    with (
+        Talk(cluster.listeners[PLAIN]) as plain,
+        Talk(cluster.listeners["SASL_SSL"], context_of(cluster)) as secure,
+    ):
+        yield [plain, secure.come_in()]
+
+
+@pytest.mark.parametrize(("row", "what", "listener", "said"), ROWS, ids=[f"{row}-{what}" for row, what, *_ in ROWS])
+def test_row(cluster, healthy, caplog, row, what, listener, said):
+    caplog.set_level(logging.WARNING, logger="mockbroker")
+    context = context_of(cluster) if listener == SSL else None
+    with Talk(cluster.listeners[SSL if listener == SSL_SPOKEN_PLAIN else listener], context) as talk:
+        for request, becomes in said:
+            if isinstance(becomes, E):
+                assert talk.ask(*request).error_code == becomes
+                continue
+            talk.say(request)
+            if becomes == OPEN:
+                assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)  # it has been read meanwhile
+                talk.sock.setblocking(False)
+                with pytest.raises(BlockingIOError):
+                    talk.sock.recv(1)
+            else:
+                found = talk.hear()
+                alert = listener == SSL_SPOKEN_PLAIN and found is not None
+                assert found is None or alert if becomes == CLOSED else found[: len(becomes)] == becomes
+    assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == (said[-1][1] == CLOSED), lines
+    assert all(re.match(r"127\.0\.0\.1:\d+: closed, .", line) for line in lines)
+    assert all(record.exc_info is None for record in caplog.records), "a refusal is no failure of ours"
+
+
+async def test_80_late_for_the_next_authentication(clock):
+    async with serving(users=Users(USERS), config={"connections.max.reauth.ms": 60_000}) as place:
+        late, punctual = await place.connect(), await place.connect()
+        for peer in (late, punctual):
+            await peer.ask(*shake())
+            assert (await peer.ask(*token())).session_lifetime_ms == 60_000
+            assert (await peer.ask(*BEAT)).error_code == HEARD
+        await trio.sleep(59.9)
+        await punctual.ask(*shake())
+        assert (await punctual.ask(*token())).error_code == OK
+        assert (await late.ask(*BEAT)).error_code == HEARD
+        await trio.sleep(0.2)
+        assert (await punctual.ask(*BEAT)).error_code == HEARD
+        await late.send(BEAT)
+        assert await late.closed() == b""
+
+
+async def test_73_the_answer_waits(clock):
+    """And nothing else does, nor is the one who waits for it heard."""
+    async with serving(users=Users(USERS), config={"connection.failed.authentication.delay.ms": 5_000}) as place:
+        wrong, right = await place.connect(), await place.connect()
+        await wrong.ask(*shake())
+        begin = trio.current_time()
+        await wrong.send(token(b"\0alice\0x"), token())
+        await right.ask(*shake())
+        assert (await right.ask(*token())).error_code == OK
+        assert trio.current_time() == begin
+        assert (await wrong.receive()).error_code == FAILED
+        assert trio.current_time() - begin == pytest.approx(5)
+        assert await wrong.closed() == b""
+
+
+async def test_73_who_does_not_wait_for_the_answer(clock):
+    async with serving(users=Users(USERS), config={"connection.failed.authentication.delay.ms": 5_000}) as place:
+        peer = await place.connect()
+        await peer.ask(*shake())
+        await peer.send(token(b"\0alice\0x"))
+        await peer.stream.aclose()
+        await place.until(lambda: not place.server.connections)
+        assert len(place.broker.waits) == 0
+
+
+# --- certificates of clients ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[mockbroker.ThreadCluster]:
+    with mockbroker.run_cluster(listeners=[SSL], config={"ssl.client.auth": "required"}) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory) -> dict[str, Path | None]:
+    folder = tmp_path_factory.mktemp("strangers")
+    found: dict[str, Path | None] = {"no certificate": None}
+    for name in ("wrong authority", "of another time"):
+        found[name] = folder / f"{name}.pem"
+        over = datetime.now(UTC) - timedelta(days=1) if name == "of another time" else None
+        trustme.CA().issue_cert("x@y", not_after=over).private_key_and_cert_chain_pem.write_to_path(str(found[name]))
+    return found
+
+
+def is_heard(cluster, context: ssl.SSLContext) -> bool:
+    """False if the connection ends, whether while hands are shaken or after it."""
+    try:
+        with Talk(cluster.listeners[SSL], context) as talk:
+            talk.say(BEAT)
+            return talk.hear() is not None
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("who", ["no certificate", "wrong authority", "of another time"])
+def test_81_client_that_is_not_trusted(strict, strangers, caplog, who):
+    caplog.set_level(logging.WARNING, logger="mockbroker")
+    with Talk(strict.listeners[SSL], context_of(strict, client=strict.tls.client)) as healthy:
+        assert healthy.ask(*BEAT).error_code == HEARD
+        assert not is_heard(strict, context_of(strict, client=strangers[who]))
+        assert healthy.ask(*BEAT).error_code == HEARD
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert re.match(r"127\.0\.0\.1:\d+: closed, TLS: .*certificate", line)
+
+
+def test_81_a_certificate_that_is_over(tmp_path, caplog):
+    """Of the right authority: the broker is given files, as is anybody who has certificates already."""
+    caplog.set_level(logging.WARNING, logger="mockbroker")
+    authority = trustme.CA()
+    key, trust = tmp_path / "key.pem", tmp_path / "trust.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(key))
+    authority.cert_pem.write_to_path(str(trust))
+    files = {"ssl.keystore.location": str(key), "ssl.truststore.location": str(trust)}
+    with mockbroker.run_cluster(listeners=[SSL], config=files | {"ssl.client.auth": "required"}) as cluster:
+        assert cluster.tls == mockbroker.TlsFiles(None, None)
+        for days, welcome in ((1, True), (-1, False)):
+            mine, over = tmp_path / "mine.pem", datetime.now(UTC) + timedelta(days=days)
+            authority.issue_cert("x@y", not_after=over).private_key_and_cert_chain_pem.write_to_path(str(mine))
+            context = ssl.create_default_context(cafile=trust)
+            context.load_cert_chain(mine)
+            assert is_heard(cluster, context) == welcome
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "certificate has expired" in line
+
+
+@pytest.mark.parametrize("with_certificate", [False, True])
+def test_requested_is_not_required(with_certificate):
+    with mockbroker.run_cluster(listeners=[SSL], config={"ssl.client.auth": "requested"}) as cluster:
+        context = context_of(cluster, client=cluster.tls.client if with_certificate else None)
+        with Talk(cluster.listeners[SSL], context) as talk:
+            assert talk.ask(*BEAT).error_code == HEARD
+
+
+# --- TLS beside everything else ------------------------------------------------------------------------------------
+
+
+def test_large_requests_and_answers(cluster):
+    """Many TLS records, in both directions."""
+    value = bytes(range(256)) * 3_000
+    data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=value)]))
+    produce = ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[data])]), 9
+    leader = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 9
+    context = context_of(cluster)
+    for servers in cluster.listeners[SSL].split(","):
+        with Talk(servers, context) as talk:
+            if talk.ask(*leader).topics[0].partitions[0].leader_id == cluster.listeners[SSL].split(",").index(servers):
+                assert talk.ask(*produce).responses[0].partition_responses[0].error_code == OK
+    assert cluster.records("t")[-1].value == value
+    names = [MetadataRequest.Topic(name=f"{n:05}" * 20) for n in range(5_000)]
+    with Talk(cluster.listeners[SSL], context) as talk:
+        answer = talk.ask(MetadataRequest(topics=names, allow_auto_topic_creation=False), 9)
+        assert len(answer.topics) == 5_000
+        assert talk.ask(*BEAT).error_code == HEARD
+
+
+async def test_slow_and_lost_handshakes_hold_nobody(clock):
+    """Byte by byte, or not at all: whoever shakes hands forever is sent away, and an idle client stays."""
+    tls = Tls(Settings(), "127.0.0.1")
+    assert tls.files.ca is not None
+    context = ssl.create_default_context(cafile=tls.files.ca)
+    async with serving(tls=tls.context) as place:
+        silent, slow, other = [await place.connect() for _ in range(3)]
+        idle = trio.SSLStream((await place.connect()).stream, context, server_hostname="127.0.0.1")
+        await idle.do_handshake()
+        await slow.stream.send_all(b"\x16\x03\x01\x02\x00\x01")
+        healthy = trio.SSLStream(other.stream, context, server_hostname="127.0.0.1")
+        await healthy.send_all(pack(encode_request(*BEAT, correlation_id=1)))
+        assert len(await healthy.receive_some(65_536)) > 4
+        await trio.sleep(FRAME_TIMEOUT + 6)
+        assert await silent.closed() == await slow.closed() == b""
+        await idle.send_all(pack(encode_request(*BEAT, correlation_id=1)))
+        assert len(await idle.receive_some(65_536)) > 4
+    tls.close()
+
+
+def test_many_half_handshakes(cluster, healthy):
+    """Each has a part of a hello, and none of them more memory than a connection is worth."""
+    half = []
+    before = resident_kib()
+    try:
+        for _ in range(300):
+            half.append(socket.create_connection(("127.0.0.1", port_of(cluster, SSL)), timeout=20))
+            half[-1].sendall(b"\x16\x03\x01\x40\x00\x01")
+        assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)
+        assert resident_kib() - before < 300 * 150
+    finally:
+        for sock in half:
+            sock.close()
+
+
+def port_of(cluster, name: str) -> int:
+    return int(cluster.listeners[name].split(",")[0].rpartition(":")[2])
+
+
+def resident_kib() -> int:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("no /proc to read memory from")
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", status.read_text())[0])
+
+
+# --- listeners -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listener", PROTOCOLS)
+def test_who_came_by_a_listener_is_told_its_ports(cluster, listener):
+    context = context_of(cluster) if listener.endswith("SSL") else None
+    ports = [int(server.rpartition(":")[2]) for server in cluster.listeners[listener].split(",")]
+    with Talk(cluster.listeners[listener], context) as talk:
+        if listener.startswith("SASL"):
+            talk.come_in()
+        for _ in range(2):  # the second answer is one that was kept
+            assert [broker.port for broker in talk.ask(*METADATA).brokers] == ports
+        assert [broker.port for broker in talk.ask(DescribeClusterRequest(), 1).brokers] == ports
+        for version in (2, 4):
+            asked = FindCoordinatorRequest(key="g", coordinator_keys=["g"] if version == 4 else [])
+            asked.key = "" if version == 4 else "g"
+            answer = talk.ask(asked, version)
+            found = answer.coordinators[0] if version == 4 else answer
+            assert found.port == ports[found.node_id]
+    assert len(set(ports)) == 2
+    assert cluster.bootstrap_servers == cluster.listeners[PLAIN]
+
+
+def test_what_was_asked_is_told_without_passwords(cluster):
+    with Talk(cluster.listeners[SASL]) as talk:
+        talk.come_in()
+    asked = [request.body for request in cluster.requests("SaslAuthenticate")]
+    assert asked[-1] == token(b"[redacted]")[0]
+
+
+def test_files_go_with_the_cluster():
+    with mockbroker.run_cluster(listeners=[SSL]) as cluster:
+        ca = cluster.tls.ca
+        assert ca is not None
+        assert ca.exists()
+    assert not ca.parent.exists()
+
+
+def test_certificates_that_are_not_there(tmp_path):
+    (tmp_path / "nonsense.pem").write_text("nonsense")
+    for config in (
+        {"ssl.keystore.location": str(tmp_path / "none.pem")},
+        {"ssl.keystore.location": str(tmp_path / "nonsense.pem")},
+        {"ssl.truststore.location": str(tmp_path / "none.pem")},
+    ):
+        with pytest.raises(mockbroker.SettingsError, match=r"ssl\.(key|trust)store\.location: .*pem"):
+            mockbroker.run_cluster(listeners=[SSL], config=config).__enter__()
+
+
+def test_reset_gives_back_the_credentials(cluster):
+    """Users are those of the beginning again; connections are closed, listeners stay."""
+    with mockbroker.run_cluster(listeners=[SASL, PLAIN], users=USERS) as mine:
+        gone = Alter(deletions=[Alter.Deletion(name="alice", mechanism=1)], upsertions=[])
+        for expected in ([2], [1, 2]):
+            with Talk(mine.listeners[PLAIN]) as talk:
+                if expected == [2]:
+                    assert [one.error_code for one in talk.ask(gone, 0).results] == [OK]
+                (alice,) = talk.ask(Describe(users=None), 0).results
+                assert sorted(info.mechanism for info in alice.credential_infos) == expected
+            mine.reset()
