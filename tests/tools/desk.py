@@ -21,8 +21,10 @@ from mockbroker.cluster.model import Node
 from mockbroker.journal import Journal
 from mockbroker.router import Router
 from mockbroker.settings import Settings
+from tools.written import check_written
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
+WATCHED = 50  # steps after each of which what is written of groups is held beside them
 WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a desk says 0
 
 
@@ -59,6 +61,7 @@ class Desk:
         self.now = 0.0
         self.sent: dict[Ticket, Sent] = {}
         self._numbers = count(1)
+        self._steps = 0
 
     @staticmethod
     def join(
@@ -113,6 +116,9 @@ class Desk:
         self.now = until
 
     def _take(self, outcomes) -> None:
+        self._steps += 1
+        if self._steps <= WATCHED:
+            check_written(self.broker, WALL)
         for outcome in outcomes:
             sent = self.sent[outcome.ticket]
             assert not sent.done, "answered twice"
