@@ -189,6 +189,7 @@ ORDER: Mapping[str, list[str]] = {
         "durable/classic_records",
         "durable/consumer_records",
         "durable/image",
+        "durable/replay",
         "durable/rebuild",
         "fetch_sessions",
         "parked",
