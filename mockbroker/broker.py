@@ -19,7 +19,7 @@ from mockbroker.due import Due
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.keeper import Keeper
 from mockbroker.durable.rebuild import rebuilt
-from mockbroker.durable.replay import replay
+from mockbroker.durable.replay import Replay
 from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import AnyGroup, Groups
 from mockbroker.parked import ParkedFetches
@@ -184,9 +184,11 @@ class Broker:
 
     def load_groups(self, index: int, now: float) -> list[AnyGroup]:
         """Make the groups of a partition of what is written there, and of nothing else. Raises: DecodeError."""
-        log = self.cluster.topics[OFFSETS_TOPIC].partitions[index].log
+        found = Replay()
+        for batch in self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches():
+            found.add(batch)
         groups = rebuilt(
-            replay(log.batches()),
+            found,
             self.cluster,
             self.settings,
             self._wall,

@@ -181,6 +181,8 @@ ORDER: Mapping[str, list[str]] = {
         "transaction/__init__",
         "transaction/state",
         "transaction/rules",
+        "storage/__init__",
+        "storage/segments",
         "durable/__init__",
         "durable/clock",
         "durable/offset_records",

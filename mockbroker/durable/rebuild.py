@@ -28,7 +28,7 @@ from kwire.errors import UnknownApi
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster
 from mockbroker.durable import classic_records, consumer_records, offset_records
 from mockbroker.durable.clock import Wall
-from mockbroker.durable.replay import Live, Replayed
+from mockbroker.durable.replay import Kept, Replay
 from mockbroker.group.consumer_state import (
     ClassicSide,
     ConsumerGroup,
@@ -63,7 +63,7 @@ class _Told:
 
 
 def rebuilt(
-    found: Replayed,
+    found: Replay,
     cluster: Cluster,
     settings: Settings,
     wall: Wall,
@@ -91,9 +91,9 @@ def rebuilt(
     }
 
 
-def _decoded(live: Live) -> Iterator[tuple[object, object, int]]:
+def _decoded(live: Mapping[bytes, Kept]) -> Iterator[tuple[object, object, int]]:
     """Key, value and offset of each record of a type that we know."""
-    for key, (order, value) in live.items():
+    for key, (value, order) in live.items():
         try:
             yield *decode_record(OFFSETS_TOPIC, key, value), order
         except UnknownApi:

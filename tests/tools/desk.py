@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import count
 from uuid import UUID
 
+from tools.written import check_written
+
 import kwire
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
@@ -21,7 +23,6 @@ from mockbroker.cluster.model import Node
 from mockbroker.journal import Journal
 from mockbroker.router import Router
 from mockbroker.settings import Settings
-from tools.written import check_written
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 WATCHED = 50  # steps after each of which what is written of groups is held beside them
