@@ -252,7 +252,7 @@ def test_too_few_replicas_for_acks_all(desk):
         asked = ProduceRequest(
             acks=acks, timeout_ms=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[data])]
         )
-        return E(desk.ask(asked, 9, node=1).responses[0].partitions[0].error_code)
+        return E(desk.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code)
 
     assert write(-1) == E.NONE
     desk.kill(0)
