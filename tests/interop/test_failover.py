@@ -255,10 +255,10 @@ class Failing:
                 if newest == (beat.body.generation_id if asked == "Heartbeat" else beat.body.member_epoch)
             }
 
-        for _ in range(20):
-            self.stage.wait_a_moment(shown)
+        for _ in range(40):
             if shown():
                 return
+            self.stage.wait_a_moment(lambda: False)  # not shown: the broker's thread may be waiting to tell us something
         raise AssertionError(self.stage.report("some do not come to rest"))
 
     def generations(self) -> None:
