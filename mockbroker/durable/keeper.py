@@ -22,12 +22,13 @@ FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has do
 
 @dataclass(slots=True)
 class _Kept:
-    """What is written of one group. ``image``: everything but offsets. The rest tells what cannot have changed."""
+    """What is written of one group. ``image``: everything but offsets; ``places``: what offsets are written, and their
+    keys. The rest tells what cannot have changed."""
 
     kind: type
     image: Image = field(default_factory=dict)
     offsets: Offsets | None = None
-    places: dict[Place, None] = field(default_factory=dict)
+    places: dict[Place, bytes] = field(default_factory=dict)
     changes: int = -1
     target: object = None
     resolved: object = None
@@ -55,7 +56,7 @@ class Keeper:
             kept.image, kept.changes, kept.target, kept.resolved = {}, -1, None, None
         if group is None:
             assert kept is not None
-            found += self._gone(group_id, kept.places)
+            found += _tombstones(kept.places.values())
             del self._kept[group_id]
         else:
             if kept is None:
@@ -78,7 +79,7 @@ class Keeper:
     def adopt(self, group: Group | ConsumerGroup) -> None:
         """The group was made of what is written; what it is else has to be written yet."""
         image = image_of(group, {}, self._wall, with_offsets=False)
-        kept = _Kept(type(group), image, group.offsets, dict.fromkeys(group.offsets.committed))
+        kept = _Kept(type(group), image, group.offsets, _keys(group))
         if isinstance(group, ConsumerGroup):
             kept.target, kept.resolved = group.target, group.resolved
             group.changed.clear()
@@ -127,27 +128,28 @@ class Keeper:
 
     def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
         if kept.offsets is not offsets:
-            yield from self._gone(group_id, [place for place in kept.places if place not in offsets.committed])
+            yield from _tombstones(key for place, key in kept.places.items() if place not in offsets.committed)
             kept.offsets = offsets
         for place in offsets.changed:
             committed = offsets.committed.get(place)
+            key = kept.places.get(place) or offset_records.encoded_key(group_id, *place)
             if committed is not None:
-                kept.places[place] = None
-                yield encoded(*offset_records.record(group_id, *place, committed, self._wall, self._version))
+                kept.places[place] = key
+                yield key, offset_records.encoded_value(committed, self._wall, self._version)
             else:
                 kept.places.pop(place, None)
-                yield offset_records.encoded_key(group_id, *place), None
+                yield key, None
 
     def _held(self, group_id: str, offsets: Offsets) -> Iterator[tuple[int, int, list[Change]]]:
         for (producer_id, epoch), places in offsets.held.items():
             records: list[Change] = [
-                encoded(*offset_records.record(group_id, *place, committed, self._wall, self._version))
+                (
+                    offset_records.encoded_key(group_id, *place),
+                    offset_records.encoded_value(committed, self._wall, self._version),
+                )
                 for place, committed in places.items()
             ]
             yield producer_id, epoch, records
-
-    def _gone(self, group_id: str, places: Iterable[Place]) -> list[Change]:
-        return [(offset_records.encoded_key(group_id, *place), None) for place in places]
 
     # --- where it goes ---
 
@@ -163,6 +165,10 @@ class Keeper:
         if partition.log.size > self._compact_at.get(partition.index, FIRST_COMPACTION):
             compaction.compact(partition, self._wall.ms(now))
             self._compact_at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
+
+
+def _keys(group: Group | ConsumerGroup) -> dict[Place, bytes]:
+    return {place: offset_records.encoded_key(group.group_id, *place) for place in group.offsets.committed}
 
 
 def _there(group: ConsumerGroup, member_ids: Iterable[str]) -> Iterator[ConsumerMember]:
