@@ -23,12 +23,12 @@ FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has do
 @dataclass(slots=True)
 class _Kept:
     """What is written of one group. ``image``: everything but offsets; ``places``: what offsets are written, and their
-    keys. The rest tells what cannot have changed."""
+    keys, None if nobody needed it yet. The rest tells what cannot have changed."""
 
     kind: type
     image: Image = field(default_factory=dict)
     offsets: Offsets | None = None
-    places: dict[Place, bytes] = field(default_factory=dict)
+    places: dict[Place, bytes | None] = field(default_factory=dict)
     changes: int = -1
     target: object = None
     resolved: object = None
@@ -56,7 +56,7 @@ class Keeper:
             kept.image, kept.changes, kept.target, kept.resolved = {}, -1, None, None
         if group is None:
             assert kept is not None
-            found += _tombstones(kept.places.values())
+            found += _tombstones(_keys(group_id, kept.places.items()))
             del self._kept[group_id]
         else:
             if kept is None:
@@ -79,7 +79,7 @@ class Keeper:
     def adopt(self, group: Group | ConsumerGroup) -> None:
         """The group was made of what is written; what it is else has to be written yet."""
         image = image_of(group, {}, self._wall, with_offsets=False)
-        kept = _Kept(type(group), image, group.offsets, _keys(group))
+        kept = _Kept(type(group), image, group.offsets, dict.fromkeys(group.offsets.committed))
         if isinstance(group, ConsumerGroup):
             kept.target, kept.resolved = group.target, group.resolved
             group.changed.clear()
@@ -128,7 +128,8 @@ class Keeper:
 
     def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
         if kept.offsets is not offsets:
-            yield from _tombstones(key for place, key in kept.places.items() if place not in offsets.committed)
+            gone = [(place, key) for place, key in kept.places.items() if place not in offsets.committed]
+            yield from _tombstones(_keys(group_id, gone))
             kept.offsets = offsets
         for place in offsets.changed:
             committed = offsets.committed.get(place)
@@ -167,8 +168,8 @@ class Keeper:
             self._compact_at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
 
 
-def _keys(group: Group | ConsumerGroup) -> dict[Place, bytes]:
-    return {place: offset_records.encoded_key(group.group_id, *place) for place in group.offsets.committed}
+def _keys(group_id: str, places: Iterable[tuple[Place, bytes | None]]) -> Iterator[bytes]:
+    return (key or offset_records.encoded_key(group_id, *place) for place, key in places)
 
 
 def _there(group: ConsumerGroup, member_ids: Iterable[str]) -> Iterator[ConsumerMember]:
