@@ -20,19 +20,23 @@ from mockbroker.durable.clock import Wall
 from mockbroker.durable.keeper import Keeper
 from mockbroker.durable.rebuild import rebuilt
 from mockbroker.durable.replay import Replay
+from mockbroker.durable.transaction_records import TransactionKeeper
+from mockbroker.durable.transaction_records import rebuilt as rebuilt_transactions
 from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import AnyGroup, Groups
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
+from mockbroker.transaction.state import Transaction
 from mockbroker.transactions import Transactions
 
 
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
-    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in.
+    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
+    before, with its topics and logs; ``failover.recovered`` goes on with what is written there.
     """
 
     def __init__(
@@ -43,11 +47,12 @@ class Broker:
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
         users: Users | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.settings = settings
         self.users = users or Users()
         self.release = release
-        self.cluster = Cluster(nodes, new_uuid)
+        self.cluster = cluster or Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
@@ -64,14 +69,18 @@ class Broker:
             self.waits,
             self.new_producer_id,
             self.wall_ms,
+            self._keep_transaction,
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
         self._wall = Wall(wall_at_zero)
         self.keeper = Keeper(self.cluster, self._wall, release.offset_value_version)
+        self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
+        self.grown: list[Partition] = []  # where transactional ids were written
         self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
         self.frozen: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
-        self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
+        if OFFSETS_TOPIC not in self.cluster.topics:
+            self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -158,12 +167,12 @@ class Broker:
         brokers = len(self.cluster.nodes) + len(self.cluster.down)
         return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, brokers)))
 
-    # --- what is written of groups ---
+    # --- what is written of groups and transactional ids ---
 
-    def write_groups(self, now: float) -> list[Partition]:
-        """Write what has changed in groups that were touched; the partitions of the offsets topic that have grown."""
+    def write_changes(self, now: float) -> list[Partition]:
+        """Write what has changed in groups that were touched; the internal partitions that have grown."""
+        grown, self.grown = self.grown, []
         touched = self.groups.touched
-        grown: list[Partition] = []
         while touched:
             group_id = next(iter(touched))
             del touched[group_id]
@@ -171,6 +180,11 @@ class Broker:
             if partition is not None:
                 grown.append(partition)
         return grown
+
+    def _keep_transaction(self, txn: Transaction, now: float) -> None:
+        partition = self.transaction_keeper.write(txn, now)
+        if partition is not None:
+            self.grown.append(partition)
 
     def groups_of(self, index: int) -> list[AnyGroup]:
         """The groups that a partition of the offsets topic keeps."""
@@ -202,6 +216,18 @@ class Broker:
                 self.transactions.holds(group.group_id, producer_id)
         self.loading.discard(index)
         return list(groups.values())
+
+    def load_transactions(self, now: float) -> None:
+        """Make all transactional ids of what is written in their log. Raises: DecodeError."""
+        topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
+        for partition in topic.partitions if topic else ():
+            for txn in rebuilt_transactions(partition.log.batches(), self._wall):
+                self.transaction_keeper.adopt(txn)
+                self.transactions.take_in(txn, now)
+        partitions = (partition for each in self.cluster.topics.values() for partition in each.partitions)
+        known = [producer.producer_id for partition in partitions for producer in partition.producers]
+        known += [max(txn.producer_id, txn.next_id or 0) for txn in self.transactions.values()]
+        self._producer_ids = count(max(known, default=-1) + 1)
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""

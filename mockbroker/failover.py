@@ -92,6 +92,16 @@ def loaded(broker: Broker, index: int, now: float) -> Effects:
     return effects
 
 
+def recovered(broker: Broker, now: float) -> Effects:
+    """A cluster begins with the logs of one that ended: everything is as it is written there."""
+    effects: Effects = []
+    for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
+        if partition.log.end > partition.log.start:
+            effects += loaded(broker, partition.index, now)
+    broker.load_transactions(now)
+    return effects
+
+
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
     """The preferred replica is to lead; ``unclean``: any, if nobody does. All that are there are in sync."""
     preferred = partition.replicas[0]

@@ -134,8 +134,8 @@ class Router:
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
-        if self.broker.groups.touched:
-            effects = [*effects, *fetch.all_appended(self.broker, self.broker.write_groups(now))]
+        if self.broker.groups.touched or self.broker.grown:
+            effects = [*effects, *fetch.all_appended(self.broker, self.broker.write_changes(now))]
         found: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):

@@ -194,6 +194,7 @@ ORDER: Mapping[str, list[str]] = {
         "durable/keeper",
         "durable/replay",
         "durable/rebuild",
+        "durable/transaction_records",
         "fetch_sessions",
         "parked",
         "groups",
