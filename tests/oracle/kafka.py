@@ -100,11 +100,11 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     return f"127.0.0.1:{port}"
 
 
-def stop(port: int = 19092) -> None:
-    """End the broker on this port, if we started one, and wait until it is gone."""
+def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:
+    """End the broker on this port, if we started one, and wait until it is gone. SIGTERM: it shuts down in order."""
     run = FOLDER / f"run-{port}"
     if _runs(run):
-        os.kill(_pid(run), signal.SIGKILL)  # nothing of it is kept
+        os.kill(_pid(run), how)
     while _runs(run):
         time.sleep(0.05)
 
