@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kwire import ErrorCode
 from mockbroker.calls import Effects, Note
-from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
+from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due, TransactionDue
 from mockbroker.group.offsets import Committed
@@ -16,8 +16,6 @@ from mockbroker.groups import AnyGroup, Groups
 from mockbroker.settings import Settings
 from mockbroker.transaction import rules
 from mockbroker.transaction.state import PREPARED, Identity, State, Transaction
-
-COORDINATOR_EPOCH = 0  # how often the partition of the transaction log changed its leader
 
 
 class Ended(NamedTuple):
@@ -134,10 +132,15 @@ class Transactions(dict[str, Transaction]):
             rules.bump(txn, self._new_id)
         return self._prepare(txn, committed=committed, now=now)
 
-    def hold(self, group: AnyGroup, producer_id: int, topic: str, partition: int, committed: Committed) -> None:
+    def hold(self, group: AnyGroup, producer: Identity, topic: str, partition: int, committed: Committed) -> None:
         """Keep an offset of the group until the producer's transaction ends."""
-        group.offsets.hold(producer_id, topic, partition, committed)
-        self._holding.setdefault(producer_id, set()).add(group.group_id)
+        group.offsets.hold(producer.producer_id, producer.epoch, topic, partition, committed)
+        self._groups.touch(group.group_id)
+        self.holds(group.group_id, producer.producer_id)
+
+    def holds(self, group_id: str, producer_id: int) -> None:
+        """The group keeps offsets until the producer's transaction ends."""
+        self._holding.setdefault(producer_id, set()).add(group_id)
 
     def tick(self, transactional_id: str, now: float) -> Ended:
         """Something is due: a transaction has run too long, or its markers are to be written."""
@@ -190,7 +193,7 @@ class Transactions(dict[str, Transaction]):
                 partition,
                 txn.marker,
                 committed=txn.state is State.PREPARE_COMMIT,
-                coordinator_epoch=COORDINATOR_EPOCH,
+                coordinator_epoch=self._coordinator_epoch(txn.transactional_id),
                 now=now,
             )
             stuck |= bool(error)
@@ -200,6 +203,11 @@ class Transactions(dict[str, Transaction]):
         if not stuck:
             rules.complete(txn)
         return Ended(ErrorCode.NONE, txn.identity, grown, notes)
+
+    def _coordinator_epoch(self, transactional_id: str) -> int:
+        """How often the partition of the transaction log changed its leader."""
+        topic = self._cluster.topics.get(TRANSACTIONS_TOPIC)
+        return 0 if topic is None else topic.partition_of(transactional_id).leader_epoch
 
     def _finish_offsets(self, index: int, producer_id: int, *, committed: bool) -> Iterator[Note]:
         waiting = self._holding.get(producer_id, set())
