@@ -15,7 +15,7 @@ from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, Share
 from mockbroker.group.offsets import Committed
 from mockbroker.group.state import Group, Member
 from mockbroker.group.target import assignor_of
-from mockbroker.imported.groups import WALL, Imported, offsets_by_place
+from mockbroker.imported.groups import WALL, Imported
 from mockbroker.journal import readable
 from mockbroker.settings import Settings
 
@@ -34,8 +34,11 @@ def json_lines(found: Imported, settings: Settings) -> Iterator[dict[str, Any]]:
     for group_id, group in sorted(found.groups.items()):
         told = _consumer(group, names, settings) if isinstance(group, ConsumerGroup) else _classic(group)
         waiting = [
-            {"producer_id": producer_id, "offsets": _places(offsets_by_place(records.items()))}
-            for producer_id, records in found.waiting.get(group_id, ())
+            {
+                "producer_id": producer_id,
+                "offsets": [_offset(*place, each) for place, (_, each) in sorted(held.items())],
+            }
+            for producer_id, held in sorted(group.offsets.pending.items())
         ]
         offsets = [_offset(*place, committed) for place, committed in sorted(group.offsets.committed.items())]
         yield {"group_id": group_id, **told, "offsets": offsets, "waiting": waiting}
@@ -60,7 +63,7 @@ def table(found: Imported) -> list[str]:
             str(group.epoch if isinstance(group, ConsumerGroup) else group.generation),
             str(len(group.members)),
             str(len(group.offsets.committed)),
-            str(sum(len(records) for _, records in found.waiting.get(group_id, ()))),
+            str(sum(map(len, group.offsets.pending.values()))),
         )
         for group_id, group in sorted(found.groups.items())
     ]
@@ -178,12 +181,6 @@ def _offset(topic: str, partition: int, committed: Committed) -> dict[str, Any]:
         "commit_timestamp_ms": WALL.ms(committed.at),
         "expire_timestamp_ms": None if committed.expires is None else WALL.ms(committed.expires),
     }
-
-
-def _places(offsets: Mapping[tuple[str, int], int]) -> list[dict[str, Any]]:
-    return [
-        {"topic": topic, "partition": index, "offset": offset} for (topic, index), offset in sorted(offsets.items())
-    ]
 
 
 def _text(data: bytes) -> str:

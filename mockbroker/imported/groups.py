@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 from kwire.blobs import decode_record
@@ -23,13 +22,6 @@ WALL = Wall(0.0)  # times of imported groups are seconds since 1970
 PASSED_OVER = {"ShareGroup": "share", "StreamsGroup": "streams"}  # what a key's class begins with: type of group
 
 
-class Waiting(NamedTuple):
-    """Offsets that hold once the transaction of this producer is committed: records by key."""
-
-    producer_id: int
-    records: dict[bytes, bytes]
-
-
 @dataclass(slots=True)
 class TopicFound:
     """``partitions``: one more than the highest that is there."""
@@ -40,15 +32,14 @@ class TopicFound:
 
 @dataclass(slots=True)
 class Imported:
-    """``groups``: by id, times as of WALL; ``records``: what they are made of, by group id; ``waiting``: likewise.
+    """``groups``: by id, times as of WALL; ``records``: what they are made of, by group id.
 
     ``topics``: of which there were directories. ``passed_over``: type of group -> ids. ``problems``: what could not be
     read; ``notes``: what one should know besides.
     """
 
     groups: dict[str, Group | ConsumerGroup] = field(default_factory=dict)
-    records: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
-    waiting: dict[str, list[Waiting]] = field(default_factory=dict)
+    records: dict[str, Replay] = field(default_factory=dict)
     topics: dict[str, TopicFound] = field(default_factory=dict)
     passed_over: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -134,60 +125,47 @@ def _read(found: Imported, path: Path, start: int) -> _Replica:
 
 def _sort(found: Imported, replica: _Replica, settings: Settings) -> None:
     """The records of a partition into the groups that they are of."""
+    groups: dict[str, Replay] = {}
     unknown: dict[int, list[int]] = {}
-    records: dict[str, dict[bytes, bytes]] = {}
     for key, kept in replica.replay.live.items():
-        try:
-            group_id = _group_of(found, key, kept.value)
-        except UnknownRecordType as error:
-            unknown.setdefault(error.record_type, []).append(kept.offset)
-        except DecodeError as error:
-            found.problems.append(_at_offset(replica, kept.offset, error))
-        else:
-            if group_id is not None:
-                records.setdefault(group_id, {})[key] = kept.value
+        if (group_id := _readable(found, replica, key, kept, unknown)) is not None:
+            groups.setdefault(group_id, Replay()).live[key] = kept
+    for producer_id, held in replica.replay.pending.items():
+        for key, kept in held.items():
+            if (group_id := _readable(found, replica, key, kept, unknown)) is not None:
+                groups.setdefault(group_id, Replay()).pending.setdefault(producer_id, {})[key] = kept
     for record_type, offsets in unknown.items():
         text = f"records of type {record_type}, which is not known: {len(offsets)}, from offset {min(offsets)} on"
         found.problems.append(Problem(replica.path, None, text))
-    for group_id, own in records.items():
-        _rebuild(found, replica, group_id, own, settings)
-    for producer_id, held in replica.replay.pending.items():
-        _wait(found, replica, producer_id, held, settings)
+    for group_id, records in groups.items():
+        _rebuild(found, replica.path, group_id, records, settings)
 
 
-def _rebuild(
-    found: Imported, replica: _Replica, group_id: str, records: dict[bytes, bytes], settings: Settings
-) -> None:
+def _readable(found: Imported, replica: _Replica, key: bytes, kept: Kept, unknown: dict[int, list[int]]) -> str | None:
+    """The group that a record is of; None if it is told of as one that cannot be read, or passed over."""
+    try:
+        return _group_of(found, key, kept.value)
+    except UnknownRecordType as error:
+        unknown.setdefault(error.record_type, []).append(kept.offset)
+    except DecodeError as error:
+        found.problems.append(_at_offset(replica, kept.offset, error))
+    return None
+
+
+def _rebuild(found: Imported, path: Path, group_id: str, records: Replay, settings: Settings) -> None:
     cluster = Cluster([], new_uuid=lambda: UUID(int=0))  # nothing is known of topics but names and ids
     if group_id in found.groups:
-        found.notes.append(f"group {group_id!r} is in several partitions; that in {replica.path} counts")
+        found.notes.append(f"group {group_id!r} is in several partitions; that in {path} counts")
     try:
         made = rebuilt(records, cluster, settings, WALL, 0.0)
     except ValueError as error:
-        found.problems.append(Problem(replica.path, None, f"group {group_id!r} cannot be rebuilt: {error}"))
+        found.problems.append(Problem(path, None, f"group {group_id!r} cannot be rebuilt: {error}"))
         return
     if group_id not in made:
-        found.problems.append(Problem(replica.path, None, f"group {group_id!r}: its own record is missing"))
+        found.problems.append(Problem(path, None, f"group {group_id!r}: its own record is missing"))
         return
     found.groups[group_id] = made[group_id]
     found.records[group_id] = records
-
-
-def _wait(found: Imported, replica: _Replica, producer_id: int, held: Mapping[bytes, Kept], settings: Settings) -> None:
-    """Offsets of a transaction that is open; a group that has no others is there too, as at Kafka."""
-    waiting: dict[str, dict[bytes, bytes]] = {}
-    for key, kept in held.items():
-        try:
-            group_id = _group_of(found, key, kept.value)
-        except DecodeError as error:
-            found.problems.append(_at_offset(replica, kept.offset, error))
-        else:
-            if group_id is not None:
-                waiting.setdefault(group_id, {})[key] = kept.value
-    for group_id, records in waiting.items():
-        found.waiting.setdefault(group_id, []).append(Waiting(producer_id, records))
-        if group_id not in found.groups:
-            found.groups[group_id] = Group.configured(group_id, settings)
 
 
 def _at_offset(replica: _Replica, offset: int, error: DecodeError) -> Problem:
@@ -204,12 +182,3 @@ def _group_of(found: Imported, key: bytes, value: bytes) -> str | None:
             found.passed_over.setdefault(kind, set()).add(group_id)
             return None
     return group_id
-
-
-def offsets_by_place(records: Iterable[tuple[bytes, bytes]]) -> Mapping[tuple[str, int], int]:
-    """Topic and partition -> offset, of records of offsets. Other records have none."""
-    places: dict[tuple[str, int], int] = {}
-    for key, value in records:
-        told, committed = decode_record(OFFSETS_TOPIC, key, value)
-        places[getattr(told, "topic"), getattr(told, "partition")] = getattr(committed, "offset")  # noqa: B009
-    return places
