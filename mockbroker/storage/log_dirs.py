@@ -96,8 +96,10 @@ def topic_id(partition: Path) -> UUID | Problem | None:
 def log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
     """The first offset that counts of each partition, by topic and partition, where it is not 0."""
     path = folder / LOG_STARTS
-    if (text := _text(path)) is None or isinstance(text, Problem):
-        return text or {}
+    if isinstance(text := _text(path), Problem):
+        return text
+    if not text:  # a broker makes the file at once, and writes it after a minute
+        return {}
     lines = text.splitlines()
     found: dict[tuple[str, int], int] = {}
     try:

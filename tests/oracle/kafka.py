@@ -47,6 +47,8 @@ SETTINGS = {  # what the kept conversations were recorded with
     "num.partitions": "3",
 }
 
+_started: dict[int, subprocess.Popen[bytes]] = {}  # by port, those of this process
+
 
 def fetch(release: str) -> Path:
     """The folder with the jars of a release."""
@@ -90,6 +92,7 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
         broker = subprocess.Popen(
             [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
         )
+    _started[port] = broker
     (run / "pid").write_text(str(broker.pid))
     until = time.monotonic() + READY_WITHIN
     while not _serves_groups(port):
@@ -107,6 +110,8 @@ def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:
         os.kill(_pid(run), how)
     while _runs(run):
         time.sleep(0.05)
+    if port in _started:
+        _started.pop(port).wait()
 
 
 @contextmanager

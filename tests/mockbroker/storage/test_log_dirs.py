@@ -192,9 +192,11 @@ def test_topic_ids(tmp_path: Path) -> None:
 def test_where_logs_begin(tmp_path: Path) -> None:
     assert log_starts(tmp_path) == {}
     path = tmp_path / LOG_STARTS
+    path.touch()
+    assert log_starts(tmp_path) == {}
     path.write_text("0\n2\norders 0 5\na-b 1 7\n")
     assert log_starts(tmp_path) == {("orders", 0): 5, ("a-b", 1): 7}
-    for bad in ("", "0\n", "0\n1\norders 0\n", "0\n1\norders x 5\n", "0\n2\norders 0 5\n", "1\n0\n"):
+    for bad in ("\n", "0\n", "0\n1\norders 0\n", "0\n1\norders x 5\n", "0\n2\norders 0 5\n", "1\n0\n"):
         path.write_text(bad)
         found = log_starts(tmp_path)
         assert isinstance(found, Problem)
