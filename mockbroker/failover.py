@@ -42,10 +42,11 @@ def kill(broker: Broker, node: int, now: float, noticed_after: float) -> Effects
 
     Raises: FailoverError.
     """
-    _there(broker, node)
+    check_runs(broker, node)
     if noticed_after > 0:
         broker.waits.set(LossDue(node), now + noticed_after)
-        return []
+        led = [each for each in broker.cluster.topics[OFFSETS_TOPIC].partitions if each.leader == node]
+        return [effect for each in led for effect in _unload(broker, each)]
     return lost(broker, node, now)
 
 
@@ -58,15 +59,12 @@ def lost(broker: Broker, node: int, now: float) -> Effects:
 def start(broker: Broker, node: int, now: float) -> Effects:
     """A broker is back, in sync at once. It leads what nobody led. Raises: FailoverError."""
     cluster = broker.cluster
+    check_ended(broker, node)
     if node in cluster.nodes:
-        if LossDue(node) not in broker.waits:
-            raise FailoverError(f"broker {node} runs")
         broker.waits.forget(LossDue(node))  # it is back before anybody noticed; what it led it has to read again
         return [
             effect for each in _partitions(broker) if each.leader == node for effect in _lead(broker, each, node, now)
         ]
-    if node not in cluster.down:
-        raise FailoverError(f"there is no broker {node}")
     cluster.nodes[node] = cluster.down.pop(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1
@@ -106,9 +104,18 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
     return ErrorCode.NONE, _lead(broker, partition, preferred, now)
 
 
-def _there(broker: Broker, node: int) -> None:
+def check_runs(broker: Broker, node: int) -> None:
+    """Raises: FailoverError if the broker has ended, noticed or not."""
     if node not in broker.cluster.nodes or LossDue(node) in broker.waits:
         raise FailoverError(f"there is no broker {node} that runs")
+
+
+def check_ended(broker: Broker, node: int) -> None:
+    """Raises: FailoverError unless the broker has ended, noticed or not."""
+    if node in broker.cluster.nodes and LossDue(node) not in broker.waits:
+        raise FailoverError(f"broker {node} runs")
+    if node not in broker.cluster.nodes and node not in broker.cluster.down:
+        raise FailoverError(f"there is no broker {node}")
 
 
 def _take_away(broker: Broker, node: int) -> None:

@@ -148,6 +148,7 @@ ORDER: Mapping[str, list[str]] = {
         "due",
         "cluster/placement",
         "cluster/topic_configs",
+        "cluster/epochs",
         "cluster/producers",
         "cluster/log",
         "message_sets",

@@ -13,6 +13,7 @@ from kwire import ErrorCode
 from kwire.jsonform import uuid_text
 from kwire.records.batch import Batch, read_batch
 from kwire.records.control import ControlType, build_marker
+from mockbroker.cluster.epochs import LeaderEpochs
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import Producers
@@ -65,9 +66,11 @@ class Partition:
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: Producers = field(default_factory=Producers)
     aborted: list[Aborted] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
     def __post_init__(self) -> None:
         self.leader = self.replicas[0]
+        self.epochs.begin(self.leader_epoch, self.log.end)
 
     @property
     def last_stable(self) -> int:
@@ -201,6 +204,8 @@ class Cluster:
         """Another broker leads; -1: none does."""
         partition.leader = node
         partition.leader_epoch += 1
+        if node != NOBODY:
+            partition.epochs.begin(partition.leader_epoch, partition.log.end)
         self.epoch += 1
 
     def as_it_is(self) -> Cluster:

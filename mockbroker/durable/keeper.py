@@ -22,12 +22,13 @@ FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has do
 
 @dataclass(slots=True)
 class _Kept:
-    """What is written of one group. ``image``: everything but offsets. The rest tells what cannot have changed."""
+    """What is written of one group. ``image``: everything but offsets; ``places``: what offsets are written, and their
+    keys, None if nobody needed it yet. The rest tells what cannot have changed."""
 
     kind: type
     image: Image = field(default_factory=dict)
     offsets: Offsets | None = None
-    places: dict[Place, None] = field(default_factory=dict)
+    places: dict[Place, bytes | None] = field(default_factory=dict)
     changes: int = -1
     target: object = None
     resolved: object = None
@@ -55,7 +56,7 @@ class Keeper:
             kept.image, kept.changes, kept.target, kept.resolved = {}, -1, None, None
         if group is None:
             assert kept is not None
-            found += self._gone(group_id, kept.places)
+            found += _tombstones(_keys(group_id, kept.places.items()))
             del self._kept[group_id]
         else:
             if kept is None:
@@ -127,27 +128,29 @@ class Keeper:
 
     def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
         if kept.offsets is not offsets:
-            yield from self._gone(group_id, [place for place in kept.places if place not in offsets.committed])
+            gone = [(place, key) for place, key in kept.places.items() if place not in offsets.committed]
+            yield from _tombstones(_keys(group_id, gone))
             kept.offsets = offsets
         for place in offsets.changed:
             committed = offsets.committed.get(place)
+            key = kept.places.get(place) or offset_records.encoded_key(group_id, *place)
             if committed is not None:
-                kept.places[place] = None
-                yield encoded(*offset_records.record(group_id, *place, committed, self._wall, self._version))
+                kept.places[place] = key
+                yield key, offset_records.encoded_value(committed, self._wall, self._version)
             else:
                 kept.places.pop(place, None)
-                yield offset_records.encoded_key(group_id, *place), None
+                yield key, None
 
     def _held(self, group_id: str, offsets: Offsets) -> Iterator[tuple[int, int, list[Change]]]:
         for (producer_id, epoch), places in offsets.held.items():
             records: list[Change] = [
-                encoded(*offset_records.record(group_id, *place, committed, self._wall, self._version))
+                (
+                    offset_records.encoded_key(group_id, *place),
+                    offset_records.encoded_value(committed, self._wall, self._version),
+                )
                 for place, committed in places.items()
             ]
             yield producer_id, epoch, records
-
-    def _gone(self, group_id: str, places: Iterable[Place]) -> list[Change]:
-        return [(offset_records.encoded_key(group_id, *place), None) for place in places]
 
     # --- where it goes ---
 
@@ -163,6 +166,10 @@ class Keeper:
         if partition.log.size > self._compact_at.get(partition.index, FIRST_COMPACTION):
             compaction.compact(partition, self._wall.ms(now))
             self._compact_at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
+
+
+def _keys(group_id: str, places: Iterable[tuple[Place, bytes | None]]) -> Iterator[bytes]:
+    return (key or offset_records.encoded_key(group_id, *place) for place, key in places)
 
 
 def _there(group: ConsumerGroup, member_ids: Iterable[str]) -> Iterator[ConsumerMember]:

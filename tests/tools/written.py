@@ -8,9 +8,10 @@ from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
 from mockbroker.broker import Broker
 from mockbroker.cluster.model import OFFSETS_TOPIC
+from mockbroker.due import LossDue
 from mockbroker.durable import offset_records
 from mockbroker.durable.clock import Wall
-from mockbroker.durable.image import encoded, image_of
+from mockbroker.durable.image import image_of
 from mockbroker.durable.replay import Replay
 
 
@@ -18,14 +19,15 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
     """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
     wall = Wall(wall_at_zero)
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-        groups = [] if partition.index in broker.loading or partition.leader < 0 else broker.groups_of(partition.index)
+        led = partition.leader >= 0 and LossDue(partition.leader) not in broker.waits
+        groups = broker.groups_of(partition.index)
         if not (groups or partition.log.end):
             continue
         found = Replay()
         for batch in partition.log.batches():
             found.add(batch)
-        if partition.index in broker.loading or partition.leader < 0:
-            assert not broker.groups_of(partition.index), "groups of a partition that nobody leads"
+        if partition.index in broker.loading or not led:
+            assert not groups, "groups of a partition that nobody leads"
             continue
         live = found.values
         memory: dict[bytes, bytes] = {}
@@ -33,10 +35,10 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         for group in groups:
             memory |= image_of(group, live, wall)
             for producer_id, held in group.offsets.pending.items():
-                records = (
-                    offset_records.record(group.group_id, *place, each, wall) for place, (_, each) in held.items()
+                pending.setdefault(producer_id, {}).update(
+                    (offset_records.encoded_key(group.group_id, *place), offset_records.encoded_value(each, wall))
+                    for place, (_, each) in held.items()
                 )
-                pending.setdefault(producer_id, {}).update(encoded(*record) for record in records)
         version = broker.release.offset_value_version
         if version == offset_records.IDS_SINCE:
             here, there = told(live), told(memory)
