@@ -6,7 +6,6 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -28,7 +27,8 @@ from mockbroker.transactions import Transactions
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
-    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in.
+    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was kept,
+    with these nodes; None for a new one.
     """
 
     def __init__(
@@ -39,11 +39,12 @@ class Broker:
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
         users: Users | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.settings = settings
         self.users = users or Users()
         self.release = release
-        self.cluster = Cluster(nodes, new_uuid)
+        self.cluster = cluster or Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
@@ -51,7 +52,6 @@ class Broker:
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
-        self._producer_ids = count()
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
@@ -63,7 +63,8 @@ class Broker:
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
-        self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
+        if OFFSETS_TOPIC not in self.cluster.topics:
+            self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -80,7 +81,7 @@ class Broker:
 
     def new_producer_id(self) -> int:
         """A producer id that nobody had before."""
-        return next(self._producer_ids)
+        return self.cluster.new_producer_id()
 
     def fetch_sessions(self, node: int) -> FetchSessions:
         """The fetch sessions that this broker has."""
