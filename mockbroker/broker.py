@@ -6,7 +6,6 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -28,7 +27,7 @@ from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
-from mockbroker.transaction.state import Transaction
+from mockbroker.transaction.state import PREPARED, State, Transaction
 from mockbroker.transactions import Transactions
 
 
@@ -60,7 +59,6 @@ class Broker:
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
-        self._producer_ids = count()
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
@@ -97,7 +95,7 @@ class Broker:
 
     def new_producer_id(self) -> int:
         """A producer id that nobody had before."""
-        return next(self._producer_ids)
+        return self.cluster.new_producer_id()
 
     def fetch_sessions(self, node: int) -> FetchSessions:
         """The fetch sessions that this broker has."""
@@ -218,16 +216,20 @@ class Broker:
         return list(groups.values())
 
     def load_transactions(self, now: float) -> None:
-        """Make all transactional ids of what is written in their log. Raises: DecodeError."""
+        """Make all transactional ids of what is written in their log; what belongs to none of them is aborted.
+
+        Raises: DecodeError.
+        """
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         for partition in topic.partitions if topic else ():
             for txn in rebuilt_transactions(partition.log.batches(), self._wall):
                 self.transaction_keeper.adopt(txn)
                 self.transactions.take_in(txn, now)
-        partitions = (partition for each in self.cluster.topics.values() for partition in each.partitions)
-        known = [producer.producer_id for partition in partitions for producer in partition.producers]
-        known += [max(txn.producer_id, txn.next_id or 0) for txn in self.transactions.values()]
-        self._producer_ids = count(max(known, default=-1) + 1)
+        known = {txn.producer_id: txn.state in {State.ONGOING, *PREPARED} for txn in self.transactions.values()}
+        for partition in self.cluster.partitions():
+            for producer in partition.producers.open():
+                if not known.get(producer.producer_id):  # nobody else would ever end it
+                    partition.abort(producer, self.wall_ms(now), fence=producer.producer_id not in known)
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from secrets import token_bytes
 from socket import socket
 from uuid import uuid4
@@ -25,6 +26,8 @@ from mockbroker.sasl.users import SCRAM_HASHES, Scram, Users
 from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings, SettingsError
 from mockbroker.snapshots import GroupSnapshot
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.real_disk import RealDisk
 from mockbroker.tls import Tls, TlsFiles
 from mockbroker.waiting import Goal
 
@@ -79,13 +82,22 @@ class _Plan:
         scram = _derived(settings, passwords) if any(listener.sasl for listener in doors) else {}
         return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram)
 
-    def broker(self, nodes: Iterable[Node]) -> Broker:
-        """The start."""
+    def broker(self, nodes: Iterable[Node], data_dir: DataDir | None = None) -> Broker:
+        """The start, with what is in a data directory. Topics that are there already stay as they are.
+
+        Raises: SettingsError, DataDirError.
+        """
         users = Users(self.users, self.scram)
         wall_at_zero = time.time() - trio.current_time()
-        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users)
+        given = list(nodes)
+        cluster = None if data_dir is None else data_dir.open(given, uuid4)
+        broker = Broker(given, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
         for name, partitions in self.topics.items():
-            inside.create_topic(broker, name, partitions)
+            there = broker.cluster.topics.get(name)
+            if there is None:
+                inside.create_topic(broker, name, partitions)
+            elif len(there.partitions) < partitions:
+                raise SettingsError(f"topic {name}: the data directory has it with {len(there.partitions)} partitions")
         broker.groups.schedule_sweep(trio.current_time())
         return broker
 
@@ -93,8 +105,11 @@ class _Plan:
 class Cluster:
     """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
 
-    def __init__(self, plan: _Plan, server: Server, host: str, tls: _Certificates) -> None:
+    def __init__(
+        self, plan: _Plan, server: Server, host: str, tls: _Certificates, data_dir: DataDir | None = None
+    ) -> None:
         self.life = 0
+        self._data_dir = data_dir
         self._tls = tls
         self._plan = plan
         self._server = server
@@ -155,6 +170,7 @@ class Cluster:
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """A new topic. Raises: SettingsError if the name is taken or not legal."""
         inside.create_topic(self._router.broker, name, partitions)
+        self._server.perform([])
 
     def produce(
         self,
@@ -276,8 +292,10 @@ class Cluster:
         """Back to the start: its topics, settings and addresses, and nothing that happened since.
 
         Connections are closed, with what waits on them; a client that comes back finds the new cluster. Raises:
-        PortInUseError if a broker was stopped whose port somebody else has taken since.
+        PortInUseError if a broker was stopped whose port somebody else has taken since; SettingsError with a data
+        directory: nothing that is on disk is thrown away.
         """
+        self._check_no_data_dir()
         for node in self._server.nodes_away:
             self._come_back(node)
         self._server.restart(self._plan.broker(self.nodes))
@@ -292,14 +310,19 @@ class Cluster:
     ) -> None:
         """Become another cluster, with other topics and settings at other ports: no client can follow.
 
-        Raises: SettingsError, PortInUseError; then everything stays.
+        Raises: SettingsError, also with a data directory, PortInUseError; then everything stays.
         """
+        self._check_no_data_dir()
         plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users)
         doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls)
         self.life += 1
         self._plan = plan
         self._server.restart(plan.broker(_nodes(self._host, doors)), doors)
         self._waiting.unpark_all()
+
+    def _check_no_data_dir(self) -> None:
+        if self._data_dir is not None:
+            raise SettingsError("a cluster with a data directory does not start over: what is on disk would be lost")
 
 
 @asynccontextmanager
@@ -314,34 +337,67 @@ async def open_cluster(
     first_node: int = 0,
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
     port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
     broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
-    ``users``: passwords by name. Raises: SettingsError, PortInUseError.
+    ``users``: passwords by name; ``data_dir``: a folder that keeps topics and records, in the form of Kafka's log
+    directories, and has them again for the next cluster; no answer leaves before what it tells is on disk.
+    Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
     """
     plan = _Plan.checked(brokers, topics, config, as_version, listeners, users)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
+    disk = None if data_dir is None else RealDisk(Path(data_dir))
+    kept = None if disk is None else DataDir(disk, str(data_dir))
     tls = _Certificates(host)
     try:
         doors = _open_doors(plan, host, port, first_node, tls)
-        router = Router(plan.broker(_nodes(host, doors)), Journal(trio.current_time()))
-        server = Server(router, doors)
+        try:
+            broker = plan.broker(_nodes(host, doors), kept)
+        except BaseException:
+            _close(doors)
+            raise
+        router = Router(broker, Journal(trio.current_time()))
+        if kept is not None:
+            _go_on(router, kept)
+        server = Server(router, doors, data_dir=kept)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
-            await nursery.start(server.run)
+            await nursery.start(_serve, server, nursery.cancel_scope)
             try:
-                yield Cluster(plan, server, host, tls)
+                yield Cluster(plan, server, host, tls, kept)
             except BaseException as error:
                 failure = error  # raised below as it is: the nursery is no business of the block
             nursery.cancel_scope.cancel()
+        if server.failure is not None:
+            raise server.failure
+        if kept is not None:
+            kept.close()
         if failure is not None:
             raise failure
     finally:
         tls.close()
+        if disk is not None:
+            disk.close()
+
+
+async def _serve(
+    server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve, and end the block when the server does so of itself."""
+    await server.run(task_status)
+    scope.cancel()
+
+
+def _go_on(router: Router, data_dir: DataDir) -> None:
+    """Groups and transactions are as they were when the last broker ended. Raises: DataDirError."""
+    now = trio.current_time()
+    router.finish(failover.recovered(router.broker, now), now)
+    data_dir.flush()
 
 
 class _Certificates:
@@ -401,10 +457,14 @@ def _open_doors(plan: _Plan, host: str, port: int, first_node: int, tls: _Certif
                 sock = _listen(host, wanted)
                 opened.append(Door(first_node + number, sock, listener.name, context, listener.sasl))
     except (SettingsError, PortInUseError):
-        for door in opened:
-            door.sock.close()
+        _close(opened)
         raise
     return opened
+
+
+def _close(doors: Iterable[Door]) -> None:
+    for door in doors:
+        door.sock.close()
 
 
 def _listen(host: str, port: int) -> socket:

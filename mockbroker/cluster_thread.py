@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
@@ -303,6 +304,7 @@ def run_cluster(
     as_version: str = KAFKA_4_2.name,
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
 ) -> Iterator[ThreadCluster]:
     """As ``open_cluster``, in a thread of its own, for code that does not use trio."""
     thread = BrokerThread(
@@ -314,6 +316,7 @@ def run_cluster(
         as_version=as_version,
         listeners=listeners,
         users=users,
+        data_dir=data_dir,
     )
     try:
         yield thread.handle()

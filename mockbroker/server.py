@@ -3,6 +3,9 @@
 A connection that is readable is read once, every complete frame is answered, and sent once; then comes the next one.
 There is no task and no time limit per request or connection. What cannot be sent at once is drained by a task of its
 own, and the connection takes no further request until it is.
+
+With a data directory no answer leaves before everything is on disk that was appended before it: answers are held
+while one flush runs in a thread, and what comes meanwhile goes into the next.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from mockbroker.router import Outcome, Router
 from mockbroker.sasl.gate import Gate
 from mockbroker.sasl.session import SaslSession
 from mockbroker.session import Session
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
 from mockbroker.tls import TlsError, TlsSocket
 from mockbroker.watch import Ready, Watch, best
 
@@ -66,15 +71,20 @@ class _Connection:
     ``watched``: it is read when something comes in; ``ended``: the peer has said all that it will.
     ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
     both in seconds. ``gate``: what a client of a SASL listener must pass.
+    ``after``: the change that must be on disk before ``out`` is sent; ``held``: it is not yet, and nothing was sent.
+    ``given_up``: it is closed once what is held has been sent.
     """
 
     __slots__ = (
         "active",
+        "after",
         "begun",
         "closed",
         "draining",
         "ended",
         "gate",
+        "given_up",
+        "held",
         "out",
         "peer",
         "session",
@@ -96,6 +106,9 @@ class _Connection:
         self.active = now
         self.begun: float | None = None
         self.taken = 0  # requests taken when last something came in
+        self.after = 0
+        self.held = False
+        self.given_up = False
 
     def note(self, now: float) -> None:
         """Something came in: it is not idle, and a request may have begun."""
@@ -109,13 +122,20 @@ class _Connection:
     @property
     def full(self) -> bool:
         """True while more input would only pile up."""
-        return (self.draining or self.session.ticket is not None) and self.session.buffered > READ_AHEAD
+        waits = self.draining or self.stuffed or self.session.ticket is not None
+        return waits and self.session.buffered > READ_AHEAD
+
+    @property
+    def stuffed(self) -> bool:
+        """True if no more answers shall be made that would only be held."""
+        return self.held and len(self.out) > WRITE_AHEAD
 
 
 class Server:
     """Listens for the brokers of one cluster: ``doors`` are bound already.
 
-    ``watch``: makes what tells it which connections are readable.
+    ``watch``: makes what tells it which connections are readable. ``data_dir``: where the cluster is kept, None if
+    nowhere; ``failure``: why it could not be written, which is the end.
     """
 
     def __init__(
@@ -123,10 +143,15 @@ class Server:
         router: Router,
         doors: Sequence[Door],
         watch: Callable[[Ready[_Connection]], Watch[_Connection]] = best,
+        data_dir: DataDir | None = None,
     ) -> None:
         self.router = router
         self.doors = doors
         self.connections: dict[int, _Connection] = {}
+        self.failure: DataDirError | None = None
+        self._data_dir = data_dir
+        self._held: list[_Connection] = []
+        self._unsure = trio.Event()  # something is to be written
         self._ids = count(1)
         self._wake = trio.Event()
         self._wake_at = 0.0
@@ -137,7 +162,7 @@ class Server:
         self._away: list[tuple[Door, tuple[str, int]]] = []  # of brokers that ended, and where they listened
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; then every socket is closed."""
+        """Serve until cancelled, or the data directory fails; then every socket is closed."""
         self._watch = self._make_watch(self._read)
         try:
             async with trio.open_nursery() as self._nursery:
@@ -146,6 +171,8 @@ class Server:
                     self._nursery.start_soon(self._accept, door)
                 self._nursery.start_soon(self._keep_time)
                 self._nursery.start_soon(self._look_around)
+                if self._data_dir is not None:
+                    self._nursery.start_soon(self._keep_data, self._data_dir)
                 task_status.started()
         finally:
             self._hang_up()
@@ -273,6 +300,8 @@ class Server:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
+                if self._hold(connection):  # another answer has joined
+                    break
                 with suppress(BlockingIOError):  # writable, and then not
                     sent = connection.sock.send(connection.out)
                     del connection.out[:sent]
@@ -301,6 +330,31 @@ class Server:
                 except Exception:
                     log.exception("a deadline failed; the broker goes on")
             await trio.lowlevel.checkpoint()
+
+    async def _keep_data(self, data_dir: DataDir) -> None:
+        """Write what changed, again and again, and let go of the answers that waited for it.
+
+        Where that fails nobody knows what is on the disk, so nobody is answered any more.
+        """
+        assert self._nursery is not None
+        while True:
+            await self._unsure.wait()
+            self._unsure = trio.Event()
+            while (work := data_dir.take()) is not None:
+                try:
+                    await trio.to_thread.run_sync(data_dir.perform, work)
+                except DataDirError as error:
+                    self.failure = error
+                    self._nursery.cancel_scope.cancel()
+                    return
+                held, self._held = self._held, []
+                for connection in held:
+                    connection.held = False
+                self._pump(held, trio.current_time())
+                for connection in held:
+                    if connection.given_up:
+                        self._give_up(connection)
+                    self._close_if_over(connection)
 
     # --- between sockets and router; nothing here waits ---
 
@@ -340,11 +394,13 @@ class Server:
             if connection.watched:
                 if connection.full:
                     self._rest(connection)
-            elif not (connection.closed or connection.ended or connection.full):
+            elif not (connection.closed or connection.ended or connection.given_up or connection.full):
                 connection.watched = True
                 self._watch.add(connection.sock, connection)
         if self.router.deadline() < self._wake_at:
             self._wake.set()
+        if self._data_dir is not None and self._data_dir.collected > self._data_dir.synced:
+            self._unsure.set()
 
     def _rest(self, connection: _Connection) -> None:
         """Do not read it for now: it has ended, or more input would only pile up."""
@@ -353,7 +409,7 @@ class Server:
 
     def _close_if_over(self, connection: _Connection) -> None:
         """A peer that closed its half may still read what it asked for."""
-        if connection.ended and not connection.draining:
+        if connection.ended and not connection.draining and not connection.held:
             self._close(connection)
 
     def _serve(self, connection: _Connection, now: float) -> list[_Connection]:
@@ -363,7 +419,7 @@ class Server:
         """
         freed: list[_Connection] = []
         session = connection.session
-        while not (connection.closed or connection.draining):
+        while not (connection.closed or connection.draining or connection.given_up or connection.stuffed):
             try:
                 call = session.next_call()
             except WireError as error:
@@ -412,13 +468,17 @@ class Server:
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
+            if self._data_dir is not None:
+                connection.after = self._data_dir.collected
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
-        if connection.closed or connection.draining or not connection.out:
+        if connection.closed or connection.draining or connection.held or not connection.out:
+            return
+        if self._data_dir is not None and self._hold(connection):
             return
         try:
             sent = connection.sock.send(connection.out)
@@ -435,6 +495,15 @@ class Server:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
 
+    def _hold(self, connection: _Connection) -> bool:
+        """True if nothing may be sent, as something is not on disk yet; it is sent when that is."""
+        if self._data_dir is None or connection.after <= self._data_dir.synced:
+            return False
+        if not connection.held:
+            connection.held = True
+            self._held.append(connection)
+        return True
+
     def _hang_up(self) -> None:
         for connection in list(self.connections.values()):
             self._close(connection)
@@ -445,9 +514,13 @@ class Server:
             door.sock.close()
 
     def _give_up(self, connection: _Connection) -> None:
-        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        """Close; what was answered before still goes out, as far as the peer takes it then."""
         self._flush(connection)
-        self._close(connection)
+        if connection.held:
+            connection.given_up = True
+            self._rest(connection)
+        else:
+            self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:

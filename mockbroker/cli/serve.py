@@ -23,6 +23,7 @@ from mockbroker.journal import Event, Journal
 from mockbroker.listeners import of_settings
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
+from mockbroker.storage.disk import DataDirError
 
 COLLECT_AFTER = (50_000, 20, 20)  # objects, then collections of the young and of the middle ones
 KEPT = 1_000  # events in memory: they go to the file, and a broker may serve for weeks
@@ -69,6 +70,12 @@ log = logging.getLogger("mockbroker")
     help="Kafka to be like.",
 )
 @click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep topics and records in this folder, and have them again at the next start.",
+)
+@click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what happens in the groups to this file, a JSON object a line.",
@@ -90,10 +97,11 @@ def serve(
     sasl: str | None,
     users: tuple[str, ...],
     as_version: str,
+    data_dir: Path | None,
     journal: Path | None,
     ready_file: Path | None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT.
+    """Serve until SIGTERM, SIGINT or SIGHUP; a second one ends it at once.
 
     Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts connections. Settings have Kafka's names and
     defaults; for quick tests: --set group.initial.rebalance.delay.ms=0
@@ -118,25 +126,33 @@ def serve(
                 config=given,
                 as_version=as_version,
                 users=passwords,
+                data_dir=data_dir,
             ) as cluster:
                 cluster.journal.most = KEPT
                 if file is not None:
                     _keep_journal(cluster.journal, file)
                 _collect_rarely()
-                with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                with trio.open_signal_receiver(*_ending()) as signals:
                     try:
                         _announce(cluster, ready_file)
                     except OSError as error:
                         _fail(f"cannot tell that it is ready: {error}")
-                    async for _ in signals:
-                        return
+                    await anext(signals)
+                for number in _ending():
+                    signal.signal(number, signal.SIG_DFL)  # whoever does not want to wait for the end need not
 
         try:
             trio.run(run)
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
-        except PortInUseError as error:
+        except (PortInUseError, DataDirError) as error:
             _fail(str(error))
+
+
+def _ending() -> list[signal.Signals]:
+    """Signals that end it. Who has it run without a terminal, as nohup, has SIGHUP ignored, and so it stays."""
+    wanted = [signal.SIGTERM, signal.SIGINT]
+    return wanted if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*wanted, signal.SIGHUP]
 
 
 def _collect_rarely() -> None:
