@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import trio
 
+from kwire import WireError
 from mockbroker import failover, inside, snapshots
 from mockbroker.broker import Broker
 from mockbroker.cluster.model import Node
@@ -27,6 +28,7 @@ from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings, SettingsError
 from mockbroker.snapshots import GroupSnapshot
 from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.real_disk import RealDisk
 from mockbroker.tls import Tls, TlsFiles
 from mockbroker.waiting import Goal
@@ -357,13 +359,12 @@ async def open_cluster(
     try:
         doors = _open_doors(plan, host, port, first_node, tls)
         try:
-            broker = plan.broker(_nodes(host, doors), kept)
+            router = Router(plan.broker(_nodes(host, doors), kept), Journal(trio.current_time()))
+            if kept is not None:
+                _go_on(router, kept)
         except BaseException:
             _close(doors)
             raise
-        router = Router(broker, Journal(trio.current_time()))
-        if kept is not None:
-            _go_on(router, kept)
         server = Server(router, doors, data_dir=kept)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
@@ -396,7 +397,10 @@ async def _serve(
 def _go_on(router: Router, data_dir: DataDir) -> None:
     """Groups and transactions are as they were when the last broker ended. Raises: DataDirError."""
     now = trio.current_time()
-    router.finish(failover.recovered(router.broker, now), now)
+    try:
+        router.finish(failover.recovered(router.broker, now), now)
+    except WireError as error:
+        raise DataDirError(f"data directory {data_dir.name}: a record of the coordinators: {error}") from error
     data_dir.flush()
 
 

@@ -62,12 +62,8 @@ def start(broker: Broker, node: int, now: float) -> Effects:
     check_ended(broker, node)
     if node in cluster.nodes:
         broker.waits.forget(LossDue(node))  # it is back before anybody noticed; what it led it has to read again
-        return [
-            effect
-            for each in broker.cluster.partitions()
-            if each.leader == node
-            for effect in _lead(broker, each, node, now)
-        ]
+        led = [each for each in cluster.partitions() if each.leader == node]
+        return [effect for each in led for effect in _lead(broker, each, node, now)]
     cluster.nodes[node] = cluster.down.pop(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1

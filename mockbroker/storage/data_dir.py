@@ -36,7 +36,7 @@ class DataDir:
         self.synced = 0
         self.cluster: Cluster
         self._disk = disk
-        self._name = name
+        self.name = name
         self._operations: list[Operation] = []
         self._catalogue_changed = False
         self._deleted: list[UUID] = []  # topics of which something may be left
@@ -147,10 +147,10 @@ class DataDir:
         except OSError as error:
             self._failed = True
             where = f" {error.filename}" if error.filename else ""
-            raise DataDirError(f"data directory {self._name}: {doing}{where}: {error.strerror or error}") from error
+            raise DataDirError(f"data directory {self.name}: {doing}{where}: {error.strerror or error}") from error
         except DataDirError as error:
             self._failed = True
-            raise DataDirError(f"data directory {self._name}: {error}") from error
+            raise DataDirError(f"data directory {self.name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
