@@ -278,6 +278,8 @@ class Cluster:
         del self.by_id[topic.topic_id]
         if self.storage is not None:
             self.storage.deleted(topic)
+            for partition in topic.partitions:
+                partition.log.copy = None  # whoever still writes to it writes to nobody
 
     def has_room(self, partitions: int) -> bool:
         """True if the cluster can have so many more partitions."""

@@ -154,6 +154,21 @@ def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
     assert [len(content(again.topics[name].partitions[0])) for name in ("a", "b")] == [1, 1]
 
 
+def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    old = story.topic("a", 1)
+    story.append(old, 0)
+    story.cluster.delete_topic(old)
+    new = story.topic("a", 1)
+    old.partitions[0].append(read_batch(a_batch("late")))
+    story.append(new, 0)
+    story.flush()
+    disk.crash()
+    [partition] = opened(disk, 1_000).cluster.topics["a"].partitions
+    assert content(partition) == content(new.partitions[0]) != ()
+
+
 def test_one_sync_for_many_appends() -> None:
     disk = PretendDisk()
     story = Story(opened(disk))
