@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from mockbroker.request_log import Request
     from mockbroker.settings import SettingsError
     from mockbroker.snapshots import GroupSnapshot, MemberSnapshot
+    from mockbroker.storage.disk import DataDirError
     from mockbroker.tls import TlsFiles
     from mockbroker.waiting import WaitTimeoutError
 else:  # loaded when asked for: pytest loads this package in every run, also where nobody needs a broker
     _HOMES = {
         "Cluster": "cluster_api",
         "ClusterClosedError": "cluster_api",
+        "DataDirError": "storage.disk",
         "Event": "journal",
         "FailoverError": "failover",
         "GroupSnapshot": "snapshots",
@@ -46,6 +48,7 @@ else:  # loaded when asked for: pytest loads this package in every run, also whe
 __all__ = [
     "Cluster",
     "ClusterClosedError",
+    "DataDirError",
     "Event",
     "FailoverError",
     "GroupSnapshot",

@@ -29,7 +29,6 @@ from mockbroker.settings import Settings, SettingsError
 from mockbroker.snapshots import GroupSnapshot
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.real_disk import RealDisk
 from mockbroker.tls import Tls, TlsFiles
 from mockbroker.waiting import Goal
 
@@ -353,7 +352,11 @@ async def open_cluster(
     plan = _Plan.checked(brokers, topics, config, as_version, listeners, users)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
-    disk = None if data_dir is None else RealDisk(Path(data_dir))
+    disk = None
+    if data_dir is not None:
+        from mockbroker.storage.real_disk import RealDisk  # which not every system can have
+
+        disk = RealDisk(Path(data_dir))
     kept = None if disk is None else DataDir(disk, str(data_dir))
     tls = _Certificates(host)
     try:

@@ -152,7 +152,9 @@ def serve(
 def _ending() -> list[signal.Signals]:
     """Signals that end it. Who has it run without a terminal, as nohup, has SIGHUP ignored, and so it stays."""
     wanted = [signal.SIGTERM, signal.SIGINT]
-    return wanted if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*wanted, signal.SIGHUP]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        wanted.append(signal.SIGHUP)
+    return wanted
 
 
 def _collect_rarely() -> None:

@@ -289,6 +289,8 @@ class Cluster:
         del self.by_id[topic.topic_id]
         if self.storage is not None:
             self.storage.deleted(topic)
+            for partition in topic.partitions:
+                partition.log.copy = None  # whoever still writes to it writes to nobody
 
     def partitions(self) -> list[Partition]:
         """Those of all topics."""

@@ -38,6 +38,7 @@ class DataDir:
         self._disk = disk
         self.name = name
         self._operations: list[Operation] = []
+        self._taken: Work | None = None
         self._catalogue_changed = False
         self._deleted: list[UUID] = []  # topics of which something may be left
         self._segment_bytes: dict[str, int] = {}
@@ -75,26 +76,29 @@ class DataDir:
     # --- making it sure ---
 
     def take(self) -> Work | None:
-        """Everything that is not sure yet, to be given to ``perform``; None if all is. To be called by the broker."""
-        if self.collected == self.synced:
-            return None
+        """What is to be given to ``perform`` next; None if everything is sure. To be called by the broker.
+
+        The same again if nobody performed it, as when the one who wanted to was cancelled.
+        """
+        if self._taken is not None or self.collected == self.synced:
+            return self._taken
         catalogue = None
         if self._catalogue_changed:
             catalogue = written(self.cluster, self._deleted)
             self._segment_bytes = _segment_bytes(self.cluster)
-        work = Work(self.collected, catalogue, self._segment_bytes, self._operations)
+        self._taken = Work(self.collected, catalogue, self._segment_bytes, self._operations)
         self._operations, self._deleted, self._catalogue_changed = [], [], False
-        return work
+        return self._taken
 
     def perform(self, work: Work) -> None:
         """Come back when it is sure. Any thread may call it, one at a time. Raises: DataDirError."""
         self._guarded(lambda: self._worker.perform(work), "cannot write")
+        self._taken = None
         self.synced = work.number
 
     def flush(self) -> None:
         """Come back when everything is sure. Raises: DataDirError."""
-        work = self.take()
-        if work is not None:
+        while (work := self.take()) is not None:
             self.perform(work)
 
     def close(self) -> None:

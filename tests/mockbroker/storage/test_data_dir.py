@@ -140,6 +140,35 @@ def test_what_was_appended_meanwhile_goes_into_the_next_flush() -> None:
     assert len(content(opened(disk, 1_000).cluster.topics["a"].partitions[0])) == 2
 
 
+def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    story.append(story.topic("a", 1), 0)
+    work = story.data_dir.take()
+    assert work is not None
+    story.append(story.topic("b", 1), 0)
+    assert story.data_dir.take() is work
+    story.flush()
+    disk.crash()
+    again = opened(disk, 1_000).cluster
+    assert [len(content(again.topics[name].partitions[0])) for name in ("a", "b")] == [1, 1]
+
+
+def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    old = story.topic("a", 1)
+    story.append(old, 0)
+    story.cluster.delete_topic(old)
+    new = story.topic("a", 1)
+    old.partitions[0].append(read_batch(a_batch("late")))
+    story.append(new, 0)
+    story.flush()
+    disk.crash()
+    [partition] = opened(disk, 1_000).cluster.topics["a"].partitions
+    assert content(partition) == content(new.partitions[0]) != ()
+
+
 def test_one_sync_for_many_appends() -> None:
     disk = PretendDisk()
     story = Story(opened(disk))
