@@ -28,7 +28,8 @@ from mockbroker.transactions import Transactions
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
-    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in.
+    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``outside``: from a time to that
+    of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it is the same.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Broker:
         self.release = release
         self.cluster = Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
+        self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
+        self.outside: Callable[[float], float] = _same
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
@@ -72,6 +75,10 @@ class Broker:
         allowed = self.release.java_coordinator or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
+    def stand(self, standing: bool) -> None:
+        """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
+        self.groups.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
+
     def new_member_id(self, client_id: str) -> str:
         """A member id that nobody had before. It must fit into a string, however long the client's name is."""
         uuid = str(self._new_uuid())
@@ -92,7 +99,11 @@ class Broker:
 
     def wall_ms(self, now: float) -> int:
         """A time as milliseconds since 1970."""
-        return round((self._wall_at_zero + now) * 1000)
+        return round(self.wall(now) * 1000)
+
+    def wall(self, now: float) -> float:
+        """The same in seconds."""
+        return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of the offsets topic that keeps the group: topic name and index."""
@@ -143,3 +154,7 @@ class Broker:
         self.cluster.delete_topic(topic)
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
+
+
+def _same(now: float) -> float:
+    return now

@@ -14,9 +14,12 @@ import trio
 
 from mockbroker import inside, snapshots
 from mockbroker.broker import Broker
+from mockbroker.clock import BrokerTime
 from mockbroker.cluster.model import Node
+from mockbroker.cluster_clock import Clock
 from mockbroker.inside import Record, Value
 from mockbroker.journal import Event, Journal
+from mockbroker.line import Line
 from mockbroker.listeners import LAST_PORT, Listener, of_settings, port_for, users_of
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.request_log import Request
@@ -31,6 +34,7 @@ from mockbroker.waiting import Goal
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
 SALT_BYTES = 16
+CLOCKS = ("real", MANUAL := "manual")
 
 
 class PortInUseError(OSError):
@@ -52,6 +56,7 @@ class _Plan:
     listeners: Sequence[Listener]
     users: Mapping[str, str]
     scram: Scram = field(repr=False)
+    clock: str
 
     @classmethod
     def checked(
@@ -62,6 +67,7 @@ class _Plan:
         as_version: str,
         listeners: Iterable[str],
         users: Mapping[str, str] | None,
+        clock: str,
     ) -> _Plan:
         """Raises: SettingsError."""
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
@@ -74,19 +80,22 @@ class _Plan:
             raise SettingsError(f"default.replication.factor: {factor} on {brokers} brokers")
         if as_version not in RELEASES:
             raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
+        if clock not in CLOCKS:
+            raise SettingsError(f"clock: {clock} is not one of {', '.join(CLOCKS)}")
         for name, partitions in (topics or {}).items():
             inside.check_topic(name, partitions)
         scram = _derived(settings, passwords) if any(listener.sasl for listener in doors) else {}
-        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram)
+        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram, clock)
 
-    def broker(self, nodes: Iterable[Node]) -> Broker:
-        """The start."""
+    def broker(self, nodes: Iterable[Node], clock: BrokerTime) -> Broker:
+        """The start, of time too."""
+        clock.restart(stopped=self.clock == MANUAL)
         users = Users(self.users, self.scram)
-        wall_at_zero = time.time() - trio.current_time()
+        wall_at_zero = time.time() - clock.read()
         broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users)
         for name, partitions in self.topics.items():
             inside.create_topic(broker, name, partitions)
-        broker.groups.schedule_sweep(trio.current_time())
+        broker.groups.schedule_sweep(clock.read())
         return broker
 
 
@@ -95,6 +104,7 @@ class Cluster:
 
     def __init__(self, plan: _Plan, server: Server, host: str, tls: _Certificates) -> None:
         self.life = 0
+        self.clock = Clock(server)
         self._tls = tls
         self._plan = plan
         self._server = server
@@ -174,7 +184,7 @@ class Cluster:
         """
         like = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
         given = inside.as_records(records, like)
-        offsets, effects = inside.produce(self._router.broker, topic, given, round(time.time() * 1000))
+        offsets, effects = inside.produce(self._router.broker, topic, given, round(self.clock.wall() * 1000))
         self._server.perform(effects)
         return offsets
 
@@ -184,6 +194,17 @@ class Cluster:
         ``committed``: only what a consumer with isolation level read_committed sees by now.
         """
         return inside.read(self._router.broker, topic, partition, committed=committed)
+
+    def connect(self, node: int | None = None, client_id: str = "inside") -> Line:
+        """A connection to a broker (None: the first) in this process, without a socket, for clients made of messages.
+
+        In virtual time (trio.testing.MockClock) nothing is under way while such clients wait, so the clock may jump.
+        Raises: ValueError if there is no such broker.
+        """
+        ids = [each.node_id for each in self.nodes]
+        if node is not None and node not in ids:
+            raise ValueError(f"there is no broker {node}; there are {', '.join(map(str, ids))}")
+        return self._server.connect(ids[0] if node is None else node, client_id)
 
     async def wait_group(
         self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
@@ -208,7 +229,7 @@ class Cluster:
 
         Connections are closed, with what waits on them; a client that comes back finds the new cluster.
         """
-        self._server.restart(self._plan.broker(self.nodes))
+        self._server.restart(self._plan.broker(self.nodes, self._server.clock))
         self._waiting.unpark_all()
 
     def start_over(
@@ -217,16 +238,17 @@ class Cluster:
         config: Mapping[str, object] | None,
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
+        clock: str = "real",
     ) -> None:
         """Become another cluster, with other topics and settings at other ports: no client can follow.
 
         Raises: SettingsError, PortInUseError; then everything stays.
         """
-        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users)
+        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
         doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls)
         self.life += 1
         self._plan = plan
-        self._server.restart(plan.broker(_nodes(self._host, doors)), doors)
+        self._server.restart(plan.broker(_nodes(self._host, doors), self._server.clock), doors)
         self._waiting.unpark_all()
 
 
@@ -242,22 +264,25 @@ async def open_cluster(
     first_node: int = 0,
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
+    clock: str = "real",
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
     port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
     broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
-    ``users``: passwords by name. Raises: SettingsError, PortInUseError.
+    ``users``: passwords by name; ``clock``: manual for one that stands still until it is advanced.
+    Raises: SettingsError, PortInUseError.
     """
-    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users)
+    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     tls = _Certificates(host)
     try:
         doors = _open_doors(plan, host, port, first_node, tls)
-        router = Router(plan.broker(_nodes(host, doors)), Journal(trio.current_time()))
-        server = Server(router, doors)
+        at = BrokerTime()
+        router = Router(plan.broker(_nodes(host, doors), at), Journal(at.read()))
+        server = Server(router, doors, clock=at)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -18,8 +17,9 @@ from typing import TextIO
 import click
 import trio
 
-from mockbroker.cluster_api import Cluster, PortInUseError, open_cluster
-from mockbroker.journal import Event, Journal
+from mockbroker.cli.clock_lines import obey
+from mockbroker.cluster_api import CLOCKS, MANUAL, Cluster, PortInUseError, open_cluster
+from mockbroker.journal import Event
 from mockbroker.listeners import of_settings
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
@@ -69,6 +69,13 @@ log = logging.getLogger("mockbroker")
     help="Kafka to be like.",
 )
 @click.option(
+    "--clock",
+    type=click.Choice(CLOCKS),
+    default="real",
+    show_default=True,
+    help="manual: time stands still, and goes by lines on stdin: advance SECONDS, stop, resume, now.",
+)
+@click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what happens in the groups to this file, a JSON object a line.",
@@ -90,6 +97,7 @@ def serve(
     sasl: str | None,
     users: tuple[str, ...],
     as_version: str,
+    clock: str,
     journal: Path | None,
     ready_file: Path | None,
 ) -> None:
@@ -118,18 +126,22 @@ def serve(
                 config=given,
                 as_version=as_version,
                 users=passwords,
+                clock=clock,
             ) as cluster:
                 cluster.journal.most = KEPT
                 if file is not None:
-                    _keep_journal(cluster.journal, file)
+                    _keep_journal(cluster, file)
                 _collect_rarely()
                 with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                     try:
                         _announce(cluster, ready_file)
                     except OSError as error:
                         _fail(f"cannot tell that it is ready: {error}")
-                    async for _ in signals:
-                        return
+                    async with trio.open_nursery() as nursery:
+                        if clock == MANUAL:
+                            nursery.start_soon(obey, cluster.clock)
+                        async for _ in signals:
+                            nursery.cancel_scope.cancel()
 
         try:
             trio.run(run)
@@ -231,9 +243,9 @@ def _open_journal(path: Path) -> TextIO:
         raise click.UsageError(f"--journal {path}: {error.strerror}") from error
 
 
-def _keep_journal(journal: Journal, file: TextIO) -> None:
-    """Write each event as it happens; ``time`` is that of the wall, the rest as in ``Event.to_json``."""
-    began = time.time() - trio.current_time() + journal.begin
+def _keep_journal(cluster: Cluster, file: TextIO) -> None:
+    """Write each event as it happens; ``time`` is that of the broker, the rest as in ``Event.to_json``."""
+    journal, began = cluster.journal, cluster.clock.wall() - cluster.clock.now()
 
     def write(event: Event) -> None:
         stamp = datetime.fromtimestamp(began + event.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
