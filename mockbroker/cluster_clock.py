@@ -7,6 +7,7 @@ from math import isfinite
 from mockbroker.journal import Event
 from mockbroker.server import Server
 
+DIGITS = 6  # behind the point: what is smaller is rounding, since trio's time begins anywhere
 MOST = 10 * 365 * 86_400.0  # seconds of one step: no timeout is longer, and calendars go on
 
 
@@ -25,8 +26,8 @@ class Clock:
         return self._server.clock.running
 
     def now(self) -> float:
-        """Seconds since the cluster began or was reset, as events and requests are told with (``time_ms``)."""
-        return self._server.clock.read() - self._server.router.journal.begin
+        """Seconds since the cluster began or was reset, as events and requests are told with (``time_ms``), to the microsecond."""
+        return round(self._server.clock.read() - self._server.router.journal.begin, DIGITS)
 
     def wall(self) -> float:
         """Seconds since 1970, as records are stamped. Not rounded to milliseconds."""

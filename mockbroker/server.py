@@ -42,6 +42,7 @@ WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
 FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
 LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
+ROUNDING = 1e-6  # seconds by which a sum of steps may miss a deadline that it was meant to reach
 LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
@@ -212,11 +213,11 @@ class Server:
         clock.stop()
         until = clock.read() + seconds
         broker.groups.quiet_until = until
-        while (due := broker.waits.next()) <= until:
+        while (due := broker.waits.next()) <= until + ROUNDING:
             clock.move_to(max(due, clock.read()))
             self._tick(clock.read(), trio.current_time())
         broker.groups.quiet_until = -inf
-        clock.move_to(until)
+        clock.move_to(max(until, clock.read()))
         if ran:
             clock.resume()
         self._wake.set()

@@ -203,6 +203,17 @@ async def test_a_deadline_comes_by_itself_once_time_is_set_free(connect):
         assert not group.members
 
 
+async def test_steps_add_up_to_the_deadline(connect):
+    """Trio's time begins anywhere, and sums of fractions of a second are rounded."""
+    for _ in range(20):
+        async with open_cluster(clock="manual", config=QUICK) as cluster:
+            peer = await connect(cluster)
+            await peer.ask(join(session=6.3, rebalance=600.0), 3)
+            happened = [event.event for _ in range(63) for event in await cluster.clock.advance(0.1)]
+            assert happened == ["expire", "rebalance", "empty"]
+            assert cluster.clock.now() == 6.3
+
+
 @pytest.mark.parametrize("seconds", [-0.001, inf, float("nan"), 1e12])
 async def test_no_step_goes_back_or_into_eternity(seconds):
     async with open_cluster(clock="manual") as cluster:
