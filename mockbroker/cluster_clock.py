@@ -26,7 +26,7 @@ class Clock:
         return self._server.clock.running
 
     def now(self) -> float:
-        """Seconds since the cluster began or was reset, as events and requests are told with (``time_ms``), to the microsecond."""
+        """Seconds since the cluster began or was reset, as events are told with (``time_ms``); to the microsecond."""
         return round(self._server.clock.read() - self._server.router.journal.begin, DIGITS)
 
     def wall(self) -> float:

@@ -55,23 +55,31 @@ class Line:
             api = schema_of(type(request)).api
             assert api is not None
             version = self._newest(api.key)
-        async with self._turn:
+        try:
+            self._turn.acquire_nowait()  # and so is asked before anybody else has a turn
+        except trio.WouldBlock:
+            await self._turn.acquire()
+        try:
             self._check()
-            self._woken = trio.Event()
-            self.session.receive(self._side.send(request, version, answered=answered))
-            self._handle(self)
-            try:
-                while answered and not self.closed:
-                    if (response := self._side.next_response()) is not None:
-                        await trio.lowlevel.checkpoint()
-                        return response.body
-                    await self._woken.wait()
-            except trio.Cancelled:
-                self.close()
-                raise
-            self._check()
-            await trio.lowlevel.checkpoint()
-            return None
+            return await self._asked(self._side.send(request, version, answered=answered), answered=answered)
+        except trio.Cancelled:
+            self.close()
+            raise
+        finally:
+            self._turn.release()
+
+    async def _asked(self, data: bytes, *, answered: bool) -> Any:
+        self._woken = trio.Event()
+        self.session.receive(data)
+        self._handle(self)
+        while answered and not self.closed:
+            if (response := self._side.next_response()) is not None:
+                await trio.lowlevel.checkpoint()
+                return response.body
+            await self._woken.wait()
+        self._check()
+        await trio.lowlevel.checkpoint()
+        return None
 
     def close(self) -> None:
         """Hang up; a parked request stays parked where a broker does not see connections."""
