@@ -35,7 +35,9 @@ class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
     ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
-    before, with its topics and logs; ``failover.recovered`` goes on with what is written there.
+    before, with its topics and logs; ``failover.recovered`` goes on with what is written there. ``outside``: from a
+    time to that of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it
+    is the same.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class Broker:
         self.release = release
         self.cluster = cluster or Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
+        self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
+        self.outside: Callable[[float], float] = _same
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
@@ -87,6 +91,10 @@ class Broker:
         allowed = self.release.java_coordinator or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
+    def stand(self, standing: bool) -> None:
+        """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
+        self.groups.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
+
     def new_member_id(self, client_id: str) -> str:
         """A member id that nobody had before. It must fit into a string, however long the client's name is."""
         uuid = str(self._new_uuid())
@@ -107,7 +115,11 @@ class Broker:
 
     def wall_ms(self, now: float) -> int:
         """A time as milliseconds since 1970."""
-        return round((self._wall_at_zero + now) * 1000)
+        return round(self.wall(now) * 1000)
+
+    def wall(self, now: float) -> float:
+        """The same in seconds."""
+        return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of the offsets topic that keeps the group: topic name and index."""
@@ -237,3 +249,7 @@ class Broker:
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
             self.groups.touch(group.group_id)
+
+
+def _same(now: float) -> float:
+    return now

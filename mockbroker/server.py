@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
@@ -27,6 +28,9 @@ from trio.lowlevel import notify_closing, wait_readable, wait_writable
 from kwire import WireError
 from mockbroker.broker import Broker
 from mockbroker.calls import Client, Dismiss, Effects, NoReply, Reply
+from mockbroker.clock import BrokerTime
+from mockbroker.journal import Event
+from mockbroker.line import HOST, Line
 from mockbroker.router import Outcome, Router
 from mockbroker.sasl.gate import Gate
 from mockbroker.sasl.session import SaslSession
@@ -44,6 +48,7 @@ WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
 FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
 LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
+ROUNDING = 1e-6  # seconds by which a sum of steps may miss a deadline that it was meant to reach
 LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
@@ -135,7 +140,7 @@ class Server:
     """Listens for the brokers of one cluster: ``doors`` are bound already.
 
     ``watch``: makes what tells it which connections are readable. ``data_dir``: where the cluster is kept, None if
-    nowhere; ``failure``: why it could not be written, which is the end.
+    nowhere; ``failure``: why it could not be written, which is the end. ``clock``: the time that the router is told.
     """
 
     def __init__(
@@ -144,14 +149,17 @@ class Server:
         doors: Sequence[Door],
         watch: Callable[[Ready[_Connection]], Watch[_Connection]] = best,
         data_dir: DataDir | None = None,
+        clock: BrokerTime | None = None,
     ) -> None:
         self.router = router
+        self.clock = clock or BrokerTime()
         self.doors = doors
         self.connections: dict[int, _Connection] = {}
         self.failure: DataDirError | None = None
         self._data_dir = data_dir
         self._held: list[_Connection] = []
         self._unsure = trio.Event()  # something is to be written
+        self.lines: dict[int, Line] = {}
         self._ids = count(1)
         self._wake = trio.Event()
         self._wake_at = 0.0
@@ -160,6 +168,7 @@ class Server:
         self._watch: Watch[_Connection]
         self._nursery: trio.Nursery | None = None
         self._away: list[tuple[Door, tuple[str, int]]] = []  # of brokers that ended, and where they listened
+        self._keep_clock()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, or the data directory fails; then every socket is closed."""
@@ -186,7 +195,8 @@ class Server:
         """
         assert self._nursery is not None
         self._hang_up()
-        self.router.restart(broker, trio.current_time())
+        self.router.restart(broker, self.clock.read())
+        self._keep_clock()
         if doors is not None:
             self._close_doors()
             self._away.clear()
@@ -212,6 +222,9 @@ class Server:
                         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.out.clear()
                 self._close(connection)
+        for line in list(self.lines.values()):
+            if line.session.node == node:
+                self._cut(line, f"broker {node} has ended")
 
     @property
     def nodes_away(self) -> list[int]:
@@ -236,8 +249,91 @@ class Server:
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a change from inside brings, as answers to fetches that wait for records."""
-        now = trio.current_time()
-        self._pump(self._deliver(self.router.finish(effects, now), now), now)
+        now = self.clock.read()
+        self._pump(self._deliver(self.router.finish(effects, now)), now)
+
+    # --- time in other hands ---
+
+    def stop_clock(self) -> None:
+        """Time stands. Groups that waited for the last JoinGroups to come do so no more."""
+        if self.clock.running:
+            self.clock.stop()
+            self._pass(self.router.broker.groups.settle)
+            self._keep_clock()
+
+    def resume_clock(self) -> None:
+        """Time runs on from where it stood."""
+        self.clock.resume()
+        self._keep_clock()
+
+    async def advance(self, seconds: float) -> list[Event]:
+        """Hear what clients have said up to now, and let time pass; what happened."""
+        happened: list[Event] = []
+        self.router.journal.listeners.append(happened.append)
+        try:
+            for _ in range(2):  # whoever has just connected is taken in
+                await trio.lowlevel.checkpoint()
+            await self._watch.catch_up()
+            self._pass(seconds)
+        finally:
+            self.router.journal.listeners.remove(happened.append)
+        return happened
+
+    def _pass(self, seconds: float) -> None:
+        """Everything that is due within this time happens, each at its own; nobody says anything meanwhile."""
+        broker, clock, ran = self.router.broker, self.clock, self.clock.running
+        clock.stop()
+        until = clock.read() + seconds
+        broker.groups.quiet_until = until
+        while (due := broker.waits.next()) <= until + ROUNDING:
+            clock.move_to(max(due, clock.read()))
+            self._tick(clock.read(), trio.current_time())
+        broker.groups.quiet_until = -inf
+        clock.move_to(max(until, clock.read()))
+        if ran:
+            clock.resume()
+        self._wake.set()
+
+    def _keep_clock(self) -> None:
+        """The broker, which may be new, is told how time goes."""
+        self.router.broker.outside = self.clock.outside
+        self.router.broker.stand(not self.clock.running)
+        self._wake.set()
+
+    # --- clients without a socket ---
+
+    def connect(self, node: int, client_id: str) -> Line:
+        """A connection to this broker from inside."""
+        number, listener = next(self._ids), self.doors[0].name
+        session = Session(number, node, HOST, self.router, listener)
+        line = self.lines[number] = Line(session, client_id, self._hear, self._forget, self._newest)
+        return line
+
+    def _hear(self, line: Line) -> None:
+        now = self.clock.read()
+        freed: list[_Connection] = []
+        try:
+            if (call := line.session.next_call()) is not None:
+                freed = self._deliver(self.router.step(call, now))
+        except WireError as error:
+            self._cut(line, str(error))
+        except Exception as error:
+            log.exception("a request from inside failed")
+            self._cut(line, f"its request failed: {error!r}")
+        self._pump(freed, now)
+
+    def _forget(self, line: Line) -> None:
+        if self.lines.pop(line.session.connection, None) and line.session.ticket is not None:
+            self.router.forget(line.session.ticket)
+
+    def _cut(self, line: Line, why: str) -> None:
+        self._forget(line)
+        line.end(why)
+
+    def _newest(self, api_key: int) -> int:
+        newest = self.router.broker.served[api_key].last
+        assert newest is not None
+        return newest
 
     # --- tasks ---
 
@@ -273,6 +369,8 @@ class Server:
             connection = _Connection(
                 sock, Session(number, door.node, host, self.router, door.name), peer, trio.current_time()
             )
+        if not self.connections:
+            self._pause.cancel()  # there is somebody to look at
         self.connections[number] = connection
         connection.watched = True
         self._watch.add(sock, connection)
@@ -281,7 +379,8 @@ class Server:
         """Close connections that say nothing for long, or never finish what they began to say."""
         while True:
             idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
-            with trio.move_on_after(min(LOOK_AROUND, idle_limit)) as self._pause:
+            pause = min(LOOK_AROUND, idle_limit) if self.connections else inf
+            with trio.move_on_after(pause) as self._pause:
                 await trio.sleep_forever()
             now = trio.current_time()
             for connection in list(self.connections.values()):
@@ -311,24 +410,23 @@ class Server:
             log.warning("%s: closed, it did not read its answers for %g s", connection.peer, SEND_TIMEOUT)
             self._close(connection)
         connection.draining = False
-        self._pump([connection], trio.current_time())
+        connection.active = trio.current_time()
+        self._pump([connection], self.clock.read())
         self._close_if_over(connection)
 
     async def _keep_time(self) -> None:
-        """The only timer: wakes at the router's deadline, or when that moves closer."""
+        """The only timer: wakes when something is due, or when that moves closer."""
         while True:
-            self._wake_at = self.router.deadline()
+            self._wake_at = self._next_due()
             self._wake = trio.Event()
             with trio.move_on_at(self._wake_at):
                 await self._wake.wait()
             if trio.current_time() - self._wake_at > LATE:  # what came in meanwhile counts first
                 await self._watch.catch_up()
-            now = trio.current_time()
-            while self.router.deadline() <= now:
-                try:
-                    self._pump(self._deliver(self.router.tick(now), now), now)
-                except Exception:
-                    log.exception("a deadline failed; the broker goes on")
+            outside = trio.current_time()
+            while self._next_due() <= outside:
+                due, now = self.router.broker.waits.next(), self.clock.read()
+                self._tick(max(now, due) if self.clock.when(due) <= outside else now, outside)  # times are rounded
             await trio.lowlevel.checkpoint()
 
     async def _keep_data(self, data_dir: DataDir) -> None:
@@ -350,17 +448,31 @@ class Server:
                 held, self._held = self._held, []
                 for connection in held:
                     connection.held = False
-                self._pump(held, trio.current_time())
+                    self._flush(connection)  # before it is heard again: what it says next has to wait for the next sync
+                self._pump(held, self.clock.read())
                 for connection in held:
                     if connection.given_up:
                         self._give_up(connection)
                     self._close_if_over(connection)
 
+    def _next_due(self) -> float:
+        """When something is due, in the time outside."""
+        broker = self.router.broker
+        return min(self.clock.when(broker.waits.next()), broker.patience.next())
+
+    def _tick(self, now: float, outside: float) -> None:
+        """One thing that is due in either time."""
+        try:
+            self._pump(self._deliver(self.router.tick(now, outside)), now)
+        except Exception:
+            log.exception("a deadline failed; the broker goes on")
+
     # --- between sockets and router; nothing here waits ---
 
     def _read(self, connections: Sequence[_Connection]) -> None:
         """These have something to read: one recv each, every complete frame answered, one send."""
-        now = trio.current_time()
+        outside = trio.current_time()
+        now = outside if self.clock.real else self.clock.read()
         for connection in connections:
             if not connection.watched:
                 continue  # it was closed or has to wait, by what one before it asked
@@ -378,7 +490,7 @@ class Server:
             if data:
                 connection.session.receive(data)
                 self._pump([connection], now)
-                connection.note(now)
+                connection.note(outside)
             else:
                 connection.ended = True
                 self._rest(connection)
@@ -397,7 +509,7 @@ class Server:
             elif not (connection.closed or connection.ended or connection.given_up or connection.full):
                 connection.watched = True
                 self._watch.add(connection.sock, connection)
-        if self.router.deadline() < self._wake_at:
+        if self._next_due() < self._wake_at:
             self._wake.set()
         if self._data_dir is not None and self._data_dir.collected > self._data_dir.synced:
             self._unsure.set()
@@ -439,21 +551,22 @@ class Server:
                 log.exception("%s: closed, its request failed", connection.peer)
                 self._give_up(connection)
                 break
-            freed += self._deliver(outcomes, now, connection)
+            freed += self._deliver(outcomes, connection)
             if len(connection.out) > WRITE_AHEAD:
                 self._flush(connection)
         return freed
 
-    def _deliver(self, outcomes: Iterable[Outcome], now: float, served: _Connection | None = None) -> list[_Connection]:
+    def _deliver(self, outcomes: Iterable[Outcome], served: _Connection | None = None) -> list[_Connection]:
         """Put answers where they belong; the connections that got one, but for the one that is being served."""
         found: list[_Connection] = []
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
             if connection is None or connection.session.ticket is not outcome.ticket:
-                continue  # whoever asked has gone
+                self._tell(outcome)
+                continue
             if connection is not served:
                 found.append(connection)
-            connection.active = now
+                connection.active = trio.current_time()
             if isinstance(outcome, Reply):
                 self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
@@ -464,6 +577,20 @@ class Server:
                 log.warning("%s: closed, %s", connection.peer, outcome.reason)
                 self._give_up(connection)
         return found
+
+    def _tell(self, outcome: Outcome) -> None:
+        """The same for a line, unless whoever asked has gone."""
+        line = self.lines.get(outcome.ticket.connection)
+        if line is None or line.session.ticket is not outcome.ticket:
+            return
+        try:
+            if isinstance(outcome, Reply | NoReply):
+                line.take(outcome)
+            else:
+                self._cut(line, outcome.reason)
+        except Exception as error:
+            log.exception("an answer inside could not be written")
+            self._cut(line, f"its answer could not be written: {error!r}")
 
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
@@ -507,6 +634,8 @@ class Server:
     def _hang_up(self) -> None:
         for connection in list(self.connections.values()):
             self._close(connection)
+        for line in list(self.lines.values()):
+            self._cut(line, "the cluster is gone, or started over")
 
     def _close_doors(self) -> None:
         for door in self.doors:
