@@ -61,8 +61,8 @@ class Clients:
             found += self.router.tick(0.0)
         return [outcome.response for outcome in found if isinstance(outcome, Reply)]
 
-    def make(self, group: str, members: int, offsets: int) -> str:
-        """A Stable group whose members have committed; the id of one of them."""
+    def make(self, group: str, members: int, offsets: int) -> tuple[str, int]:
+        """A Stable group whose members have committed; the id of one of them, and the generation."""
         for _ in range(members):
             self.join(group, "")
         made = self.broker.groups[group]
@@ -77,7 +77,7 @@ class Clients:
         for number, member_id in enumerate(made.members):
             indexes = range(number * offsets, (number + 1) * offsets)
             self.ask(commit(group, member_id, made.generation, indexes, 5), 8, 8)
-        return leader
+        return leader, made.generation
 
     def join(self, group: str, member_id: str) -> None:
         protocol = JoinGroupRequest.Protocol(name="range", metadata=bytes(60))
@@ -113,18 +113,18 @@ def new_broker(cluster: Cluster | None = None) -> Broker:
     return broker
 
 
-def kept(folder: Path) -> tuple[str, int]:
-    """A data directory with many groups; a member of the last, and the bytes of all files."""
+def kept(folder: Path) -> tuple[tuple[str, int], int]:
+    """A data directory with many groups; a member of the last and its generation, and the bytes of all files."""
     disk = RealDisk(folder)
     data_dir = DataDir(disk, str(folder))
     ids = count(1)
     clients = Clients(new_broker(data_dir.open([Node(0, "127.0.0.1", PORT)], lambda: UUID(int=next(ids)))))
-    member_id = ""
+    member = "", 0
     for number in range(GROUPS):
-        member_id = clients.make(f"group-{number}", MEMBERS, OFFSETS)
+        member = clients.make(f"group-{number}", MEMBERS, OFFSETS)
     data_dir.close()
     disk.close()
-    return member_id, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return member, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 @contextmanager
@@ -155,7 +155,7 @@ class Connection:
         return answer.body
 
 
-def restarted(folder: Path, member_id: str) -> float:
+def restarted(folder: Path, member_id: str, generation: int) -> float:
     """Seconds from exec until the last group's member hears that it is one, and its offsets are told."""
     began = perf_counter()
     group = f"group-{GROUPS - 1}"
@@ -163,7 +163,7 @@ def restarted(folder: Path, member_id: str) -> float:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"ready ")
         connection = Connection()
-        beat = HeartbeatRequest(group_id=group, generation_id=1, member_id=member_id)
+        beat = HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
         answer = connection.ask(beat, 3)
         assert answer.error_code == 0, answer  # type: ignore[attr-defined]
         offsets = connection.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
@@ -238,8 +238,8 @@ def main(rounds: int) -> None:
     print(f"load {os.getloadavg()[0]:.1f} at the start\n\n| work | goal | found |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "kept"
-        member_id, size = kept(folder)
-        times = [restarted(folder, member_id) for _ in range(rounds)]
+        member, size = kept(folder)
+        times = [restarted(folder, *member) for _ in range(rounds)]
         told = f"{GROUPS:,} groups x {MEMBERS} members x {OFFSETS} offsets"
         print(
             f"| exec until {told} are served ({size / 1e6:.0f} MB), s | <= 2 | "
