@@ -213,6 +213,32 @@ async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
     assert files() == before
 
 
+async def test_the_port_of_a_broker_that_is_gone_stays_its_own():
+    async with open_cluster(brokers=2) as cluster:
+        at = cluster.nodes[1].host, cluster.nodes[1].port
+        cluster.kill_broker(1)
+        with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+            client.connect(at)
+        with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+            other.bind(at)  # as the system would, for whoever connects to somewhere
+        cluster.start_broker(1)
+        await (await trio.open_tcp_stream(*at)).aclose()
+
+
+async def test_who_takes_the_port_of_a_broker_that_is_gone_has_it():
+    async with open_cluster(brokers=2) as cluster:
+        at = cluster.nodes[1].host, cluster.nodes[1].port
+        cluster.stop_broker(1)
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(at)
+            other.listen()
+            with pytest.raises(PortInUseError, match="broker 1 cannot come back"):
+                cluster.start_broker(1)
+        cluster.start_broker(1)
+        await (await trio.open_tcp_stream(*at)).aclose()
+
+
 @pytest.mark.parametrize(("port", "brokers"), [(65_535, 2), (70_000, 1), (-1, 1)])
 async def test_ports_that_do_not_exist(port, brokers):
     before = files()

@@ -32,8 +32,9 @@ WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a desk says 0
 class Sent:
     """One request: ``answer`` as the client reads it, None while there is none; ``closed``: the reason, if it was."""
 
-    def __init__(self, ticket: Ticket, message: type) -> None:
+    def __init__(self, ticket: Ticket, message: type, node: int = -1) -> None:
         self.ticket = ticket
+        self.node = node
         self.message = message
         self.done = False
         self.answer = None
@@ -94,8 +95,8 @@ class Desk:
         assert api is not None
         assert self.router.serves(api.key, version), f"{api.name} v{version} is not served"
         ticket = Ticket(next(self._numbers), 1, api.key, version)
-        sent = self.sent[ticket] = Sent(ticket, api.response)
         node = min(self.broker.cluster.nodes) if node is None else node
+        sent = self.sent[ticket] = Sent(ticket, api.response, node)
         frame = kwire.encode_request(request, version, correlation_id=1, client_id=client_id)
         received = kwire.decode(type(request), kwire.encode(request, version), version)
         call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, frame)
