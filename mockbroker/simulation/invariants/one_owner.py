@@ -1,0 +1,96 @@
+"""I1: nobody reads what another reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.broker import Broker
+from mockbroker.calls import Call
+from mockbroker.group.consumer_state import ConsumerGroup
+from mockbroker.journal import Event
+from mockbroker.simulation.clients.plans import decoded_share
+from mockbroker.simulation.watching import Watcher
+
+SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 14, 68
+
+
+class OneOwner(Watcher):
+    """Classic: in a generation no partition is told to two members, and each is told what the leader gave it.
+
+    KIP-848: what a member was told to read is its own until it has said that it reads it no more, or is gone.
+    A member that is gone and does not know it yet may read on: that is Kafka's protocol, and no failure.
+    """
+
+    name = "I1"
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[str, int], dict[str, bytes]] = {}  # what leaders gave, by group and generation
+        self._given: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
+        self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
+        self._told: dict[str, dict[str, frozenset[Any]]] = {}
+        self._names: dict[str, dict[str, str]] = {}  # static members by group: from id to instance
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT:
+            self._heard(call.request)
+
+    def _heard(self, request: Any) -> None:
+        """What a member says that it reads counts once its heartbeat has been accepted, so this waits for the answer."""
+        told = self._told.setdefault(request.group_id, {})
+        told.setdefault(request.member_id, frozenset())
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if response.__class__.__name__ == "SyncGroupResponse" and not response.error_code:
+            self._synced(call, response)
+        elif call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT and not response.error_code:
+            self._beaten(broker, call, response)
+
+    # --- classic ---
+
+    def _synced(self, call: Call[Any], response: Any) -> None:
+        request = call.request
+        key = request.group_id, request.generation_id
+        who = request.group_instance_id or request.member_id
+        given = self._given.setdefault(key, {})
+        if response.protocol_type != "consumer":
+            return
+        for place in sorted(decoded_share(response.assignment)):
+            if given.setdefault(place, who) != who:
+                raise self.broken(f"{place} of {key} was given to {given[place]} and to {who}")
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event == "delete":
+            for kept in (self._given, self._plans):
+                for key in [key for key in kept if key[0] == event.group]:
+                    del kept[key]
+            self._reads.pop(event.group, None)
+            self._told.pop(event.group, None)
+        elif event.event in ("leave", "expire"):
+            self._reads.get(event.group, {}).pop(event.member_id, None)
+            self._told.get(event.group, {}).pop(event.member_id, None)
+
+    # --- consumer ---
+
+    def _beaten(self, broker: Broker, call: Call[Any], response: Any) -> None:
+        request = call.request
+        group = broker.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return
+        reads = self._reads.setdefault(request.group_id, {})
+        told = self._told.setdefault(request.group_id, {})
+        for gone in [name for name in reads if name not in group.members]:
+            del reads[gone]  # put out; whoever replaces a static member begins with nothing
+            told.pop(gone, None)
+        who = response.member_id
+        if request.member_epoch < 0:
+            return
+        if request.topic_partitions is not None:
+            reads[who] = frozenset((line.topic_id, n) for line in request.topic_partitions for n in line.partitions)
+        if response.assignment is not None:
+            lines = response.assignment.topic_partitions
+            told[who] = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+            taken = reads.get(who, frozenset()) | told[who]
+            for other in reads:
+                if other != who and (both := taken & reads[other]):
+                    raise self.broken(f"{sorted(both)[0]} of {request.group_id} goes to {who}, and {other} reads it")
+            reads[who] = taken
