@@ -10,6 +10,7 @@ from kwire import __version__
 from mockbroker.cli.conform import conform
 from mockbroker.cli.demo import demo
 from mockbroker.cli.serve import serve
+from mockbroker.cli.simulate import simulate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,3 +23,4 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(demo)
 main.add_command(conform)
+main.add_command(simulate)

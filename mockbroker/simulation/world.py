@@ -86,7 +86,7 @@ class World:
         self.shell.keep_time()
         self.admin.start()
         for client in self.clients:
-            self.queue.at(client.script.starts, client.start)
+            self.queue.at(client.script.starts, self._come_back, client)
         self._go_wrong()
         self._heal()
         self._empty()

@@ -82,7 +82,9 @@ class OneOwner(Watcher):
             del reads[gone]  # put out; whoever replaces a static member begins with nothing
             told.pop(gone, None)
         who = response.member_id
-        if request.member_epoch < 0:
+        if request.member_epoch < 0:  # it has stopped, also if its place is kept
+            reads.pop(who, None)
+            told.pop(who, None)
             return
         if request.topic_partitions is not None:
             reads[who] = frozenset((line.topic_id, n) for line in request.topic_partitions for n in line.partitions)

@@ -56,8 +56,7 @@ class Sessions(Watcher):
                 if response.error_code in ALIVE:
                     self._sign(request.group_id, request.member_id, now, sure=True)
             case key if key == SYNC_GROUP:
-                if not response.error_code:
-                    self._sign(request.group_id, request.member_id, now, sure=False)
+                self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
             case key if key == OFFSET_COMMIT:
                 if request.member_id and not response.topics[0].partitions[0].error_code:
                     classic = isinstance(broker.groups.get(request.group_id), Group)
