@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mockbroker.cluster_api import Cluster, ClusterClosedError, PortInUseError, open_cluster
     from mockbroker.cluster_thread import ThreadCluster, run_cluster
+    from mockbroker.failover import FailoverError
     from mockbroker.inside import Record, UnknownTopicError
     from mockbroker.journal import Event
     from mockbroker.request_log import Request
@@ -18,6 +19,7 @@ else:  # loaded when asked for: pytest loads this package in every run, also whe
         "Cluster": "cluster_api",
         "ClusterClosedError": "cluster_api",
         "Event": "journal",
+        "FailoverError": "failover",
         "GroupSnapshot": "snapshots",
         "MemberSnapshot": "snapshots",
         "PortInUseError": "cluster_api",
@@ -45,6 +47,7 @@ __all__ = [
     "Cluster",
     "ClusterClosedError",
     "Event",
+    "FailoverError",
     "GroupSnapshot",
     "MemberSnapshot",
     "PortInUseError",

@@ -16,19 +16,27 @@ from mockbroker.answers import Answer, Answers
 from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.deadlines import Deadlines
 from mockbroker.due import Due
+from mockbroker.durable.clock import Wall
+from mockbroker.durable.keeper import Keeper
+from mockbroker.durable.rebuild import rebuilt
+from mockbroker.durable.replay import Replay
+from mockbroker.durable.transaction_records import TransactionKeeper
+from mockbroker.durable.transaction_records import rebuilt as rebuilt_transactions
 from mockbroker.fetch_sessions import FetchSessions
-from mockbroker.groups import Groups
+from mockbroker.groups import AnyGroup, Groups
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
+from mockbroker.transaction.state import Transaction
 from mockbroker.transactions import Transactions
 
 
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
-    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in.
+    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
+    before, with its topics and logs; ``failover.recovered`` goes on with what is written there.
     """
 
     def __init__(
@@ -39,11 +47,12 @@ class Broker:
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
         users: Users | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.settings = settings
         self.users = users or Users()
         self.release = release
-        self.cluster = Cluster(nodes, new_uuid)
+        self.cluster = cluster or Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
@@ -60,10 +69,18 @@ class Broker:
             self.waits,
             self.new_producer_id,
             self.wall_ms,
+            self._keep_transaction,
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
-        self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
+        self._wall = Wall(wall_at_zero)
+        self.keeper = Keeper(self.cluster, self._wall, release.offset_value_version)
+        self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
+        self.grown: list[Partition] = []  # where transactional ids were written
+        self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
+        self.frozen: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
+        if OFFSETS_TOPIC not in self.cluster.topics:
+            self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -99,12 +116,19 @@ class Broker:
         return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
-        """Id of the broker that leads the group's partition of the offsets topic."""
+        """Id of the broker that leads the group's partition of the offsets topic, -1 if none does."""
         return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
+    def leads_offsets(self, index: int, node: int) -> bool:
+        """True if the broker leads this partition of the offsets topic."""
+        return self.cluster.topics[OFFSETS_TOPIC].partitions[index].leader == node
+
     def coordinator_error(self, group_id: str, node: int) -> ErrorCode:
-        """NOT_COORDINATOR if this broker is not the group's, else NONE."""
-        return ErrorCode.NONE if self.coordinator(group_id) == node else ErrorCode.NOT_COORDINATOR
+        """NOT_COORDINATOR if this broker is not the group's, what it says while it reads the groups, else NONE."""
+        partition = self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
+        if partition.leader != node:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.index in self.loading else ErrorCode.NONE
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
@@ -124,6 +148,10 @@ class Broker:
         """What stops a request for this group at this broker: an empty id, or another coordinator."""
         return ErrorCode.INVALID_GROUP_ID if not group_id else self.coordinator_error(group_id, node)
 
+    def seen_by(self, node: int) -> Cluster:
+        """The cluster as a broker believes it to be: as it is, unless its metadata was frozen."""
+        return self.frozen.get(node, self.cluster) if self.frozen else self.cluster
+
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
         """What stops reading or writing a partition at this broker; ``leader_epoch`` -1 is not checked."""
         if partition is None:
@@ -136,10 +164,74 @@ class Broker:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
     def _create_internal(self, name: str, partitions: int) -> Topic:
-        return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, len(self.cluster.nodes))))
+        brokers = len(self.cluster.nodes) + len(self.cluster.down)
+        return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, brokers)))
+
+    # --- what is written of groups and transactional ids ---
+
+    def write_changes(self, now: float) -> list[Partition]:
+        """Write what has changed in groups that were touched; the internal partitions that have grown."""
+        grown, self.grown = self.grown, []
+        touched = self.groups.touched
+        while touched:
+            group_id = next(iter(touched))
+            del touched[group_id]
+            partition = self.keeper.write(group_id, self.groups.get(group_id), now)
+            if partition is not None:
+                grown.append(partition)
+        return grown
+
+    def _keep_transaction(self, txn: Transaction, now: float) -> None:
+        partition = self.transaction_keeper.write(txn, now)
+        if partition is not None:
+            self.grown.append(partition)
+
+    def groups_of(self, index: int) -> list[AnyGroup]:
+        """The groups that a partition of the offsets topic keeps."""
+        partition_of = self.cluster.topics[OFFSETS_TOPIC].partition_of
+        return [group for group in self.groups.values() if partition_of(group.group_id).index == index]
+
+    def let_go(self, group_id: str) -> None:
+        """Forget a group; what is written of it stays."""
+        self.groups.let_go(group_id)
+        self.keeper.let_go(group_id)
+
+    def load_groups(self, index: int, now: float) -> list[AnyGroup]:
+        """Make the groups of a partition of what is written there, and of nothing else. Raises: DecodeError."""
+        found = Replay()
+        for batch in self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches():
+            found.add(batch)
+        groups = rebuilt(
+            found,
+            self.cluster,
+            self.settings,
+            self._wall,
+            now,
+            java_coordinator=self.release.java_coordinator,
+        )
+        for group in groups.values():
+            self.groups.take_in(group)
+            self.keeper.adopt(group)
+            for producer_id in group.offsets.pending:
+                self.transactions.holds(group.group_id, producer_id)
+        self.loading.discard(index)
+        return list(groups.values())
+
+    def load_transactions(self, now: float) -> None:
+        """Make all transactional ids of what is written in their log. Raises: DecodeError."""
+        topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
+        for partition in topic.partitions if topic else ():
+            for txn in rebuilt_transactions(partition.log.batches(), self._wall):
+                self.transaction_keeper.adopt(txn)
+                self.transactions.take_in(txn, now)
+        partitions = (partition for each in self.cluster.topics.values() for partition in each.partitions)
+        known = [producer.producer_id for partition in partitions for producer in partition.producers]
+        known += [max(txn.producer_id, txn.next_id or 0) for txn in self.transactions.values()]
+        self._producer_ids = count(max(known, default=-1) + 1)
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""
         self.cluster.delete_topic(topic)
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
+            self.groups.touch(group.group_id)

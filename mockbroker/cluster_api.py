@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import trio
 
-from mockbroker import inside, snapshots
+from mockbroker import failover, inside, snapshots
 from mockbroker.broker import Broker
 from mockbroker.cluster.model import Node
 from mockbroker.inside import Record, Value
@@ -108,8 +108,9 @@ class Cluster:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The brokers and where they listen."""
-        return tuple(self._router.broker.cluster.nodes.values())
+        """The brokers and where they listen, also those that were stopped."""
+        cluster = self._router.broker.cluster
+        return tuple(node for _, node in sorted((cluster.nodes | cluster.down).items()))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -203,11 +204,82 @@ class Cluster:
             return found
         raise goal.missed(self._router.broker, self.journal.events, timeout)
 
+    # --- brokers that come and go ---
+
+    def coordinator(self, group_id: str) -> int:
+        """Id of the broker that coordinates a group, whether there is such a group or not; -1 if none can."""
+        return self._router.broker.coordinator(group_id)
+
+    def stop_broker(self, node: int) -> None:
+        """A broker ends as it should: others take over what it leads, then its listeners and connections are closed.
+
+        Raises: FailoverError if it does not run.
+        """
+        self._server.perform(failover.stop(self._router.broker, node, self._now()))
+        self._server.leave(node, abruptly=False)
+
+    def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
+        """A broker is gone: its connections are reset, what waited there is lost, and nobody was told.
+
+        ``noticed_after``: seconds until others take over what it led, as Kafka's broker.session.timeout.ms; until then
+        clients are sent to a broker that is not there. Raises: FailoverError if it does not run.
+        """
+        failover.check_runs(self._router.broker, node)
+        self._server.leave(node, abruptly=True)
+        self._server.perform(failover.kill(self._router.broker, node, self._now(), noticed_after))
+
+    def start_broker(self, node: int) -> None:
+        """A broker that was stopped or killed is back, at its addresses. It leads only what nobody else does.
+
+        Raises: FailoverError if it runs; PortInUseError.
+        """
+        broker = self._router.broker
+        failover.check_ended(broker, node)
+        self._come_back(node)
+        self._server.perform(failover.start(broker, node, self._now()))
+
+    def move_coordinator(self, group_id: str, node: int) -> None:
+        """Another broker coordinates the group, and all others of its partition of the offsets topic.
+
+        Who waits in them is told NOT_COORDINATOR. Raises: FailoverError if it cannot: it must run and be a replica.
+        """
+        self.move_leader(*self._router.broker.offsets_partition(group_id), node)
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Another broker leads a partition. Raises: FailoverError; UnknownTopicError."""
+        broker = self._router.broker
+        found = inside.partition(broker, topic, partition)
+        self._server.perform(failover.move(broker, found, node, self._now()))
+
+    def freeze_metadata(self, *nodes: int) -> None:
+        """From now on these brokers tell of the cluster as it is at this moment: of brokers, leaders, coordinators."""
+        broker = self._router.broker
+        for node in nodes:
+            broker.frozen[node] = broker.cluster.as_it_is()
+
+    def thaw_metadata(self, *nodes: int) -> None:
+        """These brokers, or all of them, know again what the others know."""
+        broker = self._router.broker
+        for node in nodes or list(broker.frozen):
+            broker.frozen.pop(node, None)
+
+    def _come_back(self, node: int) -> None:
+        try:
+            self._server.come_back(node)
+        except OSError as error:
+            raise PortInUseError(f"broker {node} cannot come back: {error}") from error
+
+    def _now(self) -> float:
+        return trio.current_time()
+
     def reset(self) -> None:
         """Back to the start: its topics, settings and addresses, and nothing that happened since.
 
-        Connections are closed, with what waits on them; a client that comes back finds the new cluster.
+        Connections are closed, with what waits on them; a client that comes back finds the new cluster. Raises:
+        PortInUseError if a broker was stopped whose port somebody else has taken since.
         """
+        for node in self._server.nodes_away:
+            self._come_back(node)
         self._server.restart(self._plan.broker(self.nodes))
         self._waiting.unpark_all()
 

@@ -17,6 +17,7 @@ import trio
 
 from mockbroker.cluster.model import Node
 from mockbroker.cluster_api import WAIT, Cluster, ClusterClosedError, open_cluster
+from mockbroker.failover import FailoverError
 from mockbroker.inside import Record, UnknownTopicError, Value
 from mockbroker.journal import Event, Journal
 from mockbroker.release import KAFKA_4_2
@@ -211,6 +212,38 @@ class ThreadCluster:
         """As ``Cluster.records``: what is in a topic, or in one partition. Raises: UnknownTopicError."""
         return self._call(lambda cluster: cluster.records(topic, partition, committed=committed))
 
+    def coordinator(self, group_id: str) -> int:
+        """As ``Cluster.coordinator``: id of the broker that coordinates a group."""
+        return self._call(lambda cluster: cluster.coordinator(group_id))
+
+    def stop_broker(self, node: int) -> None:
+        """As ``Cluster.stop_broker``: it ends as it should. Raises: FailoverError."""
+        self._call(lambda cluster: cluster.stop_broker(node))
+
+    def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
+        """As ``Cluster.kill_broker``: it is gone; ``noticed_after``: seconds. Raises: FailoverError."""
+        self._call(lambda cluster: cluster.kill_broker(node, noticed_after))
+
+    def start_broker(self, node: int) -> None:
+        """As ``Cluster.start_broker``: it is back. Raises: FailoverError, PortInUseError."""
+        self._call(lambda cluster: cluster.start_broker(node))
+
+    def move_coordinator(self, group_id: str, node: int) -> None:
+        """As ``Cluster.move_coordinator``. Raises: FailoverError."""
+        self._call(lambda cluster: cluster.move_coordinator(group_id, node))
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """As ``Cluster.move_leader``. Raises: FailoverError, UnknownTopicError."""
+        self._call(lambda cluster: cluster.move_leader(topic, partition, node))
+
+    def freeze_metadata(self, *nodes: int) -> None:
+        """As ``Cluster.freeze_metadata``: what these brokers tell of the cluster stays as it is."""
+        self._call(lambda cluster: cluster.freeze_metadata(*nodes))
+
+    def thaw_metadata(self, *nodes: int) -> None:
+        """As ``Cluster.thaw_metadata``: they know again what the others know."""
+        self._call(lambda cluster: cluster.thaw_metadata(*nodes))
+
     def reset(self) -> None:
         """As ``Cluster.reset``: back to the start, at the same addresses."""
         self._call(lambda cluster: cluster.reset())
@@ -293,7 +326,7 @@ def _result(future: Future[T]) -> T:
     __tracebackhide__ = True
     try:
         return future.result()
-    except (SettingsError, UnknownTopicError, WaitTimeoutError) as error:
+    except (SettingsError, UnknownTopicError, WaitTimeoutError, FailoverError) as error:
         raise error.with_traceback(None) from None
 
 

@@ -35,5 +35,19 @@ class TransactionDue:
     transactional_id: str
 
 
-Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue
+@dataclass(frozen=True, slots=True)
+class LoadDue:
+    """The coordinator of a partition of the offsets topic has read it."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class LossDue:
+    """It is noticed that a broker is gone."""
+
+    node: int
+
+
+Due: TypeAlias = str | FetchDue | SweepDue | TransactionDue | DismissDue | LoadDue | LossDue
 SWEEP = SweepDue()

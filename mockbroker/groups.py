@@ -29,7 +29,10 @@ G = TypeVar("G", bound=Group | ConsumerGroup)
 
 
 class Groups(dict[str, AnyGroup]):
-    """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0 (release.py)."""
+    """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0 (release.py).
+
+    ``touched``: ids of groups that may have changed, or gone, since somebody looked.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Groups(dict[str, AnyGroup]):
         java_coordinator: bool,
     ) -> None:
         super().__init__()
+        self.touched: dict[str, None] = {}
         self._cluster = cluster
         self._settings = settings
         self._waits = waits
@@ -134,8 +138,23 @@ class Groups(dict[str, AnyGroup]):
 
     def drop(self, group_id: str) -> None:
         """A group is gone, with its offsets; it must have no members."""
+        self.let_go(group_id)
+        self.touch(group_id)
+
+    def let_go(self, group_id: str) -> None:
+        """The group is not in memory any more; what is written of it stays."""
         del self[group_id]
         self._waits.forget(group_id)
+        self.touched.pop(group_id, None)
+
+    def take_in(self, group: AnyGroup) -> None:
+        """A group that was made of what is written of it."""
+        self[group.group_id] = group
+        self._waits.set(group.group_id, group.waits.next())
+
+    def touch(self, group_id: str) -> None:
+        """Something of the group may have changed."""
+        self.touched[group_id] = None
 
     def sweep(self, now: float) -> Effects:
         """Drop offsets that have expired, and groups of which nothing is left; the next sweep is set."""
@@ -145,6 +164,7 @@ class Groups(dict[str, AnyGroup]):
             for topic, partition in expire(group, now, retention):
                 reason = f"offset of {topic} {partition} expired"
                 effects.append(Note(event="offset_expire", group=group.group_id, reason=reason))
+                self.touch(group.group_id)
             if is_over(group):
                 self.drop(group.group_id)
                 effects.append(Note(event="delete", group=group.group_id, reason="empty and without offsets"))
@@ -155,7 +175,8 @@ class Groups(dict[str, AnyGroup]):
         self._waits.set(SWEEP, now + self._settings.offsets_retention_check_interval_ms / 1000)
 
     def may_commit(self, group: AnyGroup, event: Commit, now: float) -> ErrorCode:
-        """Whether the group takes a commit from this client."""
+        """Whether the group takes a commit from this client, which is then stored."""
+        self.touch(group.group_id)
         if isinstance(group, ConsumerGroup):
             return mixed.commit_error(group, event)
         error = classic.commit(group, event, now)
@@ -180,6 +201,7 @@ class Groups(dict[str, AnyGroup]):
         return self._settle(group, classic.tick(group, now))
 
     def _schedule(self, group: AnyGroup) -> None:
+        self.touched[group.group_id] = None
         self._waits.set(group.group_id, group.waits.next())
 
 

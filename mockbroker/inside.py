@@ -104,6 +104,11 @@ def _topic(broker: Broker, name: str) -> Topic:
     return found
 
 
+def partition(broker: Broker, topic: str, index: int) -> Partition:
+    """Raises: UnknownTopicError."""
+    return _partition(_topic(broker, topic), index)
+
+
 def _partition(topic: Topic, index: int) -> Partition:
     found = topic.partition(index)
     if found is None:

@@ -114,6 +114,8 @@ class Release:
     - an empty group goes with the last offset that OffsetDelete takes (Scala), or stays (Java),
     - OffsetFetch v8+ that names no group is answered (Java), or never.
 
+    ``offset_value_version``: in which committed offsets are written.
+
     ``kip890``: transactions as since 4.0, in part also for clients of the flow before. Where it is not there:
 
     - a producer whose transaction took too long is fenced for good, and cannot say who it was to go on,
@@ -131,6 +133,7 @@ class Release:
     name: str
     java_coordinator: bool = True
     kip890: bool = True
+    offset_value_version: int = 4
     batches_only: bool = True
     everything: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
@@ -169,7 +172,14 @@ def _number(release: str) -> tuple[int, ...]:
 def _scala(name: str, **features: int) -> Release:
     """A release before 4.0."""
     levels = {feature.replace("_", "."): level for feature, level in features.items()}
-    return Release(name=name, java_coordinator=False, kip890=False, batches_only=False, features=levels)
+    return Release(
+        name=name,
+        java_coordinator=False,
+        kip890=False,
+        offset_value_version=3,
+        batches_only=False,
+        features=levels,
+    )
 
 
 KAFKA_4_2 = Release(
@@ -192,7 +202,11 @@ KAFKA_4_1 = Release(
         "transaction.version": 2,
     },
 )
-KAFKA_4_0 = Release(name="4.0", features={"group.version": 1, "metadata.version": 25, "transaction.version": 2})
+KAFKA_4_0 = Release(
+    name="4.0",
+    offset_value_version=3,
+    features={"group.version": 1, "metadata.version": 25, "transaction.version": 2},
+)
 KAFKA_3_9 = _scala("3.9", metadata_version=21)
 RELEASES = {
     release.name: release

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 from kwire import APIS
 from kwire.headers import request_header_version
 from kwire.schema import Api, Versions
+from mockbroker import failover
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket
-from mockbroker.due import DismissDue, FetchDue, SweepDue, TransactionDue
+from mockbroker.due import DismissDue, FetchDue, LoadDue, LossDue, SweepDue, TransactionDue
 from mockbroker.handlers import HANDLERS, api_versions, fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
@@ -116,6 +117,10 @@ class Router:
                 return [] if what is None else [what]
             case TransactionDue(transactional_id):
                 return self.finish(fetch.ended(self.broker, self.broker.transactions.tick(transactional_id, now)), now)
+            case LoadDue(index):
+                return self.finish(failover.loaded(self.broker, index, now), now)
+            case LossDue(node):
+                return self.finish(failover.lost(self.broker, node, now), now)
             case SweepDue():
                 return self.finish(self.broker.groups.sweep(now), now)
             case None:
@@ -128,7 +133,9 @@ class Router:
         self.broker.waits.forget(DismissDue(ticket))
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Write down what happened, and give each answer the form that its version wants."""
+        """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
+        if self.broker.groups.touched or self.broker.grown:
+            effects = [*effects, *fetch.all_appended(self.broker, self.broker.write_changes(now))]
         found: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):

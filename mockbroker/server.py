@@ -12,9 +12,10 @@ import logging
 import secrets
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import trio
@@ -44,6 +45,7 @@ BACKLOG = 1_024
 ACCEPTS = 64  # connections taken at once
 CLOSED = -1  # the file number of a closed socket
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: a socket that is closed forgets what it has to send
 NONCE_BYTES = 18  # of randomness, in the server's half of a nonce
 
 
@@ -132,6 +134,7 @@ class Server:
         self._make_watch = watch
         self._watch: Watch[_Connection]
         self._nursery: trio.Nursery | None = None
+        self._away: list[tuple[Door, tuple[str, int]]] = []  # of brokers that ended, and where they listened
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every socket is closed."""
@@ -159,11 +162,50 @@ class Server:
         self.router.restart(broker, trio.current_time())
         if doors is not None:
             self._close_doors()
+            self._away.clear()
             self.doors = doors
             for door in doors:
                 self._nursery.start_soon(self._accept, door)
         self._wake.set()
         self._pause.cancel()
+
+    def leave(self, node: int, *, abruptly: bool) -> None:
+        """A broker ends: its listeners and connections are closed; ``abruptly``: they are reset."""
+        staying = [door for door in self.doors if door.node != node]
+        for door in self.doors:
+            if door.node == node:
+                self._away.append((door, door.sock.getsockname()[:2]))
+                notify_closing(door.sock)
+                door.sock.close()
+        self.doors = staying
+        for connection in list(self.connections.values()):
+            if connection.session.node == node:
+                if abruptly:
+                    with suppress(OSError):
+                        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                    connection.out.clear()
+                self._close(connection)
+
+    @property
+    def nodes_away(self) -> list[int]:
+        """Brokers that ended and did not come back."""
+        return sorted({door.node for door, _ in self._away})
+
+    def come_back(self, node: int) -> None:
+        """A broker that left listens again, where it did. Raises: OSError if somebody else does by now."""
+        assert self._nursery is not None
+        opened: list[Door] = []
+        try:
+            for door, (host, port) in [(door, at) for door, at in self._away if door.node == node]:
+                opened.append(replace(door, sock=listen(host, port)))
+        except OSError:
+            for door in opened:
+                door.sock.close()
+            raise
+        self._away = [(door, at) for door, at in self._away if door.node != node]
+        self.doors = [*self.doors, *opened]
+        for door in opened:
+            self._nursery.start_soon(self._accept, door)
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a change from inside brings, as answers to fetches that wait for records."""

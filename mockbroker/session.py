@@ -40,7 +40,7 @@ class Session:
         self.connection = connection
         self.ticket: Ticket | None = None
         self.taken = 0  # requests given out so far
-        self._node = node
+        self.node = node
         self._host = host
         self._listener = listener
         self._router = router
@@ -102,7 +102,7 @@ class Session:
         _, header, at = decode_request_header(frame)
         (size,) = _size_at(frame, 8)
         self._name = frame[8 : 10 + max(size, 0)]
-        self._client = Client(self._node, header.client_id or "", self._host, self._listener)
+        self._client = Client(self.node, header.client_id or "", self._host, self._listener)
         return at
 
     def _not_served(self, frame: bytes) -> Call[Any]:
@@ -110,7 +110,7 @@ class Session:
         if api.key != API_VERSIONS:
             raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
-        client = Client(self._node, header.client_id or "", self._host, self._listener)
+        client = Client(self.node, header.client_id or "", self._host, self._listener)
         return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:

@@ -21,6 +21,8 @@ class Settings:
 
     ``mockbroker_check_records``, which Kafka does not have: Produce looks at each record and not only at the header of
     its batch, as Kafka always does. It takes several times as long.
+    ``mockbroker_coordinator_load_ms``, which Kafka does not have: how long a coordinator reads the groups that it
+    takes over; until then they are answered COORDINATOR_LOAD_IN_PROGRESS.
     ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
     delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
     without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
@@ -56,6 +58,7 @@ class Settings:
     max_incremental_fetch_session_cache_slots: int = 1_000
     message_max_bytes: int = 1_048_588
     mockbroker_check_records: bool = False
+    mockbroker_coordinator_load_ms: int = 0
     mockbroker_join_settle_ms: int = 3
     mockbroker_users: str = ""
     mockbroker_transaction_completion_ms: int = 0

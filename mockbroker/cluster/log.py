@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kwire import LimitError
@@ -44,6 +44,10 @@ class PartitionLog:
         self.end = last + 1
         return base
 
+    def batches(self) -> Iterator[Batch]:
+        """All of them, from the first on that there is."""
+        return (read_batch(stored.data) for stored in self._batches)
+
     @property
     def written(self) -> int:
         """The largest timestamp of its last batch, milliseconds since 1970; there has to be one."""
@@ -59,6 +63,17 @@ class PartitionLog:
         self.start = max(self.start, offset)
         gone = self._index_of(self.start)
         del self._batches[:gone], self._bases[:gone]
+
+    def replace(self, batches: Iterable[Batch]) -> None:
+        """These batches instead, as after compaction; they keep their offsets, and the next to be given stays."""
+        self._batches.clear()
+        self._size = 0
+        for batch in batches:
+            self._batches.append(
+                Stored(batch.base_offset, batch.last_offset, batch.max_timestamp, self._size, batch.data)
+            )
+            self._size += len(batch.data)
+        self._bases = [stored.base_offset for stored in self._batches]
 
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
@@ -112,7 +127,9 @@ class PartitionLog:
         """Where the batch that holds ``offset`` is; past the end if it is not there yet."""
         if offset >= self.end:
             return len(self._batches)
-        return max(bisect_right(self._bases, offset) - 1, 0)
+        index = max(bisect_right(self._bases, offset) - 1, 0)
+        gone = index < len(self._batches) and self._batches[index].last_offset < offset  # by compaction
+        return index + gone
 
 
 def _opened(stored: Stored) -> Iterator[Record]:

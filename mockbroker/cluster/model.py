@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.jsonform import uuid_text
 from kwire.records.batch import Batch, read_batch
 from kwire.records.control import ControlType, build_marker
+from mockbroker.cluster.epochs import LeaderEpochs
 from mockbroker.cluster.log import PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import Producers
@@ -21,6 +23,7 @@ from mockbroker.settings import MAX_PARTITIONS
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+NOBODY = -1  # leads a partition whose brokers are all away
 INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment as closely as this
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -50,19 +53,24 @@ class Aborted:
 
 @dataclass(slots=True)
 class Partition:
-    """``replicas``: broker ids, the leader first; all are in sync. ``aborted``: in the order of their markers."""
+    """``replicas``: broker ids, the one that is preferred as leader first. ``leader``: -1 if there is none.
+
+    ``aborted``: in the order of their markers.
+    """
 
     topic: str
     index: int
     replicas: Sequence[int]
+    leader: int = field(init=False)
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: Producers = field(default_factory=Producers)
     aborted: list[Aborted] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
-    @property
-    def leader(self) -> int:
-        return self.replicas[0]
+    def __post_init__(self) -> None:
+        self.leader = self.replicas[0]
+        self.epochs.begin(self.leader_epoch, self.log.end)
 
     @property
     def last_stable(self) -> int:
@@ -135,11 +143,12 @@ class Topic:
 class Cluster:
     """``new_uuid``: where topic and cluster ids come from.
 
-    ``epoch``: another number whenever topics, partitions or brokers have changed.
+    ``epoch``: another number whenever topics, partitions or brokers have changed. ``down``: brokers that are away.
     """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> None:
         self.nodes = {node.node_id: node for node in nodes}
+        self.down: dict[int, Node] = {}
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
@@ -172,7 +181,9 @@ class Cluster:
     def grow(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
         """More partitions, with these replicas."""
         for nodes in replicas:
-            topic.partitions.append(Partition(topic.name, len(topic.partitions), list(nodes)))
+            partition = Partition(topic.name, len(topic.partitions), list(nodes))
+            partition.leader = next((node for node in nodes if node in self.nodes), NOBODY)
+            topic.partitions.append(partition)
         self.epoch += 1
 
     def delete_topic(self, topic: Topic) -> None:
@@ -181,17 +192,45 @@ class Cluster:
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
 
+    def in_sync(self, partition: Partition) -> list[int]:
+        """Replicas that have everything: those that are there; the last one stays in, though it is away."""
+        return [node for node in partition.replicas if node in self.nodes] or [partition.replicas[-1]]
+
+    def away(self, partition: Partition) -> list[int]:
+        """Replicas whose brokers are away."""
+        return [node for node in partition.replicas if node in self.down]
+
+    def lead(self, partition: Partition, node: int) -> None:
+        """Another broker leads; -1: none does."""
+        partition.leader = node
+        partition.leader_epoch += 1
+        if node != NOBODY:
+            partition.epochs.begin(partition.leader_epoch, partition.log.end)
+        self.epoch += 1
+
+    def as_it_is(self) -> Cluster:
+        """What is known of the cluster now, for a broker that hears of nothing that comes. Logs are the same ones."""
+        seen = copy(self)
+        seen.nodes, seen.down = dict(self.nodes), dict(self.down)
+        seen.topics = {
+            name: replace(topic, partitions=[copy(partition) for partition in topic.partitions])
+            for name, topic in self.topics.items()
+        }
+        seen.by_id = {topic.topic_id: topic for topic in seen.topics.values()}
+        return seen
+
     def has_room(self, partitions: int) -> bool:
         """True if the cluster can have so many more partitions."""
         return sum(len(topic.partitions) for topic in self.topics.values()) + partitions <= MAX_PARTITIONS
 
     def can_hold(self, replicas: Sequence[int]) -> bool:
         """True if a partition can have these replicas: at least one, brokers that are there, each once."""
-        return bool(replicas) and set(replicas) <= set(self.nodes) and len(set(replicas)) == len(replicas)
+        known = self.nodes.keys() | self.down.keys()
+        return bool(replicas) and set(replicas) <= known and len(set(replicas)) == len(replicas)
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
         """Where the partitions of the next topic go."""
-        return place(sorted(self.nodes), partitions, replicas, start=len(self.topics))
+        return place(sorted(self.nodes.keys() | self.down.keys()), partitions, replicas, start=len(self.topics))
 
     def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:
         """A topic by its id or its name: newer requests have one, older the other."""

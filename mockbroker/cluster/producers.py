@@ -144,4 +144,6 @@ class Producers:
 
 
 def _sequences(batch: Batch) -> tuple[int, int]:
+    if batch.base_sequence < 0:  # a coordinator writes without
+        return -1, -1
     return batch.base_sequence, (batch.base_sequence + batch.last_offset_delta) % SEQUENCES

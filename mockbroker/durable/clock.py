@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LAST = 2**63 - 1  # milliseconds: retention may be asked for without end
+
 
 class Wall(NamedTuple):
     """``at_zero``: seconds since 1970 at time 0 of the clock."""
@@ -11,7 +13,7 @@ class Wall(NamedTuple):
     at_zero: float
 
     def ms(self, at: float) -> int:
-        return round((self.at_zero + at) * 1000)
+        return min(round((self.at_zero + at) * 1000), LAST)
 
     def at(self, ms: int) -> float:
         return ms / 1000 - self.at_zero

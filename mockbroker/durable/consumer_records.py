@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TypeAlias
 from uuid import UUID
 
+from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -32,37 +33,80 @@ Record: TypeAlias = tuple[object, object, int]
 Current = ConsumerGroupCurrentMemberAssignmentValue
 Metadata = ConsumerGroupMemberMetadataValue
 Target = ConsumerGroupTargetAssignmentMemberValue
+EXPRESSION = encode_stored(ConsumerGroupRegularExpressionKey(), 0)[:2]  # the type of record, as an int16
 
 
 def records(group: ConsumerGroup, wall: Wall) -> Iterator[Record]:
-    """Key, value and version of each."""
-    name = group.group_id
+    """All of them: key, value and version of each."""
     for member in group.members.values():
-        yield ConsumerGroupMemberMetadataKey(group_id=name, member_id=member.member_id), _metadata(member), 0
+        yield metadata(group, member)
+    yield from expressions(group, wall)
+    yield epoch(group)
+    for member_id in group.target:
+        yield target(group, member_id)
+    yield assignment_epoch(group)
+    for member in group.members.values():
+        yield current(group, member)
+
+
+def metadata(group: ConsumerGroup, member: ConsumerMember) -> Record:
+    """What a member said of itself."""
+    return ConsumerGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id), _metadata(member), 0
+
+
+def expressions(group: ConsumerGroup, wall: Wall) -> Iterator[Record]:
+    """What expressions matched."""
     for expression, resolved in group.resolved.items():
         yield (
-            ConsumerGroupRegularExpressionKey(group_id=name, regular_expression=expression),
+            ConsumerGroupRegularExpressionKey(group_id=group.group_id, regular_expression=expression),
             ConsumerGroupRegularExpressionValue(
                 topics=sorted(resolved.topics), version=resolved.version, timestamp=wall.ms(resolved.at)
             ),
             0,
         )
-    yield (
-        ConsumerGroupMetadataKey(group_id=name),
-        ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=metadata_hash(group.metadata)),
-        0,
-    )
-    for member_id, target in group.target.items():
-        lines = [Target.TopicPartition(topic_id=topic, partitions=list(which)) for topic, which in _sorted(target)]
-        key = ConsumerGroupTargetAssignmentMemberKey(group_id=name, member_id=member_id)
-        yield key, Target(topic_partitions=lines), 0
-    yield (
-        ConsumerGroupTargetAssignmentMetadataKey(group_id=name),
-        ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=group.assignment_epoch),
-        0,
-    )
-    for member in group.members.values():
-        yield ConsumerGroupCurrentMemberAssignmentKey(group_id=name, member_id=member.member_id), _current(member), 0
+
+
+def epoch(group: ConsumerGroup) -> Record:
+    """The epoch of the group, and what it knows of its topics."""
+    value = ConsumerGroupMetadataValue(epoch=group.epoch, metadata_hash=metadata_hash(group.metadata))
+    return ConsumerGroupMetadataKey(group_id=group.group_id), value, 0
+
+
+def target(group: ConsumerGroup, member_id: str) -> Record:
+    """What a member shall have."""
+    assigned = _sorted(group.target[member_id])
+    lines = [Target.TopicPartition(topic_id=topic, partitions=list(which)) for topic, which in assigned]
+    key = ConsumerGroupTargetAssignmentMemberKey(group_id=group.group_id, member_id=member_id)
+    return key, Target(topic_partitions=lines), 0
+
+
+def assignment_epoch(group: ConsumerGroup) -> Record:
+    """For which epoch the target was made."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=group.assignment_epoch)
+    return ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value, 0
+
+
+def current(group: ConsumerGroup, member: ConsumerMember) -> Record:
+    """What a member has, and has to give up."""
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
+    return key, _current(member), 0
+
+
+def keys_of(group_id: str, member_id: str) -> list[bytes]:
+    """The keys of all that is told of a member, in the order in which it is taken back."""
+    return [
+        encode_stored(kind(group_id=group_id, member_id=member_id), 0)
+        for kind in (
+            ConsumerGroupCurrentMemberAssignmentKey,
+            ConsumerGroupTargetAssignmentMemberKey,
+            ConsumerGroupMemberMetadataKey,
+        )
+    ]
+
+
+def is_expression(key: bytes) -> bool:
+    """True for the key of an expression."""
+    return key.startswith(EXPRESSION)
 
 
 def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kwire.blobs import decode_record
@@ -28,6 +28,7 @@ from kwire.errors import UnknownApi
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster
 from mockbroker.durable import classic_records, consumer_records, offset_records
 from mockbroker.durable.clock import Wall
+from mockbroker.durable.replay import Kept, Replay
 from mockbroker.group.consumer_state import (
     ClassicSide,
     ConsumerGroup,
@@ -37,7 +38,7 @@ from mockbroker.group.consumer_state import (
     Share,
     rebalance_of,
 )
-from mockbroker.group.offsets import Offsets
+from mockbroker.group.offsets import Committed, Offsets, Place
 from mockbroker.group.state import Group, session_of
 from mockbroker.settings import Settings
 
@@ -53,15 +54,16 @@ class _Told:
     targets: dict[str, ConsumerGroupTargetAssignmentMemberValue] = field(default_factory=dict)
     current: dict[str, ConsumerGroupCurrentMemberAssignmentValue] = field(default_factory=dict)
     expressions: dict[str, ConsumerGroupRegularExpressionValue] = field(default_factory=dict)
-    offsets: dict[tuple[str, int], OffsetCommitValue] = field(default_factory=dict)
+    offsets: dict[Place, tuple[int, OffsetCommitValue]] = field(default_factory=dict)
+    pending: dict[int, dict[Place, tuple[int, OffsetCommitValue]]] = field(default_factory=dict)
 
     @property
     def nothing(self) -> bool:
-        return self.classic is None and self.consumer is None and not self.offsets
+        return self.classic is None and self.consumer is None and not self.offsets and not self.pending
 
 
 def rebuilt(
-    live: Mapping[bytes, bytes],
+    found: Replay,
     cluster: Cluster,
     settings: Settings,
     wall: Wall,
@@ -69,38 +71,39 @@ def rebuilt(
     *,
     java_coordinator: bool = True,
 ) -> dict[str, Group | ConsumerGroup]:
-    """Groups by id. ``live``: the last value of each key that has one. Sessions begin anew at ``now``.
+    """Groups by id. Sessions begin anew at ``now``.
 
     Records of types that are newer than we know are passed over, as Kafka does. Raises: DecodeError for one that is
     damaged.
     """
     told: dict[str, _Told] = {}
-    for key, value in live.items():
-        try:
-            _read(told, *decode_record(OFFSETS_TOPIC, key, value))
-        except UnknownApi:
-            continue
+    for key, value, order in _decoded(found.live):
+        _read(told, key, value, order)
+    for producer_id, held in found.pending.items():
+        for key, value, order in _decoded(held):
+            if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+                places = told.setdefault(key.group, _Told()).pending.setdefault(producer_id, {})
+                places[key.topic, key.partition] = order, value
     return {
-        group_id: _group(group_id, found, cluster, settings, wall, now, java_coordinator=java_coordinator)
-        for group_id, found in told.items()
-        if not found.nothing
+        group_id: _group(group_id, each, cluster, settings, wall, now, java_coordinator=java_coordinator)
+        for group_id, each in told.items()
+        if not each.nothing
     }
 
 
-def replayed(records: Iterable[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
-    """The last value of each key, without those whose last is a tombstone."""
-    live: dict[bytes, bytes] = {}
-    for key, value in records:
-        live.pop(key, None)
-        if value is not None:
-            live[key] = value
-    return live
+def _decoded(live: Mapping[bytes, Kept]) -> Iterator[tuple[object, object, int]]:
+    """Key, value and offset of each record of a type that we know."""
+    for key, (value, order) in live.items():
+        try:
+            yield *decode_record(OFFSETS_TOPIC, key, value), order
+        except UnknownApi:
+            continue
 
 
-def _read(told: dict[str, _Told], key: object, value: object) -> None:
+def _read(told: dict[str, _Told], key: object, value: object, order: int) -> None:
     match key, value:
         case OffsetCommitKey(), OffsetCommitValue():
-            told.setdefault(key.group, _Told()).offsets[key.topic, key.partition] = value
+            told.setdefault(key.group, _Told()).offsets[key.topic, key.partition] = order, value
         case GroupMetadataKey(), GroupMetadataValue():
             told.setdefault(key.group, _Told()).classic = value
         case ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue():
@@ -130,8 +133,9 @@ def _group(
     java_coordinator: bool,
 ) -> Group | ConsumerGroup:
     offsets = Offsets()
-    for (topic, partition), value in told.offsets.items():
-        offsets.store(topic, partition, offset_records.committed(value, wall))
+    offsets.restore(_committed(told.offsets, wall))
+    for producer_id, held in told.pending.items():
+        offsets.restore_held(producer_id, _committed(held, wall))
     group: Group | ConsumerGroup
     if told.consumer is not None:
         group = _consumer_group(group_id, told, settings, wall, now)
@@ -145,6 +149,10 @@ def _group(
         group = Group.configured(group_id, settings, java_coordinator=java_coordinator)
     group.offsets = offsets
     return group
+
+
+def _committed(told: Mapping[Place, tuple[int, OffsetCommitValue]], wall: Wall) -> dict[Place, tuple[int, Committed]]:
+    return {place: (order, offset_records.committed(value, wall)) for place, (order, value) in told.items()}
 
 
 def _consumer_group(group_id: str, told: _Told, settings: Settings, wall: Wall, now: float) -> ConsumerGroup:

@@ -118,6 +118,7 @@ class ConsumerGroup:
     was last put in or taken out, or topics were looked at.
     ``metadata``: subscribed topics that are there, with id and number of partitions, as they were when looked at last;
     ``version``: of the cluster then; ``refresh_at``: when to look again at the latest.
+    ``changed``: ids of members that came, went or are another since this was last written down.
     """
 
     group_id: str
@@ -137,6 +138,7 @@ class ConsumerGroup:
     assignors: Counter[str] = field(default_factory=Counter)
     classic_members: int = 0
     alike: bool = True
+    changed: dict[str, None] = field(default_factory=dict)
     waits: Deadlines[Wait] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
@@ -223,6 +225,7 @@ class ConsumerGroup:
             self._release(old)
             if old.epoch != member.epoch:
                 self.waits.forget(rebalance_of(member.member_id))
+        self.changed[member.member_id] = None
         self.members[member.member_id] = member
         self._count(member, 1)
         for partition in member.assigned | member.revoking:
@@ -236,6 +239,7 @@ class ConsumerGroup:
 
     def remove(self, member: ConsumerMember) -> None:
         """Take a member out; what it had is free."""
+        self.changed[member.member_id] = None
         del self.members[member.member_id]
         self._count(member, -1)
         self._release(member)

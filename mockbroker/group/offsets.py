@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from uuid import UUID
+
+from kwire.schema import ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """``offset``: the next to read. ``leader_epoch`` -1 if the client did not say.
 
-    ``at``: when it was committed; ``expires``: when it goes, if the client said so. Seconds.
+    ``at``: when it was committed; ``expires``: when it goes, if the client said so. Seconds. ``topic_id``: if the
+    client asked by id.
     """
 
     offset: int
@@ -18,6 +23,7 @@ class Committed:
     metadata: str = ""
     at: float = 0.0
     expires: float | None = None
+    topic_id: UUID = field(default=ZERO_UUID, compare=False)
 
 
 Place: TypeAlias = tuple[str, int]  # topic name and partition
@@ -28,11 +34,14 @@ class Offsets:
     """By topic name and partition.
 
     ``pending``: what waits for the end of a transaction, by producer id. Of an offset that is committed in several ways
-    the one that was asked for last holds. Source: Kafka's OffsetMetadataManager.
+    the one that was asked for last holds. ``changed``, ``held``: what has to be written down: places that are another
+    or gone, and what was held since, by producer id and epoch. Source: Kafka's OffsetMetadataManager.
     """
 
     committed: dict[Place, Committed] = field(default_factory=dict)
     pending: dict[int, dict[Place, tuple[int, Committed]]] = field(default_factory=dict)
+    changed: dict[Place, None] = field(default_factory=dict)
+    held: dict[tuple[int, int], dict[Place, Committed]] = field(default_factory=dict)
     _orders: dict[Place, int] = field(default_factory=dict)
     _order: int = 0
 
@@ -40,11 +49,30 @@ class Offsets:
         self._order += 1
         self._orders[topic, partition] = self._order
         self.committed[topic, partition] = committed
+        self.changed[topic, partition] = None
 
-    def hold(self, producer_id: int, topic: str, partition: int, committed: Committed) -> None:
+    def hold(self, producer_id: int, epoch: int, topic: str, partition: int, committed: Committed) -> None:
         """Keep it until the transaction of this producer ends."""
         self._order += 1
         self.pending.setdefault(producer_id, {})[topic, partition] = self._order, committed
+        self.held.setdefault((producer_id, epoch), {})[topic, partition] = committed
+
+    def restore(self, told: Mapping[Place, tuple[int, Committed]]) -> None:
+        """What holds, with the order in which it was asked for; nothing of it has to be written."""
+        for place, (order, committed) in told.items():
+            self._order = max(self._order, order)
+            self._orders[place] = order
+            self.committed[place] = committed
+
+    def restore_held(self, producer_id: int, told: Mapping[Place, tuple[int, Committed]]) -> None:
+        """The same of what waits for the end of a transaction."""
+        self._order = max(self._order, *(order for order, _ in told.values()))
+        self.pending[producer_id] = dict(told)
+
+    def written(self) -> None:
+        """Everything is written down."""
+        self.changed.clear()
+        self.held.clear()
 
     def is_unstable(self, topic: str, partition: int) -> bool:
         """True if some open transaction may yet change the offset."""
@@ -67,6 +95,7 @@ class Offsets:
         """Drop one, if it is there."""
         self.committed.pop((topic, partition), None)
         self._orders.pop((topic, partition), None)
+        self.changed[topic, partition] = None
         for held in self.pending.values():
             held.pop((topic, partition), None)
         self.pending = {producer_id: held for producer_id, held in self.pending.items() if held}

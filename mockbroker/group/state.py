@@ -78,6 +78,7 @@ class Group:
     ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
     is due.
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
+    ``changes``: another number whenever something may have changed that outlives the coordinator.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
     stretched, and whether it has to be. ``settle``: how long after ``last_join`` it ends at the earliest.
@@ -91,6 +92,7 @@ class Group:
     state: State = State.EMPTY
     came_from: State | None = None
     since: float = 0.0
+    changes: int = 0
     generation: int = 0
     protocol_type: str = ""
     protocol: str | None = None
@@ -134,6 +136,7 @@ class Group:
         """Change state; an illegal move is a bug of ours."""
         assert self.state in COMES_FROM[state], f"{self.group_id}: {self.state} -> {state}"
         self.came_from, self.state, self.since = self.state, state, now
+        self.changes += 1
 
     def rebalance_timeout(self) -> float:
         """The longest that any member asked for."""
@@ -161,6 +164,7 @@ class Group:
     def rename(self, member: Member, member_id: str) -> None:
         """A static member is back under another id; what it had stays its own."""
         assert member.instance_id is not None
+        self.changes += 1
         if self.leader == member.member_id:
             self.leader = member_id
         if member.member_id in self.unsynced:
@@ -173,6 +177,7 @@ class Group:
 
     def offer(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
         """A member's protocols from now on."""
+        self.changes += 1
         self._withdraw(member)
         self.offered.update({name for name, _ in protocols})
         member.protocols = protocols

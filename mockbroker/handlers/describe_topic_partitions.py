@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (none are told), replicas that are offline.
+"""DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (none are told).
 
 Topics are answered in the order of their names, as many partitions as fit into a page; the cursor says where the next
 page begins.
@@ -11,7 +11,7 @@ from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequ
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import Partition, Topic, legal_topic_name
+from mockbroker.cluster.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
 from mockbroker.handlers.handler import Handler
 
 ResponseTopic = DescribeTopicPartitionsResponse.Topic
@@ -22,7 +22,8 @@ ALL_OPERATIONS = 3576  # what Kafka 4.2 tells of a topic without ACLs, as bits
 def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     asked = {topic.name for topic in request.topics}
-    names = asked or set(broker.cluster.topics)
+    cluster = broker.seen_by(call.client.node)
+    names = asked or set(cluster.topics)
     cursor = request.cursor
     if cursor is not None:
         names = {name for name in names if name >= cursor.topic_name}
@@ -32,7 +33,7 @@ def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: floa
         return [Reply(call.ticket, _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))]
     first = {cursor.topic_name: cursor.partition_index} if cursor else {}
     limit = max(1, min(request.response_partition_limit, LARGEST_PAGE))
-    return [Reply(call.ticket, _page(broker, sorted(names), first, limit))]
+    return [Reply(call.ticket, _page(cluster, sorted(names), first, limit))]
 
 
 def _refused(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
@@ -41,7 +42,7 @@ def _refused(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> Descr
     )
 
 
-def _page(broker: Broker, names: list[str], first: dict[str, int], limit: int) -> DescribeTopicPartitionsResponse:
+def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int) -> DescribeTopicPartitionsResponse:
     """``first``: partition to begin with, by topic, if not 0; ``limit``: partitions of all topics together."""
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -49,7 +50,7 @@ def _page(broker: Broker, names: list[str], first: dict[str, int], limit: int) -
         if limit == 0:
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
             break
-        topic = broker.cluster.topics.get(name)
+        topic = cluster.topics.get(name)
         if topic is None:
             error = (
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -60,30 +61,32 @@ def _page(broker: Broker, names: list[str], first: dict[str, int], limit: int) -
             continue
         found = topic.partitions[start : start + limit]
         limit -= len(found)
-        response.topics.append(_found(topic, found))
+        response.topics.append(_found(cluster, topic, found))
         if (following := start + len(found)) < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=following)
             break
     return response
 
 
-def _found(topic: Topic, partitions: list[Partition]) -> ResponseTopic:
+def _found(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> ResponseTopic:
     return ResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=[_partition(partition) for partition in partitions],
+        partitions=[_partition(cluster, partition) for partition in partitions],
         topic_authorized_operations=ALL_OPERATIONS,
     )
 
 
-def _partition(partition: Partition) -> ResponseTopic.Partition:
+def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:
     return ResponseTopic.Partition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NOBODY else ErrorCode.NONE,
         partition_index=partition.index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.replicas),
+        isr_nodes=cluster.in_sync(partition),
+        offline_replicas=cluster.away(partition),
         eligible_leader_replicas=[],
         last_known_elr=[],
     )

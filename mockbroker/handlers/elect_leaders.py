@@ -1,37 +1,69 @@
-"""ElectLeaders: v0-2. Leaders stay where they are, so no election is needed."""
+"""ElectLeaders: v0-2. Elects the preferred replica; an unclean election finds nobody else than a clean one."""
 
 from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kwire.schema import Versions
+from mockbroker import failover
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.model import Partition
 from mockbroker.handlers.handler import Handler
 
+UNCLEAN = 1
+TEXTS = {
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
+}
 Topic = ElectLeadersResponse.Topic
 
 
-def handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:  # noqa: ARG001
-    asked = call.request.topic_partitions
-    if asked is None:  # all; those that need none are not told
-        topics = [Topic(topic=name) for name in broker.cluster.topics]
+def handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:
+    request = call.request
+    effects: Effects = []
+    if request.topic_partitions is None:  # all; those that need none are not told
+        topics = [
+            Topic(topic=name, partition_result=_of_all(broker, request, topic.partitions, now, effects))
+            for name, topic in broker.cluster.topics.items()
+        ]
     else:
         topics = [
-            Topic(topic=each.topic, partition_result=[_answer(broker, each.topic, index) for index in each.partitions])
-            for each in asked
+            Topic(
+                topic=each.topic,
+                partition_result=[_asked(broker, request, each.topic, i, now, effects) for i in each.partitions],
+            )
+            for each in request.topic_partitions
         ]
-    return [Reply(call.ticket, ElectLeadersResponse(replica_election_results=topics))]
+    return [*effects, Reply(call.ticket, ElectLeadersResponse(replica_election_results=topics))]
 
 
-def _answer(broker: Broker, name: str, index: int) -> Topic.Partition:
-    error, text = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+def _of_all(
+    broker: Broker, request: ElectLeadersRequest, partitions: list[Partition], now: float, effects: Effects
+) -> list[Topic.Partition]:
+    found = [_elect(broker, request, partition, now, effects) for partition in partitions]
+    return [each for each in found if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def _asked(
+    broker: Broker, request: ElectLeadersRequest, name: str, index: int, now: float, effects: Effects
+) -> Topic.Partition:
     topic = broker.cluster.topics.get(name)
-    if topic is None:
-        error, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
-    elif topic.partition(index) is None:
-        error, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
-    return Topic.Partition(partition_id=index, error_code=error, error_message=text)
+    partition = topic.partition(index) if topic else None
+    if partition is None:
+        text = f"No such partition as {name}-{index}" if topic else f"No such topic as {name}"
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return Topic.Partition(partition_id=index, error_code=error, error_message=text)
+    return _elect(broker, request, partition, now, effects)
+
+
+def _elect(
+    broker: Broker, request: ElectLeadersRequest, partition: Partition, now: float, effects: Effects
+) -> Topic.Partition:
+    error, told = failover.elect(broker, partition, now, unclean=request.election_type == UNCLEAN)
+    effects += told
+    return Topic.Partition(partition_id=partition.index, error_code=error, error_message=TEXTS.get(error))
 
 
 HANDLER = Handler(Versions.parse("0-2"), handle)

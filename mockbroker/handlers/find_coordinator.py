@@ -7,11 +7,13 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordina
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import TRANSACTIONS_TOPIC
+from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from mockbroker.handlers.handler import Handler
 
 GROUP, TRANSACTION, SHARE = range(3)
 SHARE_SINCE = 6
+SILENT_SINCE = 4  # the version that asks for several, and has no words for errors
+NOBODY_LEADS = "The coordinator is not available."
 NOT_YET = "the log of transactions is being made"
 NOT_SERVED = "mockbroker coordinates groups and transactions, not share groups"
 Coordinator = FindCoordinatorResponse.Coordinator
@@ -19,7 +21,7 @@ Coordinator = FindCoordinatorResponse.Coordinator
 
 def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
-    if call.version >= 4:
+    if call.version >= SILENT_SINCE:
         found = [_find(broker, call, key) for key in request.coordinator_keys]
         return [Reply(call.ticket, FindCoordinatorResponse(coordinators=found))]
     one = _find(broker, call, request.key)
@@ -41,7 +43,12 @@ def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coord
     if kind == TRANSACTION and (error := _transaction_error(broker, key)):
         text = NOT_YET if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
-    node = broker.cluster.nodes[broker.coordinator(key) if kind == GROUP else broker.transaction_coordinator(key)]
+    seen = broker.seen_by(call.client.node)
+    node = seen.nodes.get(seen.topics[OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC].partition_of(key).leader)
+    if node is None:
+        text = NOBODY_LEADS if call.version < SILENT_SINCE else ""
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     return Coordinator(
         key=key, node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener), error_message=""
     )

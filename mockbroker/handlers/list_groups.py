@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire import ErrorCode
 from kwire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
@@ -15,6 +16,8 @@ CLASSIC, CONSUMER = "classic", "consumer"
 
 def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
+    if any(broker.leads_offsets(index, call.client.node) for index in broker.loading):
+        return [Reply(call.ticket, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))]
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
     groups = [

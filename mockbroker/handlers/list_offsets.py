@@ -54,7 +54,8 @@ def _answer(
     offset, timestamp = found
     answer = Answer(partition_index=index, offset=offset, timestamp=timestamp)
     if call.version >= 4:  # older versions have no place for it, and it may not be dropped in silence
-        answer.leader_epoch = partition.leader_epoch
+        at_end = asked.timestamp == LATEST
+        answer.leader_epoch = partition.leader_epoch if at_end else partition.epochs.of(offset)
     return answer
 
 

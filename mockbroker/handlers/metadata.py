@@ -1,4 +1,4 @@
-"""Metadata: v0-13. Not modelled: racks, authorized operations, offline replicas.
+"""Metadata: v0-13. Not modelled: racks, authorized operations.
 
 A topic that is made by asking for it is answered UNKNOWN_TOPIC_OR_PARTITION once, as Kafka does; it is there for the
 next request.
@@ -14,7 +14,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.schema import ZERO_UUID, Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import Cluster, Partition, Topic, legal_topic_name
+from mockbroker.cluster.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
 from mockbroker.handlers.handler import Handler
 
 RequestTopic = MetadataRequest.Topic
@@ -30,6 +30,8 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
     request, epoch = call.request, broker.cluster.epoch
     named = None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
     question = (call.version, call.client.listener, request.allow_auto_topic_creation, named)
+    if call.client.node in broker.frozen:
+        return [Reply(call.ticket, _answer(broker, call))]
     answer = broker.metadata.get(epoch, question)
     if answer is None:
         response = _answer(broker, call)
@@ -45,17 +47,17 @@ def _weight(call: Call[MetadataRequest], response: MetadataResponse) -> int:
 
 
 def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
-    cluster = broker.cluster
+    cluster = broker.seen_by(call.client.node)
     asked = call.request.topics
     if error := _error(call.version, asked or ()):
         top = error if call.version >= ERROR_SINCE else ErrorCode.NONE
         return MetadataResponse(error_code=top, topics=[_refused(topic, error) for topic in asked or ()])
     if asked is None or (call.version == 0 and not asked):  # v0 has no null, empty means all
-        topics = [_found(topic) for topic in cluster.topics.values()]
+        topics = [_found(cluster, topic) for topic in cluster.topics.values()]
     elif ids := dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
         topics = [_by_id(cluster, topic_id) for topic_id in ids]  # Kafka forgets those that were asked for by name
     else:
-        topics = [_by_name(broker, call, topic.name) for topic in asked if topic.name is not None]
+        topics = [_by_name(broker, cluster, call, topic.name) for topic in asked if topic.name is not None]
     return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener))
@@ -84,39 +86,42 @@ def _by_id(cluster: Cluster, topic_id: UUID) -> ResponseTopic:
     topic = cluster.by_id.get(topic_id)
     if topic is None:
         return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _found(topic)
+    return _found(cluster, topic)
 
 
-def _by_name(broker: Broker, call: Call[MetadataRequest], name: str) -> ResponseTopic:
-    cluster = broker.cluster
-    if name in cluster.topics:
-        return _found(cluster.topics[name])
+def _by_name(broker: Broker, seen: Cluster, call: Call[MetadataRequest], name: str) -> ResponseTopic:
+    """``seen``: the cluster as the broker believes it to be."""
+    if name in seen.topics:
+        return _found(seen, seen.topics[name])
     if not legal_topic_name(name):
         return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     wants = call.version < 4 or call.request.allow_auto_topic_creation
-    settings = broker.settings
-    if wants and settings.auto_create_topics_enable and cluster.has_room(settings.num_partitions):
+    settings, cluster = broker.settings, broker.cluster
+    free = name not in cluster.topics and cluster.has_room(settings.num_partitions)
+    if wants and settings.auto_create_topics_enable and free:
         replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
         cluster.create_topic(name, replicas)
     return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
 
 
-def _found(topic: Topic) -> ResponseTopic:
+def _found(cluster: Cluster, topic: Topic) -> ResponseTopic:
     return ResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=[_partition(partition) for partition in topic.partitions],
+        partitions=[_partition(cluster, partition) for partition in topic.partitions],
     )
 
 
-def _partition(partition: Partition) -> ResponseTopic.Partition:
+def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:
     return ResponseTopic.Partition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NOBODY else ErrorCode.NONE,
         partition_index=partition.index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
-        isr_nodes=list(partition.replicas),
+        isr_nodes=cluster.in_sync(partition),
+        offline_replicas=cluster.away(partition),
     )
 
 

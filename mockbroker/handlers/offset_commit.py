@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kwire.schema import Versions
+from kwire.schema import ZERO_UUID, Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Note, Reply
 from mockbroker.cluster.model import Topic
@@ -15,6 +15,7 @@ from mockbroker.handlers.handler import Handler
 
 NONE = ErrorCode.NONE
 EPOCHS_SINCE = 9  # the version from which on a generation may be a member epoch (KIP-848)
+IDS_SINCE = 10  # the version that names topics by their ids
 RequestTopic = OffsetCommitRequest.Topic
 RequestPartition = OffsetCommitRequest.Topic.Partition
 Known = tuple[Topic, RequestTopic, RequestPartition]
@@ -52,7 +53,7 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
             outcome = error or (ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else NONE)
             answer.add(asked, partition, outcome)
             if group is not None and outcome is NONE:
-                _store(call, group, topic.name, partition, now)
+                _store(call, group, topic, partition, now)
                 stored[topic.name, partition.partition_index] = partition.committed_offset
         if stored:
             effects.append(_note(call, stored))
@@ -61,7 +62,7 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
 
 def _known_partitions(broker: Broker, call: Call[OffsetCommitRequest], answer: _Answer) -> list[Known]:
     known: list[Known] = []
-    by_id = call.version >= 10
+    by_id = call.version >= IDS_SINCE
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for asked in call.request.topics:
         topic = broker.cluster.find(asked.name, asked.topic_id, by_id=by_id)
@@ -98,7 +99,7 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
 
 
 def _store(
-    call: Call[OffsetCommitRequest], group: AnyGroup, topic: str, partition: RequestPartition, now: float
+    call: Call[OffsetCommitRequest], group: AnyGroup, topic: Topic, partition: RequestPartition, now: float
 ) -> None:
     retention_ms = call.request.retention_time_ms  # v2-4; -1 leaves it to the broker
     committed = Committed(
@@ -107,8 +108,9 @@ def _store(
         metadata=partition.committed_metadata or "",
         at=now,
         expires=None if retention_ms == -1 else now + retention_ms / 1000,
+        topic_id=topic.topic_id if call.version >= IDS_SINCE else ZERO_UUID,
     )
-    group.offsets.store(topic, partition.partition_index, committed)
+    group.offsets.store(topic.name, partition.partition_index, committed)
 
 
 def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -> Note:

@@ -23,6 +23,7 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     if error or group is None:
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
     topics = [_delete(broker, group, topic) for topic in request.topics]
+    broker.groups.touch(request.group_id)
     effects: Effects = []
     if is_over(group) and not broker.release.java_coordinator:
         broker.groups.drop(request.group_id)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: v0-4. Leaders never change, so every log has one epoch, and nothing is ever cut."""
+"""OffsetForLeaderEpoch: v0-4. Brokers of a cluster share their logs, so nothing is ever cut."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def _answer(
     error = broker.leader_error(partition, call.client.node, asked.current_leader_epoch)
     if error or partition is None:
         return Answer(partition=asked.partition, error_code=error)
-    if asked.leader_epoch != partition.leader_epoch:
-        return Answer(partition=asked.partition)  # an epoch that this log does not know
-    return Answer(partition=asked.partition, leader_epoch=partition.leader_epoch, end_offset=partition.log.end)
+    epoch, end = partition.epochs.end_of(asked.leader_epoch, partition.log.end)
+    return Answer(partition=asked.partition, leader_epoch=epoch, end_offset=end)
 
 
 HANDLER = Handler(Versions.parse("0-4"), handle)

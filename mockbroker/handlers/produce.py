@@ -16,6 +16,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.cluster.model import Partition, Topic
 from mockbroker.cluster.producers import Appended
+from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.transaction.state import NO_PRODUCER, Identity
@@ -31,6 +32,8 @@ FIRST_TIMESTAMP = -(2**63)  # so early that Java's difference to now overflows, 
 BATCHES_SINCE = 3  # the version that has batches
 BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
+ALL = -1
+MIN_IN_SYNC = "min.insync.replicas"
 
 
 def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
@@ -105,6 +108,8 @@ def _append(
         error = ErrorCode.INVALID_REQUIRED_ACKS
     if not error and topic is not None and topic.internal:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not error and broker.cluster.down and call.request.acks == ALL and _too_few(broker, topic, partition):
+        error = ErrorCode.NOT_ENOUGH_REPLICAS
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
     batch = check(data.records, call.version, broker.settings.message_max_bytes)
@@ -119,6 +124,14 @@ def _append(
         told = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
         return Answer(index=data.index, error_code=error, base_offset=-1, error_message=told)
     return _store(partition, batch, grown, knows_all=batch.transactional and call.version >= KIP_890_SINCE)
+
+
+def _too_few(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
+    """True if fewer replicas are in sync than the topic wants for acks=all."""
+    assert topic is not None
+    assert partition is not None
+    least = int(topic.configs.get(MIN_IN_SYNC) or TOPIC_CONFIGS[MIN_IN_SYNC].default)
+    return len(broker.cluster.in_sync(partition)) < least
 
 
 def _transaction_error(

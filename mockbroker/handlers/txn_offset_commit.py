@@ -90,7 +90,8 @@ def _hold(
         metadata=asked.committed_metadata or "",
         at=now,
     )
-    broker.transactions.hold(group, call.request.producer_id, topic, asked.partition_index, committed)
+    producer = Identity(call.request.producer_id, call.request.producer_epoch)
+    broker.transactions.hold(group, producer, topic, asked.partition_index, committed)
     return NONE
 
 

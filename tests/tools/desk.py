@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import count
 from uuid import UUID
 
+from tools.written import check_written
+
 import kwire
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
@@ -23,6 +25,7 @@ from mockbroker.router import Router
 from mockbroker.settings import Settings
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
+WATCHED = 50  # steps after each of which what is written of groups is held beside them
 WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a desk says 0
 
 
@@ -59,6 +62,7 @@ class Desk:
         self.now = 0.0
         self.sent: dict[Ticket, Sent] = {}
         self._numbers = count(1)
+        self._steps = 0
 
     @staticmethod
     def join(
@@ -113,6 +117,9 @@ class Desk:
         self.now = until
 
     def _take(self, outcomes) -> None:
+        self._steps += 1
+        if self._steps <= WATCHED:
+            check_written(self.broker, WALL)
         for outcome in outcomes:
             sent = self.sent[outcome.ticket]
             assert not sent.done, "answered twice"

@@ -21,6 +21,7 @@ def desk():
     offsets = desk.broker.groups.make("g").offsets
     offsets.store("t", 0, Committed(offset=7, leader_epoch=4, metadata="note"))
     offsets.store("u", 0, Committed(offset=-7))
+    desk.broker.groups.touch("g")
     return desk
 
 

@@ -31,6 +31,23 @@ CASES = [  # topic, partition, current epoch, epoch, error, epoch told, end told
 ]
 
 
+MOVED = [  # epoch, epoch told, end told: 3 records in epoch 0, none in 1, 2 in epoch 2, none in 3
+    (-1, -1, -1), (0, 0, 3), (1, 0, 3), (2, 2, 5), (3, 3, 5), (4, -1, -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epoch", "told", "end"), MOVED)
+def test_leaders_that_moved(desk, epoch, told, end):
+    cluster = desk.broker.cluster
+    partition = cluster.partition("t", 0)
+    for _ in range(2):
+        cluster.lead(partition, partition.leader)
+    partition.append(read_batch(build_batch([Record(value=b"v")] * 2)))
+    cluster.lead(partition, partition.leader)
+    assert partition.epochs.end_of(epoch, partition.log.end) == (told, end)
+    assert [partition.epochs.of(offset) for offset in range(6)] == [0, 0, 0, 2, 2, 3]
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize(("topic", "index", "current", "epoch", "error", "told", "end"), CASES)
 def test_where_an_epoch_ends(desk, version, topic, index, current, epoch, error, told, end):

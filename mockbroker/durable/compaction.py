@@ -1,0 +1,71 @@
+"""Compaction of a partition: of each key the last record stays, at its offset.
+
+What is in an open transaction, and everything behind its begin, stays as it is; so do tombstones and markers younger
+than a day (Kafka's delete.retention.ms). Source: Kafka's Cleaner and CleanedTransactionMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.records.batch import Batch, Record, build_batch, read_batch
+from mockbroker.cluster.model import Partition
+
+DELETE_RETENTION_MS = 86_400_000
+
+
+def compact(partition: Partition, now_ms: int) -> None:
+    """Rewrite the log of a partition, with the same offsets."""
+    log, until = partition.log, partition.last_stable
+    old = [batch for batch in log.batches() if batch.base_offset < until]
+    young = [batch for batch in log.batches() if batch.base_offset >= until]
+    last: dict[bytes, int] = {}
+    for batch in [*old, *young]:
+        if not batch.control and (batch.base_offset >= until or partition.is_committed(batch)):
+            last.update((record.key or b"", record.offset) for record in batch.records())
+    kept = list(_kept(partition, old, last, now_ms))
+    log.replace([*kept, *young])
+
+
+def _kept(partition: Partition, old: list[Batch], last: dict[bytes, int], now_ms: int) -> Iterator[Batch]:
+    """What is left of each batch. The marker of a transaction stays as long as one of its records does."""
+    open_for: set[int] = set()  # producers with records that are kept and whose marker has not come
+    for batch in old:
+        if batch.control:
+            if batch.producer_id in open_for or now_ms - batch.max_timestamp < DELETE_RETENTION_MS:
+                yield batch
+            open_for.discard(batch.producer_id)
+            continue
+        if not partition.is_committed(batch):
+            continue  # it was aborted
+        records = [record for record in batch.records() if _stays(record, last, now_ms)]
+        if len(records) == batch.count:
+            yield batch
+        elif records:
+            yield _thinned(batch, records)
+        else:
+            continue
+        if batch.transactional:
+            open_for.add(batch.producer_id)
+
+
+def _stays(record: Record, last: dict[bytes, int], now_ms: int) -> bool:
+    if last[record.key or b""] != record.offset:
+        return False
+    return record.value is not None or now_ms - record.timestamp < DELETE_RETENTION_MS
+
+
+def _thinned(batch: Batch, records: list[Record]) -> Batch:
+    """The batch with some of its records, from the same offset to the same."""
+    data = build_batch(
+        records,
+        base_offset=batch.base_offset,
+        last_offset=batch.last_offset,
+        keep_offsets=True,
+        leader_epoch=batch.leader_epoch,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.transactional,
+    )
+    return read_batch(data)

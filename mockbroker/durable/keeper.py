@@ -1,0 +1,192 @@
+"""What changes in groups is written to their partitions of the offsets topic: one batch a group and step, as in Kafka.
+
+Source: Kafka's CoordinatorRuntime and GroupCoordinatorRecordHelpers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
+from mockbroker.durable import classic_records, compaction, consumer_records, offset_records
+from mockbroker.durable.clock import Wall
+from mockbroker.durable.image import Change, Image, changes, encoded, image_of
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
+from mockbroker.group.offsets import Offsets, Place
+from mockbroker.group.state import Group
+
+FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has doubled
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is written of one group. ``image``: everything but offsets; ``places``: what offsets are written, and their
+    keys, None if nobody needed it yet. The rest tells what cannot have changed."""
+
+    kind: type
+    image: Image = field(default_factory=dict)
+    offsets: Offsets | None = None
+    places: dict[Place, bytes | None] = field(default_factory=dict)
+    changes: int = -1
+    target: object = None
+    resolved: object = None
+
+
+class Keeper:
+    """``wall``: how times of groups are told in records; ``version``: in which offsets are written."""
+
+    def __init__(self, cluster: Cluster, wall: Wall, version: int) -> None:
+        self._version = version
+        self._cluster = cluster
+        self._wall = wall
+        self._kept: dict[str, _Kept] = {}
+        self._compact_at: dict[int, int] = {}
+
+    def write(self, group_id: str, group: Group | ConsumerGroup | None, now: float) -> Partition | None:
+        """Write what has changed in a group, None if it is gone; the partition if that was anything."""
+        kept = self._kept.get(group_id)
+        if kept is None and group is None:
+            return None
+        found: list[Change] = []
+        held: list[tuple[int, int, list[Change]]] = []
+        if kept is not None and (group is None or kept.kind is not type(group)):
+            found += changes(kept.image, {})
+            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, None, None
+        if group is None:
+            assert kept is not None
+            found += _tombstones(_keys(group_id, kept.places.items()))
+            del self._kept[group_id]
+        else:
+            if kept is None:
+                kept = self._kept[group_id] = _Kept(type(group))
+            kept.kind = type(group)
+            found += self._consumer(kept, group) if isinstance(group, ConsumerGroup) else self._classic(kept, group)
+            found += self._offsets(group_id, kept, group.offsets)
+            held = list(self._held(group_id, group.offsets))
+            group.offsets.written()
+        if not (found or held):
+            return None
+        partition = self._cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
+        if found:
+            self._append(partition, found, now)
+        for producer_id, epoch, records in held:
+            self._append(partition, records, now, producer_id, epoch)
+        self._compact_if_large(partition, now)
+        return partition
+
+    def adopt(self, group: Group | ConsumerGroup) -> None:
+        """The group was made of what is written; what it is else has to be written yet."""
+        image = image_of(group, {}, self._wall, with_offsets=False)
+        kept = _Kept(type(group), image, group.offsets, dict.fromkeys(group.offsets.committed))
+        if isinstance(group, ConsumerGroup):
+            kept.target, kept.resolved = group.target, group.resolved
+            group.changed.clear()
+        else:
+            kept.changes = group.changes
+        group.offsets.written()
+        self._kept[group.group_id] = kept
+
+    def let_go(self, group_id: str) -> None:
+        """Another coordinator has the group; nothing is written of it any more."""
+        self._kept.pop(group_id, None)
+
+    # --- what has changed ---
+
+    def _classic(self, kept: _Kept, group: Group) -> Iterator[Change]:
+        if kept.changes == group.changes:
+            return
+        kept.changes = group.changes
+        record = classic_records.record(group, self._wall)
+        if record is not None:
+            yield from _differing(kept.image, [encoded(*record)])
+
+    def _consumer(self, kept: _Kept, group: ConsumerGroup) -> Iterator[Change]:
+        """In the order of what a heartbeat does: members, expressions, the group, targets, what members have."""
+        changed = list(group.changed)
+        found: list[Change] = []
+        for member_id in changed:
+            if member_id not in group.members:
+                found += _tombstones(consumer_records.keys_of(group.group_id, member_id))
+            else:
+                found.append(encoded(*consumer_records.metadata(group, group.members[member_id])))
+        if changed or kept.resolved is not group.resolved:
+            now = dict(encoded(*record) for record in consumer_records.expressions(group, self._wall))
+            gone = [key for key in kept.image if consumer_records.is_expression(key) and key not in now]
+            found += [*_tombstones(gone), *now.items()]
+        found.append(encoded(*consumer_records.epoch(group)))
+        if kept.target is group.target:
+            found += [encoded(*consumer_records.target(group, each)) for each in changed if each in group.target]
+        else:
+            found += [encoded(*consumer_records.target(group, each)) for each in group.target]
+        found.append(encoded(*consumer_records.assignment_epoch(group)))
+        found += [encoded(*consumer_records.current(group, member)) for member in _there(group, changed)]
+        kept.target, kept.resolved = group.target, group.resolved
+        group.changed.clear()
+        return _differing(kept.image, found)
+
+    def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
+        if kept.offsets is not offsets:
+            gone = [(place, key) for place, key in kept.places.items() if place not in offsets.committed]
+            yield from _tombstones(_keys(group_id, gone))
+            kept.offsets = offsets
+        for place in offsets.changed:
+            committed = offsets.committed.get(place)
+            key = kept.places.get(place) or offset_records.encoded_key(group_id, *place)
+            if committed is not None:
+                kept.places[place] = key
+                yield key, offset_records.encoded_value(committed, self._wall, self._version)
+            else:
+                kept.places.pop(place, None)
+                yield key, None
+
+    def _held(self, group_id: str, offsets: Offsets) -> Iterator[tuple[int, int, list[Change]]]:
+        for (producer_id, epoch), places in offsets.held.items():
+            records: list[Change] = [
+                (
+                    offset_records.encoded_key(group_id, *place),
+                    offset_records.encoded_value(committed, self._wall, self._version),
+                )
+                for place, committed in places.items()
+            ]
+            yield producer_id, epoch, records
+
+    # --- where it goes ---
+
+    def _append(
+        self, partition: Partition, found: Iterable[Change], now: float, producer_id: int = -1, epoch: int = -1
+    ) -> None:
+        timestamp = self._wall.ms(now)
+        records = [Record(key=key, value=value, timestamp=timestamp) for key, value in found]
+        data = build_batch(records, producer_id=producer_id, producer_epoch=epoch, transactional=producer_id >= 0)
+        partition.append(read_batch(data))
+
+    def _compact_if_large(self, partition: Partition, now: float) -> None:
+        if partition.log.size > self._compact_at.get(partition.index, FIRST_COMPACTION):
+            compaction.compact(partition, self._wall.ms(now))
+            self._compact_at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
+
+
+def _keys(group_id: str, places: Iterable[tuple[Place, bytes | None]]) -> Iterator[bytes]:
+    return (key or offset_records.encoded_key(group_id, *place) for place, key in places)
+
+
+def _there(group: ConsumerGroup, member_ids: Iterable[str]) -> Iterator[ConsumerMember]:
+    return (group.members[member_id] for member_id in member_ids if member_id in group.members)
+
+
+def _tombstones(keys: Iterable[bytes]) -> list[Change]:
+    return [(key, None) for key in keys]
+
+
+def _differing(image: Image, found: Iterable[Change]) -> Iterator[Change]:
+    """Those that tell something new; the image tells it from now on."""
+    for key, value in found:
+        if image.get(key) == value:
+            continue
+        if value is None:
+            del image[key]
+        else:
+            image[key] = value
+        yield key, value

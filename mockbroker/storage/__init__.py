@@ -1,0 +1,1 @@
+"""Logs on disk as Kafka keeps them: directories, segments, batches."""

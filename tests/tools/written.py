@@ -1,0 +1,60 @@
+"""What is written of groups, held beside the groups themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.blobs import decode_record
+from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
+from mockbroker.broker import Broker
+from mockbroker.cluster.model import OFFSETS_TOPIC
+from mockbroker.due import LossDue
+from mockbroker.durable import offset_records
+from mockbroker.durable.clock import Wall
+from mockbroker.durable.image import image_of
+from mockbroker.durable.replay import Replay
+
+
+def check_written(broker: Broker, wall_at_zero: float) -> None:
+    """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
+    wall = Wall(wall_at_zero)
+    for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
+        led = partition.leader >= 0 and LossDue(partition.leader) not in broker.waits
+        groups = broker.groups_of(partition.index)
+        if not (groups or partition.log.end):
+            continue
+        found = Replay()
+        for batch in partition.log.batches():
+            found.add(batch)
+        if partition.index in broker.loading or not led:
+            assert not groups, "groups of a partition that nobody leads"
+            continue
+        live = found.values
+        memory: dict[bytes, bytes] = {}
+        pending: dict[int, dict[bytes, bytes]] = {}
+        for group in groups:
+            memory |= image_of(group, live, wall)
+            for producer_id, held in group.offsets.pending.items():
+                pending.setdefault(producer_id, {}).update(
+                    (offset_records.encoded_key(group.group_id, *place), offset_records.encoded_value(each, wall))
+                    for place, (_, each) in held.items()
+                )
+        version = broker.release.offset_value_version
+        if version == offset_records.IDS_SINCE:
+            here, there = told(live), told(memory)
+            for key, value in there.items():  # a group that was just read has not looked at its topics yet
+                if isinstance(value, ConsumerGroupMetadataValue) and not value.metadata_hash and key in here:
+                    here[key] = replace(here[key], metadata_hash=0)
+            assert here.keys() == there.keys(), (
+                f"written {here.keys() - there.keys()}, not written {there.keys() - here.keys()}"
+            )
+            assert here == there, [(key, here[key], there[key]) for key in here if here[key] != there[key]]
+            written = {
+                who: {key: kept.value for key, kept in held.items()} for who, held in found.pending.items() if held
+            }
+            assert written == pending
+
+
+def told(image: dict[bytes, bytes]) -> dict[str, object]:
+    """Keys and values as they read."""
+    return {repr(key): value for key, value in (decode_record(OFFSETS_TOPIC, *item) for item in image.items())}
