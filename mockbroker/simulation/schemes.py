@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mockbroker.simulation.dice import Dice
-from mockbroker.simulation.script import ADMIN_FAULTS, BROKER_FAULTS, MEMBER_FAULTS, Fault, MemberScript, Script
+from mockbroker.simulation.script import (
+    ADMIN_FAULTS,
+    BROKER_FAULTS,
+    DISK_FAULTS,
+    FAILOVER_FAULTS,
+    MEMBER_FAULTS,
+    Fault,
+    MemberScript,
+    Script,
+)
 
 MOST_MEMBERS, MOST_GROUPS = 50, 5
 JAVA, SCALA = "4.2", "3.9"  # the two group coordinators of Kafka
@@ -22,6 +31,10 @@ LONGEST: Mapping[str, float] = {
     "leave": 20.0,
     "subscribe": 1.0,
     "retire": 1.0,
+    "power": 10.0,
+    "kill-broker": 10.0,
+    "stop-broker": 10.0,
+    "stale": 5.0,
     "stall": 12.0,
     "jump": 15.0,
     "swizzle": 8.0,
@@ -35,13 +48,13 @@ LONGEST: Mapping[str, float] = {
 def swarm(seed: int, events: int) -> Script:
     """Everything, each seed its own kinds of faults and how often; some of them never."""
     dice = Dice("swarm", seed)
-    kinds = [kind for kind in (*MEMBER_FAULTS, *BROKER_FAULTS) if dice.chance(0.5)]
+    kinds = [kind for kind in (*MEMBER_FAULTS, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
     return _script("swarm", dice, seed, events, [*kinds, *ADMIN_FAULTS])
 
 
 def lite(seed: int, events: int) -> Script:
-    """Only that processes crash and come back."""
-    return _script("lite", Dice("lite", seed), seed, events, ["crash"])
+    """Only that processes crash and come back, of clients and of brokers."""
+    return _script("lite", Dice("lite", seed), seed, events, ["crash", "power", "kill-broker"])
 
 
 def calm(seed: int, events: int) -> Script:
@@ -74,6 +87,8 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
         "group.consumer.heartbeat.interval.ms": dice.pick([500, 1_000, 2_000]),
         "group.consumer.assignors": dice.pick(["uniform,range", "range"]),
         "offsets.topic.num.partitions": dice.pick([1, 4, 10]),
+        "transaction.state.log.num.partitions": 3,
+        "mockbroker.coordinator.load.ms": dice.pick([0, 0, 200, 1_000]),
     }
     return Script(
         seed=seed,
@@ -83,6 +98,7 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
         release=release,
         settings=settings,
         topics=topics,
+        sync=dice.pick([0.0, 0.002, 0.02, 0.2]) if dice.chance(0.7) else -1.0,
         members=members,
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
     )

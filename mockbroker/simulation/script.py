@@ -27,6 +27,16 @@ BROKER_FAULTS = (
     "jump",  # its clock is ``value`` seconds ahead, from now on
     "swizzle",  # many links are clogged one by one, and set free one by one
 )
+DISK_FAULTS = (
+    "power",  # the process is gone, with a part of what was not synced, and back after ``value`` seconds
+    "fsync",  # the next sync fails: the process ends, and nothing that waited for it is acknowledged
+)
+FAILOVER_FAULTS = (
+    "kill-broker",  # a broker is gone; noticed some time later, and back after ``value`` seconds
+    "stop-broker",  # a broker hands over and ends, and is back after ``value`` seconds
+    "move",  # the groups of a partition of the offsets topic get another coordinator
+    "stale",  # what a broker knows of the cluster stays as it is for ``value`` seconds
+)
 ADMIN_FAULTS = (
     "grow",  # a topic gets more partitions
     "delete-group",  # a group is deleted, if the brokers let it
@@ -75,7 +85,10 @@ class MemberScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """``events``: how long faults go on; what heals comes on top. ``settings``: by Kafka's names."""
+    """``events``: how long faults go on; what heals comes on top. ``settings``: by Kafka's names.
+
+    ``sync``: seconds that a sync of the disk takes at the most; negative: there is no disk.
+    """
 
     seed: int
     scheme: str
@@ -84,6 +97,7 @@ class Script:
     release: str
     settings: Mapping[str, object]
     topics: Mapping[str, int]
+    sync: float
     members: tuple[MemberScript, ...]
     faults: tuple[Fault, ...]
 
@@ -93,6 +107,7 @@ class Script:
         return [
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",
             f"settings {settings}",
+            f"disk {f'syncs in {self.sync} s' if self.sync >= 0 else 'none'}",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *map(str, self.members),
             *map(str, self.faults),

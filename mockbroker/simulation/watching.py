@@ -7,6 +7,8 @@ from typing import Any
 
 from mockbroker.broker import Broker
 from mockbroker.calls import Call
+from mockbroker.cluster.model import NOBODY, OFFSETS_TOPIC
+from mockbroker.due import LossDue
 from mockbroker.journal import Event
 
 
@@ -48,6 +50,9 @@ class Watcher:
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         """The connection of a request that waits for its answer is gone."""
 
+    def stood(self, seconds: float) -> None:
+        """The broker's loop stands still for so long, or its clock is so much ahead from now on."""
+
     def gone(self, broker: Broker, now: float) -> None:
         """The broker's memory is gone, with what was not synced; it is about to begin again."""
 
@@ -64,9 +69,20 @@ class Watcher:
         """All clients have gone, and all their time-outs are over."""
 
 
+def is_away(broker: Broker, group_id: str) -> bool:
+    """True while no coordinator has the group: nobody leads its partition, or who does has not read it yet."""
+    partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
+    return (
+        partition.leader == NOBODY
+        or partition.index in broker.loading
+        or partition.leader not in broker.cluster.nodes
+        or LossDue(partition.leader) in broker.waits
+    )
+
+
 HOOKS = (
     "before", "noted", "answered", "handled", "ticked", "acknowledged", "closed", "gone", "back", "look",
-    "healed", "emptied",
+    "healed", "emptied", "stood",
 )  # fmt: skip
 
 

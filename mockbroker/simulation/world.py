@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from mockbroker import failover
 from mockbroker.broker import Broker
-from mockbroker.cluster.model import Cluster, Node
+from mockbroker.cluster.model import NOBODY, OFFSETS_TOPIC, Cluster, Node
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.rules import NEW_MEMBER_TIMEOUT
 from mockbroker.journal import Journal
@@ -21,6 +22,7 @@ from mockbroker.simulation.clients.consumer import ConsumerMember
 from mockbroker.simulation.clients.reader import Reader
 from mockbroker.simulation.clients.transactional import TIMEOUT_MS, Transactional
 from mockbroker.simulation.dice import Dice
+from mockbroker.simulation.disk import Disk
 from mockbroker.simulation.invariants import watchers
 from mockbroker.simulation.queue import Queue
 from mockbroker.simulation.script import Fault, MemberScript, Script
@@ -39,6 +41,7 @@ LONGEST_RUN = 900.0  # seconds of faults at the most; few members make few event
 CHECKED_EVERY = 16  # events, while everything heals
 MOST_EVENTS = 20  # times as many as faults had, while everything heals
 MOST_PARTITIONS = 12
+NOTICED = 0.3  # of the time that a killed broker is away has passed when the others notice
 
 
 class World:
@@ -50,11 +53,19 @@ class World:
         self.trace = Trace()
         settings = Settings.parse(script.settings)
         nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(script.brokers)]
-        broker = Broker(nodes, settings, Dice("ids", script.seed).uuid, RELEASES[script.release])
+        ids = Dice("ids", script.seed)
+        broker = Broker(nodes, settings, ids.uuid, RELEASES[script.release])
         for name, partitions in script.topics.items():
             broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
         self.patience = self._patience(settings)
-        self.shell = Shell(self.queue, self.trace, Router(broker, Journal(0.0)), Watchers(watchers(self.patience)))
+        self.shell = Shell(
+            self.queue,
+            self.trace,
+            Router(broker, Journal(0.0)),
+            Watchers(watchers(self.patience)),
+            Disk(Dice("disk", script.seed), script.sync) if script.sync >= 0 else None,
+            lambda gone: _successor(gone, ids),
+        )
         self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
         admin = MemberScript(number=len(script.members), kind="admin", group="", topics=())
         if script.members:
@@ -78,12 +89,12 @@ class World:
         session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
         rebalance = max([m.rebalance for m in members], default=0.0)
         delay = settings.group_initial_rebalance_delay_ms / 1000
-        return 2 * (rebalance + session) + delay + 2 * REQUEST_TIMEOUT
+        load = settings.mockbroker_coordinator_load_ms / 1000
+        return 2 * (rebalance + session) + delay + load + 2 * REQUEST_TIMEOUT
 
     def run(self) -> None:
         """Raises: Broken."""
-        self.shell.broker.groups.schedule_sweep(0.0)
-        self.shell.keep_time()
+        self.shell.begin()
         self.admin.start()
         for client in self.clients:
             self.queue.at(client.script.starts, self._come_back, client)
@@ -163,6 +174,8 @@ class World:
             client.start()
 
     def _subscribe(self, client: Client, value: float) -> None:
+        if isinstance(client, ClassicMember) and client.script.instance is not None:
+            return  # one that comes back with another subscription is not asked again: Kafka has this flaw
         if isinstance(client, (ClassicMember, ConsumerMember)) and client.up:
             names = sorted(self.script.topics)
             client.subscribe(tuple(name for n, name in enumerate(names) if int(value * 16) >> n & 1) or (names[0],))
@@ -179,6 +192,51 @@ class World:
 
     def _jump(self, fault: Fault) -> None:
         self.shell.jump(fault.value)
+
+    def _power(self, fault: Fault) -> None:
+        self.shell.crash(fault.value)
+
+    def _fsync(self, fault: Fault) -> None:  # noqa: ARG002
+        if self.shell.disk is not None:
+            self.shell.disk.fails = True
+
+    def _kill_broker(self, fault: Fault) -> None:
+        node, broker = fault.who, self.shell.broker
+        if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
+            self.shell.take_away(node)
+            self.shell.change(failover.kill(broker, node, self.shell.now, fault.value * NOTICED))
+            self.queue.after(fault.value, self._broker_back, node)
+
+    def _stop_broker(self, fault: Fault) -> None:
+        node, broker = fault.who, self.shell.broker
+        if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
+            self.shell.change(failover.stop(broker, node, self.shell.now))
+            self.shell.take_away(node)
+            self.queue.after(fault.value, self._broker_back, node)
+
+    def _broker_back(self, node: int) -> None:
+        if not self.shell.down and node in self.shell.away:
+            del self.shell.away[node]
+            self.trace.add(self.shell.now, f"broker {node} is back")
+            self.shell.change(failover.start(self.shell.broker, node, self.shell.now))
+
+    def _move(self, fault: Fault) -> None:  # noqa: ARG002
+        cluster = self._cluster()
+        partition = cluster.topics[OFFSETS_TOPIC].partition_of(self._some_group())
+        others = [node for node in partition.replicas if node in cluster.nodes and node not in self.shell.away]
+        others = [node for node in others if node != partition.leader]
+        if others and partition.leader != NOBODY and not self.shell.down:
+            node = self._chance.pick(others)
+            self.shell.change(failover.move(self.shell.broker, partition, node, self.shell.now))
+
+    def _stale(self, fault: Fault) -> None:
+        if not self.shell.down:
+            broker = self.shell.broker
+            broker.frozen[fault.who] = broker.cluster.as_it_is()
+            self.queue.after(fault.value, self._fresh, fault.who)
+
+    def _fresh(self, node: int) -> None:
+        self.shell.broker.frozen.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
         """Links stop one after another, and go on in another order."""
@@ -227,8 +285,13 @@ class World:
     def _heal(self) -> None:
         self.trace.add(self.queue.now, "everything heals")
         self._ending = True
-        self.shell.stalled = 0.0
-        self.queue.at(self.queue.now, self.shell._resume, 0.0)
+        self.shell.go_on()
+        if self.shell.disk is not None:
+            self.shell.disk.fails = False
+        self.shell.restart()
+        self.shell.broker.frozen.clear()
+        for node in list(self.shell.away):
+            self._broker_back(node)
         for client in self.clients:
             client.link.lose = ""
             client.slow = 0.0
@@ -270,3 +333,15 @@ class World:
         while self.queue.next <= until:
             self.queue.step()
         self.queue.now = until
+
+
+def _successor(gone: Broker, ids: Dice) -> Broker:
+    """The broker of the process that comes after one that crashed: the same cluster, with all of its brokers."""
+    cluster = gone.cluster
+    cluster.nodes = dict(sorted((cluster.nodes | cluster.down).items()))
+    cluster.down = {}
+    for topic in cluster.topics.values():
+        for partition in topic.partitions:
+            if partition.leader == NOBODY:
+                cluster.lead(partition, partition.replicas[0])
+    return Broker([*cluster.nodes.values()], gone.settings, ids.uuid, gone.release, cluster=cluster)

@@ -29,6 +29,8 @@ class Admin(Client):
         """It needs no coordinator of its own."""
 
     def to(self, node: int, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
+        if node not in self.cluster().nodes:
+            return
         connection = self.connections.get(node)
         if connection is None:
             connection = self.connections[node] = self.network.connect(self, self.link, node, self.name)
@@ -49,7 +51,7 @@ class Admin(Client):
 
     def grow(self, topic: str, count: int) -> None:
         wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
-        self.to(0, CREATE_PARTITIONS, 3, CreatePartitionsRequest(topics=[wanted]), self.heard)
+        self.to(min(self.cluster().nodes, default=-1), CREATE_PARTITIONS, 3, CreatePartitionsRequest(topics=[wanted]), self.heard)
 
     def delete_group(self, node: int, group: str) -> None:
         self.to(node, DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[group]), self.heard)

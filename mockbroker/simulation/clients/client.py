@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,7 @@ class Client:
         self.slow = 0.0
         self.fatal = ""
         self.link = Link()
+        self._unread: deque[tuple[Connection, Any, Any]] = deque()
         self.bootstrap: Connection | None = None
         self.coordinator: Connection | None = None
 
@@ -65,6 +67,7 @@ class Client:
 
     def stop(self) -> None:
         self.up = False
+        self._unread.clear()
         for connection in (self.bootstrap, self.coordinator):
             if connection is not None:
                 self.network.close(connection)
@@ -114,7 +117,11 @@ class Client:
         """Ask any broker who coordinates."""
         self.drop_coordinator()
         if self.bootstrap is None:
-            node = self.dice.pick(sorted(self._cluster().nodes))
+            nodes = sorted(self._cluster().nodes)
+            if not nodes:
+                self.find_later()
+                return
+            node = self.dice.pick(nodes)
             self.bootstrap = self.network.connect(self, self.link, node, self.name)
         name, kind = self.key
         request = FindCoordinatorRequest(coordinator_keys=[name], key_type=kind)
@@ -172,11 +179,20 @@ class Client:
 
     def receive(self, connection: Connection, call: Any, response: Any) -> None:
         """An answer has arrived."""
-        if not self.up or not connection.open:
-            return
-        if self.queue.now < self.stands:
-            self.later(0.0, self.receive, connection, call, response)
-            return
+        if self.queue.now < self.stands or self._unread:
+            self._unread.append((connection, call, response))
+            self.later(0.0, self._read)
+        elif self.up and connection.open:
+            self._take(connection, call, response)
+
+    def _read(self) -> None:
+        """What came while the process stood still, in its order."""
+        while self._unread:
+            connection, call, response = self._unread.popleft()
+            if self.up and connection.open:
+                self._take(connection, call, response)
+
+    def _take(self, connection: Connection, call: Any, response: Any) -> None:
         asked, then, _ = connection.waiting.popleft()
         assert asked is call, f"{self.name}: the answer to {call.ticket} came instead of that to {asked.ticket}"
         then(response)

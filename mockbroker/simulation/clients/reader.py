@@ -7,7 +7,7 @@ from typing import Any
 from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from mockbroker.simulation.clients.client import Client
+from mockbroker.simulation.clients.client import BACKOFF, Client
 from mockbroker.simulation.clients.plans import Place, by_topic
 
 OFFSET_COMMIT, OFFSET_FETCH = 8, 9
@@ -111,6 +111,8 @@ class Reader(Client):
         """Whatever was asked was refused."""
         if error in NOT_HERE:
             self.find_later()
+        elif error == NOT_YET:
+            self.later(BACKOFF, self.fetch_positions)
 
     def disconnected(self, connection: Any) -> None:
         if connection is self.coordinator:

@@ -12,6 +12,7 @@ from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerI
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from mockbroker.simulation.clients.client import BACKOFF, FIND_COORDINATOR, GROUP, TRANSACTION, Client
 from mockbroker.simulation.clients.plans import Place
+from mockbroker.simulation.clients.reader import NOT_HERE
 from mockbroker.simulation.network import Connection
 
 INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
@@ -129,7 +130,7 @@ class Transactional(Client):
             self._failed(answer.error_code)
 
     def _failed(self, error: int) -> None:
-        if error == E.NOT_COORDINATOR:
+        if error in NOT_HERE:
             self._drop_keeper()
             self.find_later()
         elif self.coordinator is not None:

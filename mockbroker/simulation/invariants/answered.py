@@ -39,6 +39,13 @@ class Answered(Watcher):
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._asked.pop(call.ticket, None)
 
+    def stood(self, seconds: float) -> None:
+        for ticket, (call, since) in self._asked.items():
+            self._asked[ticket] = call, since + seconds
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._asked.clear()
+
     def look(self, broker: Broker, now: float) -> None:
         for ticket, (call, since) in self._asked.items():
             if now - since > self._longest and not self._forgotten(broker, call):

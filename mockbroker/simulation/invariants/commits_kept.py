@@ -8,7 +8,7 @@ from kwire import ErrorCode
 from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.journal import Event
-from mockbroker.simulation.model import Model
+from mockbroker.simulation.model import Key, Model
 from mockbroker.simulation.watching import Watcher
 
 OFFSET_FETCH = 9
@@ -42,6 +42,27 @@ class CommitsKept(Watcher):
                 if partition.error_code or partition.committed_offset != wanted:
                     got = partition.error_code or partition.committed_offset
                     raise self.broken(f"{place} of {group.group_id} is {wanted}, and {got} was told")
+
+    def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        self.model.acknowledged(call)
+
+    def back(self, broker: Broker, now: float) -> None:
+        """What is left is what was acknowledged, or something that was asked for since."""
+        held: dict[int, dict[Key, int]] = {}
+        there: dict[Key, int] = {}
+        for group_id, group in broker.groups.items():
+            for place, committed in group.offsets.committed.items():
+                there[group_id, place] = committed.offset
+            for producer_id, pending in group.offsets.pending.items():
+                for place, (_, committed) in pending.items():
+                    held.setdefault(producer_id, {})[group_id, place] = committed.offset
+        for key in dict.fromkeys([*self.model.history, *there]):
+            may = self.model.may_be(key)
+            if there.get(key) not in may:
+                raise self.broken(f"{key} is {there.get(key)} after a crash, and was acknowledged as {may[0]}")
+            self.model.adopt(*key, there.get(key))
+        if wrong := self.model.adopt_held(held):
+            raise self.broken(wrong)
 
     def noted(self, broker: Broker, event: Event) -> None:
         if event.event == "delete":

@@ -8,6 +8,7 @@ from kwire import ErrorCode
 from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.group.consumer_state import ConsumerGroup
+from mockbroker.journal import Event
 from mockbroker.simulation.model import accepted
 from mockbroker.simulation.watching import Watcher
 
@@ -46,6 +47,14 @@ class MembersCommit(Watcher):
                 for line in response.members:
                     if not line.error_code and line.member_id:
                         self._fenced[request.group_id, line.member_id] = None
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event in ("load", "delete"):  # who left during a rebalance may be in again, as it was not written yet
+            self._fenced = {key: None for key in self._fenced if key[0] != event.group}
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._fenced.clear()
+        self._may.clear()
 
     def _joined(self, call: Call[Any], response: Any) -> None:
         request = call.request

@@ -21,6 +21,7 @@ class NothingLeft(Watcher):
             else:
                 self._of_classic(group)
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetches.calls) + 1
+        most += len(broker.loading) + len(broker.cluster.nodes)
         if len(broker.waits) > most:
             raise self.broken(f"{len(broker.waits)} deadlines for {most} that may have one")
 

@@ -24,22 +24,10 @@ class OneOwner(Watcher):
     name = "I1"
 
     def __init__(self) -> None:
-        self._plans: dict[tuple[str, int], dict[str, bytes]] = {}  # what leaders gave, by group and generation
         self._given: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
         self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
-        self._told: dict[str, dict[str, frozenset[Any]]] = {}
-        self._names: dict[str, dict[str, str]] = {}  # static members by group: from id to instance
 
-    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT:
-            self._heard(call.request)
-
-    def _heard(self, request: Any) -> None:
-        """What a member says that it reads counts once its heartbeat has been accepted, so this waits for the answer."""
-        told = self._told.setdefault(request.group_id, {})
-        told.setdefault(request.member_id, frozenset())
-
-    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+    def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if response.__class__.__name__ == "SyncGroupResponse" and not response.error_code:
             self._synced(call, response)
         elif call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT and not response.error_code:
@@ -59,15 +47,18 @@ class OneOwner(Watcher):
                 raise self.broken(f"{place} of {key} was given to {given[place]} and to {who}")
 
     def noted(self, broker: Broker, event: Event) -> None:
+        if event.event in ("delete", "load"):
+            for key in [key for key in self._given if key[0] == event.group]:
+                if event.event == "delete" or key[1] > event.generation:
+                    del self._given[key]
         if event.event == "delete":
-            for kept in (self._given, self._plans):
-                for key in [key for key in kept if key[0] == event.group]:
-                    del kept[key]
             self._reads.pop(event.group, None)
-            self._told.pop(event.group, None)
         elif event.event in ("leave", "expire"):
             self._reads.get(event.group, {}).pop(event.member_id, None)
-            self._told.get(event.group, {}).pop(event.member_id, None)
+
+    def gone(self, broker: Broker, now: float) -> None:
+        """Groups may be as they were before some rebalances that were not settled."""
+        self._given.clear()
 
     # --- consumer ---
 
@@ -77,21 +68,20 @@ class OneOwner(Watcher):
         if not isinstance(group, ConsumerGroup):
             return
         reads = self._reads.setdefault(request.group_id, {})
-        told = self._told.setdefault(request.group_id, {})
         for gone in [name for name in reads if name not in group.members]:
             del reads[gone]  # put out; whoever replaces a static member begins with nothing
-            told.pop(gone, None)
         who = response.member_id
         if request.member_epoch < 0:  # it has stopped, also if its place is kept
             reads.pop(who, None)
-            told.pop(who, None)
             return
+        if who not in group.members:
+            return  # put out while its answer waited for the disk
         if request.topic_partitions is not None:
             reads[who] = frozenset((line.topic_id, n) for line in request.topic_partitions for n in line.partitions)
         if response.assignment is not None:
             lines = response.assignment.topic_partitions
-            told[who] = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            taken = reads.get(who, frozenset()) | told[who]
+            told = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+            taken = reads.get(who, frozenset()) | told
             for other in reads:
                 if other != who and (both := taken & reads[other]):
                     raise self.broken(f"{sorted(both)[0]} of {request.group_id} goes to {who}, and {other} reads it")

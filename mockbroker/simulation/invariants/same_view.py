@@ -44,9 +44,13 @@ class SameView(Watcher):
             self._names[group.group_id, member_id] = instance
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event in ("delete", "upgrade", "downgrade"):
+        if event.event in ("delete", "upgrade", "downgrade", "load"):
             for key in [key for key in self._views if key[0] == event.group]:
-                del self._views[key]
+                if event.event != "load" or key[1] > event.generation:
+                    del self._views[key]
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._views.clear()
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request

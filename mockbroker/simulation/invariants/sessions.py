@@ -81,6 +81,10 @@ class Sessions(Watcher):
             at = self._given.get(who)
             if at is not None and now < at - SLACK:
                 raise self.broken(f"the id {who} went {at - now:.3f} s too early")
+        if event.event == "load":  # sessions begin anew with a new coordinator
+            for member_id in event.members:
+                self._perhaps[event.group, member_id] = now
+            return
         if event.event == "generation":  # sessions of all who are in begin anew, also of static members who are away
             for member_id in event.members:
                 self._perhaps[event.group, member_id] = now

@@ -30,6 +30,8 @@ class Statistics(Watcher):
                 here = call.client.node
                 told = {group.group_id: group.group_state for group in response.groups}
                 there = {name: g.state_name for name, g in broker.groups.items() if broker.coordinator(name) == here}
+                if response.error_code:
+                    return  # while it reads groups
                 self._same(f"the groups of broker {here}", told, there)
             case key if key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE):
                 for group in response.groups:
@@ -64,10 +66,15 @@ class Statistics(Watcher):
             case "rejoin" if " is back, " in event.reason:  # "static member I is back, OLD is fenced"
                 members.pop(event.reason.partition(" is back, ")[2].split()[0], None)
                 members[event.member_id] = None
-            case "delete":
+            case "load":
+                self._members[event.group] = dict.fromkeys(event.members)
+            case "delete" | "unload":
                 self._members.pop(event.group, None)
             case _:
                 pass
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._members.clear()
 
     def look(self, broker: Broker, now: float) -> None:
         found = snapshots(broker)

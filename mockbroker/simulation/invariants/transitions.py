@@ -8,6 +8,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.state import Group
+from mockbroker.journal import Event
 from mockbroker.simulation.watching import Watcher
 
 SYNC_GROUP = 14
@@ -31,6 +32,15 @@ class Transitions(Watcher):
         self._states: dict[str, str] = {}
         self._generations: dict[str, int] = {}
 
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event == "unload":
+            self._states.pop(event.group, None)
+            self._generations.pop(event.group, None)
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._states.clear()
+        self._generations.clear()
+
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._compare(broker, call.ticket.api_key)
 
@@ -40,6 +50,7 @@ class Transitions(Watcher):
     def _compare(self, broker: Broker, api_key: int) -> None:
         for group_id in [group_id for group_id in self._states if group_id not in broker.groups]:
             del self._states[group_id]
+            self._generations.pop(group_id, None)
         for group_id, group in broker.groups.items():
             if isinstance(group, ConsumerGroup):
                 self._states.pop(group_id, None)
