@@ -6,6 +6,7 @@ A crash may undo what was not acknowledged, and nothing else: then the reference
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ class Model:
     durable: int = 0
     history: dict[Key, list[tuple[int, Stored | None]]] = field(default_factory=dict)
     ended: list[tuple[int, int, dict[Key, Stored]]] = field(default_factory=list)
+    undecided: dict[int, None] = field(default_factory=dict)  # producers whose transaction may or may not have ended
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of calls that were answered
 
     def of(self, group: str) -> dict[Place, int]:
@@ -93,6 +95,15 @@ class Model:
             for key in [key for key in held if key[0] == group]:
                 del held[key]
 
+    def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """The broker has committed a transaction whose end was under way when it crashed."""
+        told = {(group, (topic, index)): at for topic, found in offsets.items() for index, at in found.items()}
+        for producer_id in list(self.undecided):
+            held = self.held.get(producer_id, {})
+            if told and all(key in held and held[key].offset == at for key, at in told.items()):
+                for key in [key for key in held if key[0] == group]:
+                    self._store(key, held.pop(key))
+
     def forget(self, group: str, place: Place) -> None:
         if place in self.offsets.get(group, {}):
             self._change((group, place), None)
@@ -130,6 +141,7 @@ class Model:
                 if not asked:
                     return f"{key} waits for producer {producer_id} with {offset}, which nobody asked for"
                 found.setdefault(producer_id, {})[key] = asked[-1]
+        self.undecided = {producer_id: None for _, producer_id, _ in self.ended if producer_id in found}
         self.held, self.ended, self.numbers = found, [], {}
         return ""
 

@@ -67,3 +67,5 @@ class CommitsKept(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         if event.event == "delete":
             self.model.delete(event.group)
+        elif event.event == "commit" and event.reason:
+            self.model.committed_by_itself(event.group, event.offsets)

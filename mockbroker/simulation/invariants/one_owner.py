@@ -25,7 +25,22 @@ class OneOwner(Watcher):
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
+        self._unloaded: dict[str, dict[tuple[str, int], dict[tuple[str, int], str]]] = {}
+        self._connections: dict[tuple[str, str], int] = {}
         self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        """What a member says that it reads is so, whatever is answered; but not what it said on an older connection."""
+        request = call.request
+        if call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT and request.topic_partitions is not None:
+            if self._is_newest(call):
+                share = frozenset((line.topic_id, n) for line in request.topic_partitions for n in line.partitions)
+                self._reads.setdefault(request.group_id, {})[request.member_id] = share
+
+    def _is_newest(self, call: Call[Any]) -> bool:
+        key = call.request.group_id, call.request.member_id
+        newest = self._connections[key] = max(self._connections.get(key, 0), call.ticket.connection)
+        return newest == call.ticket.connection
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if response.__class__.__name__ == "SyncGroupResponse" and not response.error_code:
@@ -47,14 +62,23 @@ class OneOwner(Watcher):
                 raise self.broken(f"{place} of {key} was given to {given[place]} and to {who}")
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event in ("delete", "load"):
-            for key in [key for key in self._given if key[0] == event.group]:
-                if event.event == "delete" or key[1] > event.generation:
-                    del self._given[key]
+        match event.event:
+            case "delete":
+                self._take(event.group)
+            case "unload":
+                self._unloaded[event.group] = self._take(event.group)
+            case "load":  # what was not settled is forgotten, and its generation is given again
+                found = self._unloaded.pop(event.group, {})
+                self._given |= {key: given for key, given in found.items() if key[1] <= event.generation}
+            case _:
+                pass
         if event.event == "delete":
             self._reads.pop(event.group, None)
         elif event.event in ("leave", "expire"):
             self._reads.get(event.group, {}).pop(event.member_id, None)
+
+    def _take(self, group: str) -> dict[tuple[str, int], dict[tuple[str, int], str]]:
+        return {key: self._given.pop(key) for key in list(self._given) if key[0] == group}
 
     def gone(self, broker: Broker, now: float) -> None:
         """Groups may be as they were before some rebalances that were not settled."""
@@ -76,9 +100,7 @@ class OneOwner(Watcher):
             return
         if who not in group.members:
             return  # put out while its answer waited for the disk
-        if request.topic_partitions is not None:
-            reads[who] = frozenset((line.topic_id, n) for line in request.topic_partitions for n in line.partitions)
-        if response.assignment is not None:
+        if response.assignment is not None and self._is_newest(call):
             lines = response.assignment.topic_partitions
             told = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
             taken = reads.get(who, frozenset()) | told

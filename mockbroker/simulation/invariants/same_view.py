@@ -33,6 +33,7 @@ class SameView(Watcher):
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, int], View] = {}
+        self._unloaded: dict[str, dict[tuple[str, int], View]] = {}
         self._metadata: dict[tuple[str, str], bytes] = {}  # what members said last, by group and name
         self._names: dict[tuple[str, str], str] = {}
 
@@ -44,10 +45,19 @@ class SameView(Watcher):
             self._names[group.group_id, member_id] = instance
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event in ("delete", "upgrade", "downgrade", "load"):
-            for key in [key for key in self._views if key[0] == event.group]:
-                if event.event != "load" or key[1] > event.generation:
-                    del self._views[key]
+        match event.event:
+            case "delete" | "upgrade" | "downgrade":
+                self._take(event.group)
+            case "unload":
+                self._unloaded[event.group] = self._take(event.group)
+            case "load":  # what was not settled is forgotten, and its generation is given again
+                found = self._unloaded.pop(event.group, {})
+                self._views |= {key: view for key, view in found.items() if key[1] <= event.generation}
+            case _:
+                pass
+
+    def _take(self, group: str) -> dict[tuple[str, int], View]:
+        return {key: self._views.pop(key) for key in list(self._views) if key[0] == group}
 
     def gone(self, broker: Broker, now: float) -> None:
         self._views.clear()
