@@ -6,7 +6,6 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -28,7 +27,7 @@ from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
-from mockbroker.transaction.state import Transaction
+from mockbroker.transaction.state import PREPARED, State, Transaction
 from mockbroker.transactions import Transactions
 
 
@@ -36,7 +35,9 @@ class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
     ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
-    before, with its topics and logs; ``failover.recovered`` goes on with what is written there.
+    before, with its topics and logs; ``failover.recovered`` goes on with what is written there. ``outside``: from a
+    time to that of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it
+    is the same.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class Broker:
         self.release = release
         self.cluster = cluster or Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
+        self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
+        self.outside: Callable[[float], float] = _same
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
-        self._producer_ids = count()
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
@@ -89,6 +91,10 @@ class Broker:
         allowed = self.release.java_coordinator or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
+    def stand(self, standing: bool) -> None:
+        """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
+        self.groups.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
+
     def new_member_id(self, client_id: str) -> str:
         """A member id that nobody had before. It must fit into a string, however long the client's name is."""
         uuid = str(self._new_uuid())
@@ -97,7 +103,7 @@ class Broker:
 
     def new_producer_id(self) -> int:
         """A producer id that nobody had before."""
-        return next(self._producer_ids)
+        return self.cluster.new_producer_id()
 
     def fetch_sessions(self, node: int) -> FetchSessions:
         """The fetch sessions that this broker has."""
@@ -109,7 +115,11 @@ class Broker:
 
     def wall_ms(self, now: float) -> int:
         """A time as milliseconds since 1970."""
-        return round((self._wall_at_zero + now) * 1000)
+        return round(self.wall(now) * 1000)
+
+    def wall(self, now: float) -> float:
+        """The same in seconds."""
+        return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of the offsets topic that keeps the group: topic name and index."""
@@ -218,16 +228,20 @@ class Broker:
         return list(groups.values())
 
     def load_transactions(self, now: float) -> None:
-        """Make all transactional ids of what is written in their log. Raises: DecodeError."""
+        """Make all transactional ids of what is written in their log; what belongs to none of them is aborted.
+
+        Raises: DecodeError.
+        """
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         for partition in topic.partitions if topic else ():
             for txn in rebuilt_transactions(partition.log.batches(), self._wall):
                 self.transaction_keeper.adopt(txn)
                 self.transactions.take_in(txn, now)
-        partitions = (partition for each in self.cluster.topics.values() for partition in each.partitions)
-        known = [producer.producer_id for partition in partitions for producer in partition.producers]
-        known += [max(txn.producer_id, txn.next_id or 0) for txn in self.transactions.values()]
-        self._producer_ids = count(max(known, default=-1) + 1)
+        known = {txn.producer_id: txn.state in {State.ONGOING, *PREPARED} for txn in self.transactions.values()}
+        for partition in self.cluster.partitions():
+            for producer in partition.producers.open():
+                if not known.get(producer.producer_id):  # nobody else would ever end it
+                    partition.abort(producer, self.wall_ms(now), fence=producer.producer_id not in known)
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""
@@ -235,3 +249,7 @@ class Broker:
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
             self.groups.touch(group.group_id)
+
+
+def _same(now: float) -> float:
+    return now

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kwire.assignors import GroupAssignment
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
 from mockbroker.durable import classic_records, compaction, consumer_records, offset_records
@@ -30,7 +31,7 @@ class _Kept:
     offsets: Offsets | None = None
     places: dict[Place, bytes | None] = field(default_factory=dict)
     changes: int = -1
-    target: object = None
+    target: GroupAssignment = field(default_factory=dict)
     resolved: object = None
 
     def all_places(self) -> dict[Place, bytes | None]:
@@ -60,7 +61,7 @@ class Keeper:
         held: list[tuple[int, int, list[Change]]] = []
         if kept is not None and (group is None or kept.kind is not type(group)):
             found += changes(kept.image, {})
-            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, None, None
+            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, {}, None
         if group is None:
             assert kept is not None
             found += _tombstones(_keys(group_id, kept.all_places().items()))
@@ -123,10 +124,7 @@ class Keeper:
             gone = [key for key in kept.image if consumer_records.is_expression(key) and key not in now]
             found += [*_tombstones(gone), *now.items()]
         found.append(encoded(*consumer_records.epoch(group)))
-        if kept.target is group.target:
-            found += [encoded(*consumer_records.target(group, each)) for each in changed if each in group.target]
-        else:
-            found += [encoded(*consumer_records.target(group, each)) for each in group.target]
+        found += [encoded(*consumer_records.target(group, each)) for each in _retargeted(kept.target, group)]
         found.append(encoded(*consumer_records.assignment_epoch(group)))
         found += [encoded(*consumer_records.current(group, member)) for member in _there(group, changed)]
         kept.target, kept.resolved = group.target, group.resolved
@@ -177,6 +175,14 @@ class Keeper:
 
 def _keys(group_id: str, places: Iterable[tuple[Place, bytes | None]]) -> Iterator[bytes]:
     return (key or offset_records.encoded_key(group_id, *place) for place, key in places)
+
+
+def _retargeted(before: GroupAssignment, group: ConsumerGroup) -> list[str]:
+    """Whose target is another than it was. ``before`` may be the very same object, but for those that have changed."""
+    there = group.target
+    if before is there:
+        return [each for each in group.changed if each in there]
+    return [each for each in there if each in group.changed or before.get(each) != there[each]]
 
 
 def _there(group: ConsumerGroup, member_ids: Iterable[str]) -> Iterator[ConsumerMember]:

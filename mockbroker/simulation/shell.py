@@ -16,7 +16,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply, Ticket
 from mockbroker.journal import Event
 from mockbroker.router import Outcome, Router
-from mockbroker.simulation.disk import Disk, Ends
+from mockbroker.simulation.disk import Disk
 from mockbroker.simulation.network import Connection, Network
 from mockbroker.simulation.queue import Queue
 from mockbroker.simulation.trace import Trace
@@ -32,7 +32,7 @@ class Shell:
     """``skew``: how far the broker's clock is ahead; ``stalled``: nothing is handled before this time; ``down``: the
     process is gone; ``away``: brokers of the cluster that are gone while it lives; ``disk``: None if there is none.
 
-    ``successor``: makes the broker that goes on with the cluster of one that crashed.
+    ``successor``: makes the broker that goes on with what is on the disk.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Shell:
         router: Router,
         watchers: Watchers,
         disk: Disk | None,
-        successor: Callable[[Broker], Broker],
+        successor: Callable[[Disk], Broker],
     ) -> None:
         self.queue = queue
         self.trace = trace
@@ -59,7 +59,6 @@ class Shell:
         self._connections: dict[int, Connection] = {}
         self._behind: deque[Connection] = deque()  # whose requests came while the loop was stalled
         self._held: deque[tuple[int, Connection, Call[Any], object]] = deque()  # answers, and what must be synced before
-        self._syncing = False
         self._life = 0  # of the process
         self._tick_at = inf
         self._looked = 0
@@ -79,7 +78,7 @@ class Shell:
         """Before anybody asks."""
         self.broker.groups.schedule_sweep(self.now)
         if self.disk is not None:
-            self.disk.synced(self.disk.all_ends(self.broker.cluster))
+            self.disk.flush()
         self.keep_time()
 
     # --- requests ---
@@ -117,9 +116,9 @@ class Shell:
     def _carry_out(self, outcomes: list[Outcome], now: float) -> None:
         disk, written = self.disk, 0
         if disk is not None:
-            written = disk.written(self.broker.cluster)
+            written = disk.written
             if written > disk.sure:
-                self._sync()
+                self._sync(disk)
         for outcome in outcomes:
             connection, call = self._asked(outcome.ticket)
             match outcome:
@@ -164,39 +163,32 @@ class Shell:
 
     # --- the disk ---
 
-    def _sync(self) -> None:
-        assert self.disk is not None
-        if not self._syncing:
-            self._syncing = True
-            ends = self.disk.all_ends(self.broker.cluster)
-            self.queue.after(self.disk.time(), self._synced, self._life, ends)
+    def _sync(self, disk: Disk) -> None:
+        seconds = disk.start()
+        if seconds is not None:
+            self.queue.after(seconds, self._synced, self._life, disk)
 
-    def _synced(self, life: int, ends: Ends) -> None:
-        disk = self.disk
-        if life != self._life or disk is None:
+    def _synced(self, life: int, disk: Disk) -> None:
+        if life != self._life:
             return
-        self._syncing = False
-        if disk.fails:
-            disk.fails = False
+        if not disk.finish():
             self.trace.add(self.now, "the disk fails, and the process ends")
             self.crash(RESTART)
             return
-        disk.synced(ends)
         while self._held and self._held[0][0] <= disk.sure:
             _, connection, call, response = self._held.popleft()
             self._send(connection, call, response, self.now)
-        if disk.written(self.broker.cluster) > disk.sure:
-            self._sync()
+        if disk.written > disk.sure:
+            self._sync(disk)
 
     def crash(self, seconds: float) -> None:
         """The process is gone, with its memory and a part of what was not synced; back after so many seconds."""
         if self.down or self.disk is None:
             return
-        lost = self.disk.crash(self.broker.cluster)
-        self.trace.add(self.now, f"the process is gone, and {lost} batches that were not synced")
+        self.disk.crash()
+        self.trace.add(self.now, "the process is gone, with what was not synced")
         self.down = True
         self._life += 1
-        self._syncing = False
         self._held.clear()
         self.waiting.clear()
         self._behind.clear()
@@ -209,12 +201,12 @@ class Shell:
 
     def restart(self) -> None:
         """All brokers of the cluster begin again, with what is on the disk."""
-        if not self.down:
+        if not self.down or self.disk is None:
             return
         self.down = False
         self.away.clear()
         now = self.now
-        self.router.restart(self._successor(self.broker), 0.0)
+        self.router.restart(self._successor(self.disk), 0.0)
         self._carry_out(self.router.finish(failover.recovered(self.broker, now), now), now)
         self.broker.groups.schedule_sweep(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")

@@ -54,7 +54,14 @@ class World:
         settings = Settings.parse(script.settings)
         nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(script.brokers)]
         ids = Dice("ids", script.seed)
-        broker = Broker(nodes, settings, ids.uuid, RELEASES[script.release])
+        release = RELEASES[script.release]
+        disk = Disk(Dice("disk", script.seed), script.sync) if script.sync >= 0 else None
+
+        def broker_on(kept: Disk | None) -> Broker:
+            cluster = None if kept is None else kept.open(nodes, ids.uuid)
+            return Broker(nodes, settings, ids.uuid, release, cluster=cluster)
+
+        broker = broker_on(disk)
         for name, partitions in script.topics.items():
             broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
         self.patience = self._patience(settings)
@@ -63,8 +70,8 @@ class World:
             self.trace,
             Router(broker, Journal(0.0)),
             Watchers(watchers(self.patience)),
-            Disk(Dice("disk", script.seed), script.sync) if script.sync >= 0 else None,
-            lambda gone: _successor(gone, ids),
+            disk,
+            broker_on,
         )
         self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
         admin = MemberScript(number=len(script.members), kind="admin", group="", topics=())
@@ -334,14 +341,3 @@ class World:
             self.queue.step()
         self.queue.now = until
 
-
-def _successor(gone: Broker, ids: Dice) -> Broker:
-    """The broker of the process that comes after one that crashed: the same cluster, with all of its brokers."""
-    cluster = gone.cluster
-    cluster.nodes = dict(sorted((cluster.nodes | cluster.down).items()))
-    cluster.down = {}
-    for topic in cluster.topics.values():
-        for partition in topic.partitions:
-            if partition.leader == NOBODY:
-                cluster.lead(partition, partition.replicas[0])
-    return Broker([*cluster.nodes.values()], gone.settings, ids.uuid, gone.release, cluster=cluster)

@@ -47,6 +47,8 @@ SETTINGS = {  # what the kept conversations were recorded with
     "num.partitions": "3",
 }
 
+_started: dict[int, subprocess.Popen[bytes]] = {}  # by port, those of this process
+
 
 def fetch(release: str) -> Path:
     """The folder with the jars of a release."""
@@ -90,6 +92,7 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
         broker = subprocess.Popen(
             [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
         )
+    _started[port] = broker
     (run / "pid").write_text(str(broker.pid))
     until = time.monotonic() + READY_WITHIN
     while not _serves_groups(port):
@@ -100,13 +103,15 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     return f"127.0.0.1:{port}"
 
 
-def stop(port: int = 19092) -> None:
-    """End the broker on this port, if we started one, and wait until it is gone."""
+def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:
+    """End the broker on this port, if we started one, and wait until it is gone. SIGTERM: it shuts down in order."""
     run = FOLDER / f"run-{port}"
     if _runs(run):
-        os.kill(_pid(run), signal.SIGKILL)  # nothing of it is kept
+        os.kill(_pid(run), how)
     while _runs(run):
         time.sleep(0.05)
+    if port in _started:
+        _started.pop(port).wait()
 
 
 @contextmanager
