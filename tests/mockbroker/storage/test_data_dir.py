@@ -208,6 +208,16 @@ def test_topics_are_as_they_were() -> None:
     assert again.by_id == {topic.topic_id: again.topics["a"]}
 
 
+def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
+    disk = PretendDisk()
+    data_dir = opened(disk, brokers=3)
+    cluster = data_dir.cluster
+    cluster.down[1] = cluster.nodes.pop(1)
+    cluster.changed()
+    data_dir.flush()
+    assert sorted(opened(disk, 1_000, brokers=3).cluster.nodes) == [0, 1, 2]
+
+
 def description(cluster: Cluster) -> list[object]:
     return [
         (
