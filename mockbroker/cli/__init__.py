@@ -11,6 +11,7 @@ from mockbroker.cli.conform import conform
 from mockbroker.cli.demo import demo
 from mockbroker.cli.import_ import import_
 from mockbroker.cli.serve import serve
+from mockbroker.cli.simulate import simulate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,4 +24,5 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(demo)
 main.add_command(conform)
+main.add_command(simulate)
 main.add_command(import_)

@@ -34,6 +34,13 @@ class _Kept:
     target: GroupAssignment = field(default_factory=dict)
     resolved: object = None
 
+    def all_places(self) -> dict[Place, bytes | None]:
+        """Where something is written, also by transactions: those that have ended, and those that are open."""
+        if self.offsets is None:
+            return self.places
+        places = [*self.offsets.committed, *(place for held in self.offsets.pending.values() for place in held)]
+        return dict.fromkeys(places) | self.places
+
 
 class Keeper:
     """``wall``: how times of groups are told in records; ``version``: in which offsets are written."""
@@ -57,7 +64,7 @@ class Keeper:
             kept.image, kept.changes, kept.target, kept.resolved = {}, -1, {}, None
         if group is None:
             assert kept is not None
-            found += _tombstones(_keys(group_id, kept.places.items()))
+            found += _tombstones(_keys(group_id, kept.all_places().items()))
             del self._kept[group_id]
         else:
             if kept is None:
@@ -126,7 +133,7 @@ class Keeper:
 
     def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
         if kept.offsets is not offsets:
-            gone = [(place, key) for place, key in kept.places.items() if place not in offsets.committed]
+            gone = [(place, key) for place, key in kept.all_places().items() if place not in offsets.committed]
             yield from _tombstones(_keys(group_id, gone))
             kept.offsets = offsets
         for place in offsets.changed:

@@ -51,7 +51,7 @@ def written(cluster: Cluster, deleted: Sequence[UUID]) -> bytes:
     content = {
         "format": FORMAT,
         "cluster_id": str(cluster.cluster_id),
-        "brokers": sorted(cluster.nodes),
+        "brokers": sorted(cluster.nodes.keys() | cluster.down.keys()),
         "taken_producer_ids": cluster.taken,
         "deleted": [str(topic_id) for topic_id in deleted],
         "topics": [_topic(topic) for topic in cluster.topics.values()],

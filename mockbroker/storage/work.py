@@ -73,7 +73,7 @@ class Worker:
         self._partitions = partitions
         self._starts = starts
         self._segment_bytes = segment_bytes  # of topics that do not say otherwise
-        self._names_unsure = False  # those of directories
+        self._names_unsure = True  # those of directories: recovery may have made some again
 
     def perform(self, work: Work) -> None:
         """Come back when all of it is sure to outlive a crash. Raises: OSError.

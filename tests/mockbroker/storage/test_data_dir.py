@@ -209,6 +209,29 @@ def test_topics_are_as_they_were() -> None:
     assert again.by_id == {topic.topic_id: again.topics["a"]}
 
 
+def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
+    disk = PretendDisk()
+    data_dir = opened(disk, brokers=3)
+    cluster = data_dir.cluster
+    cluster.down[1] = cluster.nodes.pop(1)
+    cluster.changed()
+    data_dir.flush()
+    assert sorted(opened(disk, 1_000, brokers=3).cluster.nodes) == [0, 1, 2]
+
+
+def test_a_directory_that_a_crash_took_is_made_sure_when_it_is_written_to() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    story.topic("a", 1)
+    story.flush()
+    disk.crash()  # the catalogue knows the topic, and the empty directory is gone
+    again = opened(disk, 1_000)
+    again.cluster.topics["a"].partitions[0].append(read_batch(a_batch("kept")))
+    again.flush()
+    disk.crash()
+    assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 1
+
+
 def description(cluster: Cluster) -> list[object]:
     return [
         (
