@@ -5,27 +5,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mockbroker.cluster_api import Cluster, ClusterClosedError, PortInUseError, open_cluster
-    from mockbroker.cluster_thread import ThreadCluster, run_cluster
+    from mockbroker.cluster_clock import Clock
+    from mockbroker.cluster_thread import ThreadClock, ThreadCluster, run_cluster
     from mockbroker.failover import FailoverError
     from mockbroker.inside import Record, UnknownTopicError
     from mockbroker.journal import Event
+    from mockbroker.line import Line, LineClosedError
     from mockbroker.request_log import Request
     from mockbroker.settings import SettingsError
     from mockbroker.snapshots import GroupSnapshot, MemberSnapshot
+    from mockbroker.storage.disk import DataDirError
     from mockbroker.tls import TlsFiles
     from mockbroker.waiting import WaitTimeoutError
 else:  # loaded when asked for: pytest loads this package in every run, also where nobody needs a broker
     _HOMES = {
+        "Clock": "cluster_clock",
         "Cluster": "cluster_api",
         "ClusterClosedError": "cluster_api",
+        "DataDirError": "storage.disk",
         "Event": "journal",
         "FailoverError": "failover",
         "GroupSnapshot": "snapshots",
+        "Line": "line",
+        "LineClosedError": "line",
         "MemberSnapshot": "snapshots",
         "PortInUseError": "cluster_api",
         "Record": "inside",
         "Request": "request_log",
         "SettingsError": "settings",
+        "ThreadClock": "cluster_thread",
         "ThreadCluster": "cluster_thread",
         "TlsFiles": "tls",
         "UnknownTopicError": "inside",
@@ -44,16 +52,21 @@ else:  # loaded when asked for: pytest loads this package in every run, also whe
 
 
 __all__ = [
+    "Clock",
     "Cluster",
     "ClusterClosedError",
+    "DataDirError",
     "Event",
     "FailoverError",
     "GroupSnapshot",
+    "Line",
+    "LineClosedError",
     "MemberSnapshot",
     "PortInUseError",
     "Record",
     "Request",
     "SettingsError",
+    "ThreadClock",
     "ThreadCluster",
     "TlsFiles",
     "UnknownTopicError",

@@ -6,7 +6,6 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -20,19 +19,25 @@ from mockbroker.durable.clock import Wall
 from mockbroker.durable.keeper import Keeper
 from mockbroker.durable.rebuild import rebuilt
 from mockbroker.durable.replay import Replay
+from mockbroker.durable.transaction_records import TransactionKeeper
+from mockbroker.durable.transaction_records import rebuilt as rebuilt_transactions
 from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import AnyGroup, Groups
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
+from mockbroker.transaction.state import PREPARED, State, Transaction
 from mockbroker.transactions import Transactions
 
 
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
 
-    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in.
+    ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
+    before, with its topics and logs; ``failover.recovered`` goes on with what is written there. ``outside``: from a
+    time to that of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it
+    is the same.
     """
 
     def __init__(
@@ -43,19 +48,21 @@ class Broker:
         release: Release = KAFKA_4_2,
         wall_at_zero: float = 0.0,
         users: Users | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.settings = settings
         self.users = users or Users()
         self.release = release
-        self.cluster = Cluster(nodes, new_uuid)
+        self.cluster = cluster or Cluster(nodes, new_uuid)
         self.waits: Deadlines[Due] = Deadlines()
+        self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
+        self.outside: Callable[[float], float] = _same
         self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
         self.fetches = ParkedFetches()
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
         self.api_versions: Answer | None = None  # what says it, once somebody asked
-        self._producer_ids = count()
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
@@ -64,14 +71,18 @@ class Broker:
             self.waits,
             self.new_producer_id,
             self.wall_ms,
+            self._keep_transaction,
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
         self._wall = Wall(wall_at_zero)
         self.keeper = Keeper(self.cluster, self._wall, release.offset_value_version)
+        self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
+        self.grown: list[Partition] = []  # where transactional ids were written
         self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
         self.frozen: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
-        self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
+        if OFFSETS_TOPIC not in self.cluster.topics:
+            self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -79,6 +90,10 @@ class Broker:
         name = "group.coordinator.rebalance.protocols"
         allowed = self.release.java_coordinator or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
+
+    def stand(self, standing: bool) -> None:
+        """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
+        self.groups.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
 
     def new_member_id(self, client_id: str) -> str:
         """A member id that nobody had before. It must fit into a string, however long the client's name is."""
@@ -88,7 +103,7 @@ class Broker:
 
     def new_producer_id(self) -> int:
         """A producer id that nobody had before."""
-        return next(self._producer_ids)
+        return self.cluster.new_producer_id()
 
     def fetch_sessions(self, node: int) -> FetchSessions:
         """The fetch sessions that this broker has."""
@@ -100,7 +115,11 @@ class Broker:
 
     def wall_ms(self, now: float) -> int:
         """A time as milliseconds since 1970."""
-        return round((self._wall_at_zero + now) * 1000)
+        return round(self.wall(now) * 1000)
+
+    def wall(self, now: float) -> float:
+        """The same in seconds."""
+        return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """The partition of the offsets topic that keeps the group: topic name and index."""
@@ -158,12 +177,12 @@ class Broker:
         brokers = len(self.cluster.nodes) + len(self.cluster.down)
         return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, brokers)))
 
-    # --- what is written of groups ---
+    # --- what is written of groups and transactional ids ---
 
-    def write_groups(self, now: float) -> list[Partition]:
-        """Write what has changed in groups that were touched; the partitions of the offsets topic that have grown."""
+    def write_changes(self, now: float) -> list[Partition]:
+        """Write what has changed in groups that were touched; the internal partitions that have grown."""
+        grown, self.grown = self.grown, []
         touched = self.groups.touched
-        grown: list[Partition] = []
         while touched:
             group_id = next(iter(touched))
             del touched[group_id]
@@ -171,6 +190,11 @@ class Broker:
             if partition is not None:
                 grown.append(partition)
         return grown
+
+    def _keep_transaction(self, txn: Transaction, now: float) -> None:
+        partition = self.transaction_keeper.write(txn, now)
+        if partition is not None:
+            self.grown.append(partition)
 
     def groups_of(self, index: int) -> list[AnyGroup]:
         """The groups that a partition of the offsets topic keeps."""
@@ -203,9 +227,29 @@ class Broker:
         self.loading.discard(index)
         return list(groups.values())
 
+    def load_transactions(self, now: float) -> None:
+        """Make all transactional ids of what is written in their log; what belongs to none of them is aborted.
+
+        Raises: DecodeError.
+        """
+        topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
+        for partition in topic.partitions if topic else ():
+            for txn in rebuilt_transactions(partition.log.batches(), self._wall):
+                self.transaction_keeper.adopt(txn)
+                self.transactions.take_in(txn, now)
+        known = {txn.producer_id: txn.state in {State.ONGOING, *PREPARED} for txn in self.transactions.values()}
+        for partition in self.cluster.partitions():
+            for producer in partition.producers.open():
+                if not known.get(producer.producer_id):  # nobody else would ever end it
+                    partition.abort(producer, self.wall_ms(now), fence=producer.producer_id not in known)
+
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""
         self.cluster.delete_topic(topic)
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
             self.groups.touch(group.group_id)
+
+
+def _same(now: float) -> float:
+    return now

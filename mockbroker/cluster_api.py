@@ -6,17 +6,22 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from secrets import token_bytes
 from socket import socket
 from uuid import uuid4
 
 import trio
 
+from kwire import WireError
 from mockbroker import failover, inside, snapshots
 from mockbroker.broker import Broker
+from mockbroker.clock import BrokerTime
 from mockbroker.cluster.model import Node
+from mockbroker.cluster_clock import Clock
 from mockbroker.inside import Record, Value
 from mockbroker.journal import Event, Journal
+from mockbroker.line import Line
 from mockbroker.listeners import LAST_PORT, Listener, of_settings, port_for, users_of
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.request_log import Request
@@ -25,12 +30,15 @@ from mockbroker.sasl.users import SCRAM_HASHES, Scram, Users
 from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings, SettingsError
 from mockbroker.snapshots import GroupSnapshot
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
 from mockbroker.tls import Tls, TlsFiles
 from mockbroker.waiting import Goal
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
 SALT_BYTES = 16
+CLOCKS = ("real", MANUAL := "manual")
 
 
 class PortInUseError(OSError):
@@ -52,6 +60,7 @@ class _Plan:
     listeners: Sequence[Listener]
     users: Mapping[str, str]
     scram: Scram = field(repr=False)
+    clock: str
 
     @classmethod
     def checked(
@@ -62,6 +71,7 @@ class _Plan:
         as_version: str,
         listeners: Iterable[str],
         users: Mapping[str, str] | None,
+        clock: str,
     ) -> _Plan:
         """Raises: SettingsError."""
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
@@ -74,27 +84,43 @@ class _Plan:
             raise SettingsError(f"default.replication.factor: {factor} on {brokers} brokers")
         if as_version not in RELEASES:
             raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
+        if clock not in CLOCKS:
+            raise SettingsError(f"clock: {clock} is not one of {', '.join(CLOCKS)}")
         for name, partitions in (topics or {}).items():
             inside.check_topic(name, partitions)
         scram = _derived(settings, passwords) if any(listener.sasl for listener in doors) else {}
-        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram)
+        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram, clock)
 
-    def broker(self, nodes: Iterable[Node]) -> Broker:
-        """The start."""
+    def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
+        """The start, of time too, with what is in a data directory. Topics that are there already stay as they are.
+
+        Raises: SettingsError, DataDirError.
+        """
+        clock.restart(stopped=self.clock == MANUAL)
         users = Users(self.users, self.scram)
-        wall_at_zero = time.time() - trio.current_time()
-        broker = Broker(list(nodes), self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users)
+        wall_at_zero = time.time() - clock.read()
+        given = list(nodes)
+        cluster = None if data_dir is None else data_dir.open(given, uuid4)
+        broker = Broker(given, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
         for name, partitions in self.topics.items():
-            inside.create_topic(broker, name, partitions)
-        broker.groups.schedule_sweep(trio.current_time())
+            there = broker.cluster.topics.get(name)
+            if there is None:
+                inside.create_topic(broker, name, partitions)
+            elif len(there.partitions) < partitions:
+                raise SettingsError(f"topic {name}: the data directory has it with {len(there.partitions)} partitions")
+        broker.groups.schedule_sweep(clock.read())
         return broker
 
 
 class Cluster:
     """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
 
-    def __init__(self, plan: _Plan, server: Server, host: str, tls: _Certificates) -> None:
+    def __init__(
+        self, plan: _Plan, server: Server, host: str, tls: _Certificates, data_dir: DataDir | None = None
+    ) -> None:
         self.life = 0
+        self._data_dir = data_dir
+        self.clock = Clock(server)
         self._tls = tls
         self._plan = plan
         self._server = server
@@ -155,6 +181,7 @@ class Cluster:
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """A new topic. Raises: SettingsError if the name is taken or not legal."""
         inside.create_topic(self._router.broker, name, partitions)
+        self._server.perform([])
 
     def produce(
         self,
@@ -175,7 +202,7 @@ class Cluster:
         """
         like = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
         given = inside.as_records(records, like)
-        offsets, effects = inside.produce(self._router.broker, topic, given, round(time.time() * 1000))
+        offsets, effects = inside.produce(self._router.broker, topic, given, round(self.clock.wall() * 1000))
         self._server.perform(effects)
         return offsets
 
@@ -185,6 +212,17 @@ class Cluster:
         ``committed``: only what a consumer with isolation level read_committed sees by now.
         """
         return inside.read(self._router.broker, topic, partition, committed=committed)
+
+    def connect(self, node: int | None = None, client_id: str = "inside") -> Line:
+        """A connection to a broker (None: the first) in this process, without a socket, for clients made of messages.
+
+        In virtual time (trio.testing.MockClock) nothing is under way while such clients wait, so the clock may jump.
+        Raises: ValueError if there is no such broker.
+        """
+        ids = [each.node_id for each in self.nodes]
+        if node is not None and node not in ids:
+            raise ValueError(f"there is no broker {node}; there are {', '.join(map(str, ids))}")
+        return self._server.connect(ids[0] if node is None else node, client_id)
 
     async def wait_group(
         self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
@@ -270,17 +308,19 @@ class Cluster:
             raise PortInUseError(f"broker {node} cannot come back: {error}") from error
 
     def _now(self) -> float:
-        return trio.current_time()
+        return self._server.clock.read()
 
     def reset(self) -> None:
         """Back to the start: its topics, settings and addresses, and nothing that happened since.
 
         Connections are closed, with what waits on them; a client that comes back finds the new cluster. Raises:
-        PortInUseError if a broker was stopped whose port somebody else has taken since.
+        PortInUseError if a broker was stopped whose port somebody else has taken since; SettingsError with a data
+        directory: nothing that is on disk is thrown away.
         """
+        self._check_no_data_dir()
         for node in self._server.nodes_away:
             self._come_back(node)
-        self._server.restart(self._plan.broker(self.nodes))
+        self._server.restart(self._plan.broker(self.nodes, self._server.clock))
         self._waiting.unpark_all()
 
     def start_over(
@@ -289,17 +329,23 @@ class Cluster:
         config: Mapping[str, object] | None,
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
+        clock: str = "real",
     ) -> None:
         """Become another cluster, with other topics and settings at other ports: no client can follow.
 
-        Raises: SettingsError, PortInUseError; then everything stays.
+        Raises: SettingsError, also with a data directory, PortInUseError; then everything stays.
         """
-        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users)
+        self._check_no_data_dir()
+        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
         doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls)
         self.life += 1
         self._plan = plan
-        self._server.restart(plan.broker(_nodes(self._host, doors)), doors)
+        self._server.restart(plan.broker(_nodes(self._host, doors), self._server.clock), doors)
         self._waiting.unpark_all()
+
+    def _check_no_data_dir(self) -> None:
+        if self._data_dir is not None:
+            raise SettingsError("a cluster with a data directory does not start over: what is on disk would be lost")
 
 
 @asynccontextmanager
@@ -314,34 +360,75 @@ async def open_cluster(
     first_node: int = 0,
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    clock: str = "real",
 ) -> AsyncIterator[Cluster]:
     """A cluster that lives as long as the block.
 
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
     port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
     broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
-    ``users``: passwords by name. Raises: SettingsError, PortInUseError.
+    ``users``: passwords by name; ``data_dir``: a folder that keeps topics and records, in the form of Kafka's log
+    directories, and has them again for the next cluster; no answer leaves before what it tells is on disk. ``clock``:
+    manual for one that stands still until it is advanced.
+    Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
     """
-    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users)
+    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
+    disk = None
+    if data_dir is not None:
+        from mockbroker.storage.real_disk import RealDisk  # which not every system can have
+
+        disk = RealDisk(Path(data_dir))
+    kept = None if disk is None else DataDir(disk, str(data_dir))
     tls = _Certificates(host)
     try:
         doors = _open_doors(plan, host, port, first_node, tls)
-        router = Router(plan.broker(_nodes(host, doors)), Journal(trio.current_time()))
-        server = Server(router, doors)
+        try:
+            at = BrokerTime()
+            router = Router(plan.broker(_nodes(host, doors), at, kept), Journal(at.read()))
+            if kept is not None:
+                _go_on(router, kept, at.read())
+        except BaseException:
+            _close(doors)
+            raise
+        server = Server(router, doors, data_dir=kept, clock=at)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
-            await nursery.start(server.run)
+            await nursery.start(_serve, server, nursery.cancel_scope)
             try:
-                yield Cluster(plan, server, host, tls)
+                yield Cluster(plan, server, host, tls, kept)
             except BaseException as error:
                 failure = error  # raised below as it is: the nursery is no business of the block
             nursery.cancel_scope.cancel()
+        if server.failure is not None:
+            raise server.failure
+        if kept is not None:
+            kept.close()
         if failure is not None:
             raise failure
     finally:
         tls.close()
+        if disk is not None:
+            disk.close()
+
+
+async def _serve(
+    server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve, and end the block when the server does so of itself."""
+    await server.run(task_status)
+    scope.cancel()
+
+
+def _go_on(router: Router, data_dir: DataDir, now: float) -> None:
+    """Groups and transactions are as they were when the last broker ended. Raises: DataDirError."""
+    try:
+        router.finish(failover.recovered(router.broker, now), now)
+    except WireError as error:
+        raise DataDirError(f"data directory {data_dir.name}: a record of the coordinators: {error}") from error
+    data_dir.flush()
 
 
 class _Certificates:
@@ -401,10 +488,14 @@ def _open_doors(plan: _Plan, host: str, port: int, first_node: int, tls: _Certif
                 sock = _listen(host, wanted)
                 opened.append(Door(first_node + number, sock, listener.name, context, listener.sasl))
     except (SettingsError, PortInUseError):
-        for door in opened:
-            door.sock.close()
+        _close(opened)
         raise
     return opened
+
+
+def _close(doors: Iterable[Door]) -> None:
+    for door in doors:
+        door.sock.close()
 
 
 def _listen(host: str, port: int) -> socket:

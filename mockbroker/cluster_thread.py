@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
 
 from mockbroker.cluster.model import Node
 from mockbroker.cluster_api import WAIT, Cluster, ClusterClosedError, open_cluster
+from mockbroker.cluster_clock import Clock
 from mockbroker.failover import FailoverError
 from mockbroker.inside import Record, UnknownTopicError, Value
 from mockbroker.journal import Event, Journal
@@ -71,11 +73,12 @@ class BrokerThread:
         config: Mapping[str, object] | None,
         listeners: Iterable[str] = (),
         users: Mapping[str, str] | None = None,
+        clock: str = "real",
     ) -> ThreadCluster:
         """Another cluster in the same thread; the handles there are go out of use. Raises: SettingsError."""
 
         def renewed(cluster: Cluster) -> ThreadCluster:
-            cluster.start_over(topics, config, listeners, users)
+            cluster.start_over(topics, config, listeners, users, clock)
             return ThreadCluster(self, cluster)
 
         return self.call(renewed)
@@ -154,6 +157,43 @@ class BrokerThread:
         return error
 
 
+class ThreadClock:
+    """As ``Clock``, for any thread and any event loop: no call takes longer than the broker needs for it."""
+
+    def __init__(
+        self, call: Callable[[Callable[[Clock], Any]], Any], run: Callable[[Callable[[Clock], Any]], Any]
+    ) -> None:
+        self._call = call
+        self._run = run
+
+    @property
+    def running(self) -> bool:
+        """False while it stands still."""
+        return bool(self._call(lambda clock: clock.running))
+
+    def now(self) -> float:
+        """Seconds since the cluster began or was reset, as events and requests are told with (``time_ms``)."""
+        return float(self._call(lambda clock: clock.now()))
+
+    def wall(self) -> float:
+        """Seconds since 1970, as records are stamped."""
+        return float(self._call(lambda clock: clock.wall()))
+
+    def stop(self) -> None:
+        """Stand still; nothing becomes due until ``advance`` or ``resume``."""
+        self._call(lambda clock: clock.stop())
+
+    def resume(self) -> None:
+        """Run on from where it stands."""
+        self._call(lambda clock: clock.resume())
+
+    def advance(self, seconds: float) -> list[Event]:
+        """As ``Clock.advance``: let time pass at once; the events of it. Raises: ValueError."""
+        __tracebackhide__ = True
+        found: list[Event] = self._run(lambda clock: clock.advance(seconds))
+        return found
+
+
 class ThreadCluster:
     """A cluster that runs in a thread of its own. Any thread may use it, and any event loop: no call takes longer than
     the broker needs for it, but ``wait_group``, which waits; event loops have ``wait_group_async`` for that.
@@ -169,6 +209,7 @@ class ThreadCluster:
         self.journal: Journal = cluster.journal
         self._thread = thread
         self._life = cluster.life
+        self.clock = ThreadClock(self._call_clock, self._run_clock)
 
     def events(self) -> list[Event]:
         """What happened in the groups so far."""
@@ -278,6 +319,20 @@ class ThreadCluster:
 
         return self._thread.start(wait)
 
+    def _call_clock(self, function: Callable[[Clock], T]) -> T:
+        __tracebackhide__ = True
+        return self._call(lambda cluster: function(cluster.clock))
+
+    def _run_clock(self, wait: Callable[[Clock], Awaitable[T]]) -> T:
+        __tracebackhide__ = True
+
+        async def checked(cluster: Cluster) -> T:
+            self._check(cluster)
+            return await wait(cluster.clock)
+
+        future: Future[T] = self._thread.start(checked)
+        return _result(future)
+
     def _call(self, function: Callable[[Cluster], T]) -> T:
         __tracebackhide__ = True
 
@@ -303,6 +358,8 @@ def run_cluster(
     as_version: str = KAFKA_4_2.name,
     listeners: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    clock: str = "real",
 ) -> Iterator[ThreadCluster]:
     """As ``open_cluster``, in a thread of its own, for code that does not use trio."""
     thread = BrokerThread(
@@ -314,6 +371,8 @@ def run_cluster(
         as_version=as_version,
         listeners=listeners,
         users=users,
+        data_dir=data_dir,
+        clock=clock,
     )
     try:
         yield thread.handle()

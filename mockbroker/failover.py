@@ -62,13 +62,12 @@ def start(broker: Broker, node: int, now: float) -> Effects:
     check_ended(broker, node)
     if node in cluster.nodes:
         broker.waits.forget(LossDue(node))  # it is back before anybody noticed; what it led it has to read again
-        return [
-            effect for each in _partitions(broker) if each.leader == node for effect in _lead(broker, each, node, now)
-        ]
+        led = [each for each in cluster.partitions() if each.leader == node]
+        return [effect for each in led for effect in _lead(broker, each, node, now)]
     cluster.nodes[node] = cluster.down.pop(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1
-    orphans = [each for each in _partitions(broker) if each.leader == NOBODY and node in each.replicas]
+    orphans = [each for each in broker.cluster.partitions() if each.leader == NOBODY and node in each.replicas]
     return [effect for each in orphans for effect in _lead(broker, each, node, now)]
 
 
@@ -89,6 +88,16 @@ def loaded(broker: Broker, index: int, now: float) -> Effects:
         if isinstance(group, Group) and len(group.members) > group.max_size:
             effects += phases.prepare(group, "more members than a group may have now", now)
             broker.groups.take_in(group)
+    return effects
+
+
+def recovered(broker: Broker, now: float) -> Effects:
+    """A cluster begins with the logs of one that ended: everything is as it is written there."""
+    broker.load_transactions(now)
+    effects: Effects = []
+    for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
+        if partition.log.end > partition.log.start:
+            effects += loaded(broker, partition.index, now)
     return effects
 
 
@@ -130,15 +139,11 @@ def _take_away(broker: Broker, node: int) -> None:
 def _replace(broker: Broker, node: int, now: float) -> Effects:
     """Others lead what a broker led that is away: the first replica that is there."""
     effects: Effects = []
-    for partition in _partitions(broker):
+    for partition in broker.cluster.partitions():
         if partition.leader == node:
             heir = next((each for each in partition.replicas if each in broker.cluster.nodes), NOBODY)
             effects += _lead(broker, partition, heir, now)
     return effects
-
-
-def _partitions(broker: Broker) -> list[Partition]:
-    return [partition for topic in broker.cluster.topics.values() for partition in topic.partitions]
 
 
 def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:

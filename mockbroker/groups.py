@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import ceil, inf
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from mockbroker.group import classic, consumer, migration, mixed
 from mockbroker.group.consumer import Refused, World, refused_heartbeat
 from mockbroker.group.consumer_state import JOINING, ConsumerGroup
 from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
-from mockbroker.group.expiry import expire, is_over
+from mockbroker.group.expiry import expire, is_over, next_expiry
 from mockbroker.group.migration import Becomes
 from mockbroker.group.offsets import Offsets
 from mockbroker.group.rules import is_identified, member_error
@@ -32,6 +33,8 @@ class Groups(dict[str, AnyGroup]):
     """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0 (release.py).
 
     ``touched``: ids of groups that may have changed, or gone, since somebody looked.
+    ``settle``: how long an initial delay lasts at least after the last JoinGroup, in seconds. ``quiet_until``: it is
+    known that no request comes before this time, so that sweeps may be left out that would find nothing.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class Groups(dict[str, AnyGroup]):
         self._waits = waits
         self._new_uuid = new_uuid
         self._java_coordinator = java_coordinator
+        self.settle = settings.mockbroker_join_settle_ms / 1000
+        self.quiet_until = -inf
 
     def tell(self, group_id: str, event: Event, now: float) -> Effects:
         """What an event of the classic protocol does to a group; a JoinGroup without member id makes the group."""
@@ -65,6 +70,7 @@ class Groups(dict[str, AnyGroup]):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
             group = self.make(group_id)
+        group.settle = self.settle
         effects = classic.step(group, event, now)
         self._schedule(group)
         return effects
@@ -172,7 +178,15 @@ class Groups(dict[str, AnyGroup]):
         return effects
 
     def schedule_sweep(self, now: float) -> None:
-        self._waits.set(SWEEP, now + self._settings.offsets_retention_check_interval_ms / 1000)
+        """Set the next sweep. In a time without requests it is the next that can find something."""
+        every = self._settings.offsets_retention_check_interval_ms / 1000
+        steps = 1
+        if self.quiet_until > now:
+            retention = self._settings.offsets_retention_minutes * 60.0
+            expiries = [next_expiry(group, retention) for group in self.values()]
+            quiet_until = min(self.quiet_until, self._waits.next(), *expiries)
+            steps = max(1, ceil((quiet_until - now) / every))
+        self._waits.set(SWEEP, now + steps * every)
 
     def may_commit(self, group: AnyGroup, event: Commit, now: float) -> ErrorCode:
         """Whether the group takes a commit from this client, which is then stored."""

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 MARK = "kafka"
 MARK_HELP = (
-    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None): what the fixture kafka_cluster begins "
-    'with in this test: topics as name to partitions, config by Kafka\'s names, as in {"group.max.size": 2}, how many '
-    'brokers, listeners such as "SASL_SSL", and users as name to password.'
+    f"{MARK}(topics=None, config=None, brokers=1, listeners=(), users=None, clock='real'): what the fixture "
+    "kafka_cluster begins with in this test: topics as name to partitions, config by Kafka's names, as in "
+    '{"group.max.size": 2}, how many brokers, listeners such as "SASL_SSL", users as name to password, '
+    'clock "manual" for one that the test advances.'
 )
-MARK_WORDS = {"topics", "config", "brokers", "listeners", "users"}
+MARK_WORDS = {"topics", "config", "brokers", "listeners", "users", "clock"}
 
 # Kafka's defaults suit a cluster in production; a test waits neither 3 s for more members, nor 6 s for a dead one, nor
 # 0.1 s for being refused.
@@ -40,9 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> Iterator[ThreadCluster]:
     """A Kafka cluster that is empty at the start of the test; @pytest.mark.kafka(...) gives it topics and settings."""
-    brokers, topics, config, listeners, users = _wanted(request.node)
+    brokers, topics, config, listeners, users, clock = _wanted(request.node)
     thread = _kafka_threads.get(brokers)
-    cluster = thread.start_over(topics, TEST_CONFIG | config, listeners, users)
+    cluster = thread.start_over(topics, TEST_CONFIG | config, listeners, users, clock)
     request.node.stash[_USED] = cluster
     yield cluster
     _kafka_threads.check(brokers)
@@ -62,10 +63,11 @@ def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
             config: Mapping[str, object] | None = None,
             listeners: Iterable[str] = (),
             users: Mapping[str, str] | None = None,
+            clock: str = "real",
         ) -> ThreadCluster:
             given = TEST_CONFIG | dict(config or {})
             return stack.enter_context(
-                run_cluster(brokers=brokers, topics=topics, config=given, listeners=listeners, users=users)
+                run_cluster(brokers=brokers, topics=topics, config=given, listeners=listeners, users=users, clock=clock)
             )
 
         yield make
@@ -128,13 +130,14 @@ class _Threads:
 
 def _wanted(
     item: pytest.Item,
-) -> tuple[int, Mapping[str, int], dict[str, object], Iterable[str], Mapping[str, str]]:
+) -> tuple[int, Mapping[str, int], dict[str, object], Iterable[str], Mapping[str, str], str]:
     """What the marks say: those nearer to the test win, name by name. Raises: TypeError for a mark that is wrong."""
     brokers = 1
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
     listeners: Iterable[str] = ()
     users: dict[str, str] = {}
+    clock = "real"
     for mark in reversed(list(item.iter_markers(MARK))):
         if mark.args or not set(mark.kwargs) <= MARK_WORDS:
             raise TypeError(f"@pytest.mark.{MARK} takes {', '.join(sorted(MARK_WORDS))}, by name")
@@ -143,4 +146,5 @@ def _wanted(
         config |= mark.kwargs.get("config") or {}
         listeners = mark.kwargs.get("listeners", listeners)
         users |= mark.kwargs.get("users") or {}
-    return brokers, topics, config, listeners, users
+        clock = mark.kwargs.get("clock", clock)
+    return brokers, topics, config, listeners, users, clock

@@ -91,24 +91,31 @@ class Router:
 
     def admit(self, gate: Gate, call: Call[Any], now: float) -> list[Outcome] | None:
         """What a SASL listener says to a request; None: nothing, it may go on. Who fails is told so a moment later."""
-        outcome = gate.take(call, now, self.broker.wall_ms(now))
+        outside = self.broker.outside(now)  # sessions and tokens end by the time of those who made them
+        outcome = gate.take(call, outside, self.broker.wall_ms(outside))
         if outcome is None:
             return None
         if not isinstance(call.request, Token | UnsupportedVersion):
             self.requests.record(call, now)
         delay = self.broker.settings.connection_failed_authentication_delay_ms / 1000
         if isinstance(outcome, Dismiss) and delay:
-            self.broker.waits.set(DismissDue(call.ticket, outcome), now + delay)
+            self.broker.patience.set(DismissDue(call.ticket, outcome), outside + delay)
             return []
         return [outcome]
 
     def deadline(self) -> float:
         """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
-        return self.broker.waits.next()
+        return min(self.broker.waits.next(), self.broker.patience.next())
 
-    def tick(self, now: float) -> list[Outcome]:
-        """One thing that is due, or nothing; call it until the deadline lies ahead."""
-        match self.broker.waits.pop_due(now):
+    def tick(self, now: float, outside: float | None = None) -> list[Outcome]:
+        """One thing that is due, or nothing; call it until the deadline lies ahead.
+
+        ``outside``: the time of the clients, where it is another.
+        """
+        due = self.broker.waits.pop_due(now)
+        if due is None:
+            due = self.broker.patience.pop_due(now if outside is None else outside)
+        match due:
             case str(group_id):
                 return self.finish(self.broker.groups.tick(group_id, now), now)
             case FetchDue() as due:
@@ -129,13 +136,13 @@ class Router:
     def forget(self, ticket: Ticket) -> None:
         """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
         self.broker.fetches.take(ticket)
-        self.broker.waits.forget(FetchDue(ticket))
-        self.broker.waits.forget(DismissDue(ticket))
+        self.broker.patience.forget(FetchDue(ticket))
+        self.broker.patience.forget(DismissDue(ticket))
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
-        if self.broker.groups.touched:
-            effects = [*effects, *fetch.all_appended(self.broker, self.broker.write_groups(now))]
+        if self.broker.groups.touched or self.broker.grown:
+            effects = [*effects, *fetch.all_appended(self.broker, self.broker.write_changes(now))]
         found: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):

@@ -3,6 +3,9 @@
 A connection that is readable is read once, every complete frame is answered, and sent once; then comes the next one.
 There is no task and no time limit per request or connection. What cannot be sent at once is drained by a task of its
 own, and the connection takes no further request until it is.
+
+With a data directory no answer leaves before everything is on disk that was appended before it: answers are held
+while one flush runs in a thread, and what comes meanwhile goes into the next.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
@@ -24,10 +28,15 @@ from trio.lowlevel import notify_closing, wait_readable, wait_writable
 from kwire import WireError
 from mockbroker.broker import Broker
 from mockbroker.calls import Client, Dismiss, Effects, NoReply, Reply
+from mockbroker.clock import BrokerTime
+from mockbroker.journal import Event
+from mockbroker.line import HOST, Line
 from mockbroker.router import Outcome, Router
 from mockbroker.sasl.gate import Gate
 from mockbroker.sasl.session import SaslSession
 from mockbroker.session import Session
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
 from mockbroker.tls import TlsError, TlsSocket
 from mockbroker.watch import Ready, Watch, best
 
@@ -39,6 +48,7 @@ WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
 FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
 LOOK_AROUND = 5.0  # seconds between two looks for connections that are idle or too slow
+ROUNDING = 1e-6  # seconds by which a sum of steps may miss a deadline that it was meant to reach
 LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
 BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
 BACKLOG = 1_024
@@ -97,15 +107,20 @@ class _Connection:
     ``watched``: it is read when something comes in; ``ended``: the peer has said all that it will.
     ``active``: when something last came in or was answered; ``begun``: when a request began that is not here whole;
     both in seconds. ``gate``: what a client of a SASL listener must pass.
+    ``after``: the change that must be on disk before ``out`` is sent; ``held``: it is not yet, and nothing was sent.
+    ``given_up``: it is closed once what is held has been sent.
     """
 
     __slots__ = (
         "active",
+        "after",
         "begun",
         "closed",
         "draining",
         "ended",
         "gate",
+        "given_up",
+        "held",
         "out",
         "peer",
         "session",
@@ -127,6 +142,9 @@ class _Connection:
         self.active = now
         self.begun: float | None = None
         self.taken = 0  # requests taken when last something came in
+        self.after = 0
+        self.held = False
+        self.given_up = False
 
     def note(self, now: float) -> None:
         """Something came in: it is not idle, and a request may have begun."""
@@ -140,13 +158,20 @@ class _Connection:
     @property
     def full(self) -> bool:
         """True while more input would only pile up."""
-        return (self.draining or self.session.ticket is not None) and self.session.buffered > READ_AHEAD
+        waits = self.draining or self.stuffed or self.session.ticket is not None
+        return waits and self.session.buffered > READ_AHEAD
+
+    @property
+    def stuffed(self) -> bool:
+        """True if no more answers shall be made that would only be held."""
+        return self.held and len(self.out) > WRITE_AHEAD
 
 
 class Server:
     """Listens for the brokers of one cluster: ``doors`` are bound already.
 
-    ``watch``: makes what tells it which connections are readable.
+    ``watch``: makes what tells it which connections are readable. ``data_dir``: where the cluster is kept, None if
+    nowhere; ``failure``: why it could not be written, which is the end. ``clock``: the time that the router is told.
     """
 
     def __init__(
@@ -154,10 +179,18 @@ class Server:
         router: Router,
         doors: Sequence[Door],
         watch: Callable[[Ready[_Connection]], Watch[_Connection]] = best,
+        data_dir: DataDir | None = None,
+        clock: BrokerTime | None = None,
     ) -> None:
         self.router = router
+        self.clock = clock or BrokerTime()
         self.doors = doors
         self.connections: dict[int, _Connection] = {}
+        self.failure: DataDirError | None = None
+        self._data_dir = data_dir
+        self._held: list[_Connection] = []
+        self._unsure = trio.Event()  # something is to be written
+        self.lines: dict[int, Line] = {}
         self._ids = count(1)
         self._wake = trio.Event()
         self._wake_at = 0.0
@@ -165,10 +198,11 @@ class Server:
         self._make_watch = watch
         self._watch: Watch[_Connection]
         self._nursery: trio.Nursery | None = None
-        self._away: list[_Away] = []
+        self._away: list[_Away] = []  # brokers that ended, and where they listened
+        self._keep_clock()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; then every socket is closed."""
+        """Serve until cancelled, or the data directory fails; then every socket is closed."""
         self._watch = self._make_watch(self._read)
         try:
             async with trio.open_nursery() as self._nursery:
@@ -177,6 +211,8 @@ class Server:
                     self._nursery.start_soon(self._accept, door)
                 self._nursery.start_soon(self._keep_time)
                 self._nursery.start_soon(self._look_around)
+                if self._data_dir is not None:
+                    self._nursery.start_soon(self._keep_data, self._data_dir)
                 task_status.started()
         finally:
             self._hang_up()
@@ -191,7 +227,8 @@ class Server:
         """
         assert self._nursery is not None
         self._hang_up()
-        self.router.restart(broker, trio.current_time())
+        self.router.restart(broker, self.clock.read())
+        self._keep_clock()
         if doors is not None:
             self._close_doors()
             self._forget_away()
@@ -219,6 +256,9 @@ class Server:
                         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.out.clear()
                 self._close(connection)
+        for line in list(self.lines.values()):
+            if line.session.node == node:
+                self._cut(line, f"broker {node} has ended")
 
     @property
     def nodes_away(self) -> list[int]:
@@ -246,8 +286,91 @@ class Server:
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a change from inside brings, as answers to fetches that wait for records."""
-        now = trio.current_time()
-        self._pump(self._deliver(self.router.finish(effects, now), now), now)
+        now = self.clock.read()
+        self._pump(self._deliver(self.router.finish(effects, now)), now)
+
+    # --- time in other hands ---
+
+    def stop_clock(self) -> None:
+        """Time stands. Groups that waited for the last JoinGroups to come do so no more."""
+        if self.clock.running:
+            self.clock.stop()
+            self._pass(self.router.broker.groups.settle)
+            self._keep_clock()
+
+    def resume_clock(self) -> None:
+        """Time runs on from where it stood."""
+        self.clock.resume()
+        self._keep_clock()
+
+    async def advance(self, seconds: float) -> list[Event]:
+        """Hear what clients have said up to now, and let time pass; what happened."""
+        happened: list[Event] = []
+        self.router.journal.listeners.append(happened.append)
+        try:
+            for _ in range(2):  # whoever has just connected is taken in
+                await trio.lowlevel.checkpoint()
+            await self._watch.catch_up()
+            self._pass(seconds)
+        finally:
+            self.router.journal.listeners.remove(happened.append)
+        return happened
+
+    def _pass(self, seconds: float) -> None:
+        """Everything that is due within this time happens, each at its own; nobody says anything meanwhile."""
+        broker, clock, ran = self.router.broker, self.clock, self.clock.running
+        clock.stop()
+        until = clock.read() + seconds
+        broker.groups.quiet_until = until
+        while (due := broker.waits.next()) <= until + ROUNDING:
+            clock.move_to(max(due, clock.read()))
+            self._tick(clock.read(), trio.current_time())
+        broker.groups.quiet_until = -inf
+        clock.move_to(max(until, clock.read()))
+        if ran:
+            clock.resume()
+        self._wake.set()
+
+    def _keep_clock(self) -> None:
+        """The broker, which may be new, is told how time goes."""
+        self.router.broker.outside = self.clock.outside
+        self.router.broker.stand(not self.clock.running)
+        self._wake.set()
+
+    # --- clients without a socket ---
+
+    def connect(self, node: int, client_id: str) -> Line:
+        """A connection to this broker from inside."""
+        number, listener = next(self._ids), self.doors[0].name
+        session = Session(number, node, HOST, self.router, listener)
+        line = self.lines[number] = Line(session, client_id, self._hear, self._forget, self._newest)
+        return line
+
+    def _hear(self, line: Line) -> None:
+        now = self.clock.read()
+        freed: list[_Connection] = []
+        try:
+            if (call := line.session.next_call()) is not None:
+                freed = self._deliver(self.router.step(call, now))
+        except WireError as error:
+            self._cut(line, str(error))
+        except Exception as error:
+            log.exception("a request from inside failed")
+            self._cut(line, f"its request failed: {error!r}")
+        self._pump(freed, now)
+
+    def _forget(self, line: Line) -> None:
+        if self.lines.pop(line.session.connection, None) and line.session.ticket is not None:
+            self.router.forget(line.session.ticket)
+
+    def _cut(self, line: Line, why: str) -> None:
+        self._forget(line)
+        line.end(why)
+
+    def _newest(self, api_key: int) -> int:
+        newest = self.router.broker.served[api_key].last
+        assert newest is not None
+        return newest
 
     # --- tasks ---
 
@@ -283,6 +406,8 @@ class Server:
             connection = _Connection(
                 sock, Session(number, door.node, host, self.router, door.name), peer, trio.current_time()
             )
+        if not self.connections:
+            self._pause.cancel()  # there is somebody to look at
         self.connections[number] = connection
         connection.watched = True
         self._watch.add(sock, connection)
@@ -291,7 +416,8 @@ class Server:
         """Close connections that say nothing for long, or never finish what they began to say."""
         while True:
             idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
-            with trio.move_on_after(min(LOOK_AROUND, idle_limit)) as self._pause:
+            pause = min(LOOK_AROUND, idle_limit) if self.connections else inf
+            with trio.move_on_after(pause) as self._pause:
                 await trio.sleep_forever()
             now = trio.current_time()
             for connection in list(self.connections.values()):
@@ -310,6 +436,8 @@ class Server:
             while connection.out and not connection.closed:
                 with trio.fail_after(SEND_TIMEOUT):
                     await wait_writable(connection.sock)
+                if self._hold(connection):  # another answer has joined
+                    break
                 with suppress(BlockingIOError):  # writable, and then not
                     sent = connection.sock.send(connection.out)
                     del connection.out[:sent]
@@ -319,31 +447,69 @@ class Server:
             log.warning("%s: closed, it did not read its answers for %g s", connection.peer, SEND_TIMEOUT)
             self._close(connection)
         connection.draining = False
-        self._pump([connection], trio.current_time())
+        connection.active = trio.current_time()
+        self._pump([connection], self.clock.read())
         self._close_if_over(connection)
 
     async def _keep_time(self) -> None:
-        """The only timer: wakes at the router's deadline, or when that moves closer."""
+        """The only timer: wakes when something is due, or when that moves closer."""
         while True:
-            self._wake_at = self.router.deadline()
+            self._wake_at = self._next_due()
             self._wake = trio.Event()
             with trio.move_on_at(self._wake_at):
                 await self._wake.wait()
             if trio.current_time() - self._wake_at > LATE:  # what came in meanwhile counts first
                 await self._watch.catch_up()
-            now = trio.current_time()
-            while self.router.deadline() <= now:
-                try:
-                    self._pump(self._deliver(self.router.tick(now), now), now)
-                except Exception:
-                    log.exception("a deadline failed; the broker goes on")
+            outside = trio.current_time()
+            while self._next_due() <= outside:
+                due, now = self.router.broker.waits.next(), self.clock.read()
+                self._tick(max(now, due) if self.clock.when(due) <= outside else now, outside)  # times are rounded
             await trio.lowlevel.checkpoint()
+
+    async def _keep_data(self, data_dir: DataDir) -> None:
+        """Write what changed, again and again, and let go of the answers that waited for it.
+
+        Where that fails nobody knows what is on the disk, so nobody is answered any more.
+        """
+        assert self._nursery is not None
+        while True:
+            await self._unsure.wait()
+            self._unsure = trio.Event()
+            while (work := data_dir.take()) is not None:
+                try:
+                    await trio.to_thread.run_sync(data_dir.perform, work)
+                except DataDirError as error:
+                    self.failure = error
+                    self._nursery.cancel_scope.cancel()
+                    return
+                held, self._held = self._held, []
+                for connection in held:
+                    connection.held = False
+                    self._flush(connection)  # before it is heard again: what it says next has to wait for the next sync
+                self._pump(held, self.clock.read())
+                for connection in held:
+                    if connection.given_up:
+                        self._give_up(connection)
+                    self._close_if_over(connection)
+
+    def _next_due(self) -> float:
+        """When something is due, in the time outside."""
+        broker = self.router.broker
+        return min(self.clock.when(broker.waits.next()), broker.patience.next())
+
+    def _tick(self, now: float, outside: float) -> None:
+        """One thing that is due in either time."""
+        try:
+            self._pump(self._deliver(self.router.tick(now, outside)), now)
+        except Exception:
+            log.exception("a deadline failed; the broker goes on")
 
     # --- between sockets and router; nothing here waits ---
 
     def _read(self, connections: Sequence[_Connection]) -> None:
         """These have something to read: one recv each, every complete frame answered, one send."""
-        now = trio.current_time()
+        outside = trio.current_time()
+        now = outside if self.clock.real else self.clock.read()
         for connection in connections:
             if not connection.watched:
                 continue  # it was closed or has to wait, by what one before it asked
@@ -361,7 +527,7 @@ class Server:
             if data:
                 connection.session.receive(data)
                 self._pump([connection], now)
-                connection.note(now)
+                connection.note(outside)
             else:
                 connection.ended = True
                 self._rest(connection)
@@ -377,11 +543,13 @@ class Server:
             if connection.watched:
                 if connection.full:
                     self._rest(connection)
-            elif not (connection.closed or connection.ended or connection.full):
+            elif not (connection.closed or connection.ended or connection.given_up or connection.full):
                 connection.watched = True
                 self._watch.add(connection.sock, connection)
-        if self.router.deadline() < self._wake_at:
+        if self._next_due() < self._wake_at:
             self._wake.set()
+        if self._data_dir is not None and self._data_dir.collected > self._data_dir.synced:
+            self._unsure.set()
 
     def _rest(self, connection: _Connection) -> None:
         """Do not read it for now: it has ended, or more input would only pile up."""
@@ -390,7 +558,7 @@ class Server:
 
     def _close_if_over(self, connection: _Connection) -> None:
         """A peer that closed its half may still read what it asked for."""
-        if connection.ended and not connection.draining:
+        if connection.ended and not connection.draining and not connection.held:
             self._close(connection)
 
     def _serve(self, connection: _Connection, now: float) -> list[_Connection]:
@@ -400,7 +568,7 @@ class Server:
         """
         freed: list[_Connection] = []
         session = connection.session
-        while not (connection.closed or connection.draining):
+        while not (connection.closed or connection.draining or connection.given_up or connection.stuffed):
             try:
                 call = session.next_call()
             except WireError as error:
@@ -420,21 +588,22 @@ class Server:
                 log.exception("%s: closed, its request failed", connection.peer)
                 self._give_up(connection)
                 break
-            freed += self._deliver(outcomes, now, connection)
+            freed += self._deliver(outcomes, connection)
             if len(connection.out) > WRITE_AHEAD:
                 self._flush(connection)
         return freed
 
-    def _deliver(self, outcomes: Iterable[Outcome], now: float, served: _Connection | None = None) -> list[_Connection]:
+    def _deliver(self, outcomes: Iterable[Outcome], served: _Connection | None = None) -> list[_Connection]:
         """Put answers where they belong; the connections that got one, but for the one that is being served."""
         found: list[_Connection] = []
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
             if connection is None or connection.session.ticket is not outcome.ticket:
-                continue  # whoever asked has gone
+                self._tell(outcome)
+                continue
             if connection is not served:
                 found.append(connection)
-            connection.active = now
+                connection.active = trio.current_time()
             if isinstance(outcome, Reply):
                 self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
@@ -446,16 +615,34 @@ class Server:
                 self._give_up(connection)
         return found
 
+    def _tell(self, outcome: Outcome) -> None:
+        """The same for a line, unless whoever asked has gone."""
+        line = self.lines.get(outcome.ticket.connection)
+        if line is None or line.session.ticket is not outcome.ticket:
+            return
+        try:
+            if isinstance(outcome, Reply | NoReply):
+                line.take(outcome)
+            else:
+                self._cut(line, outcome.reason)
+        except Exception as error:
+            log.exception("an answer inside could not be written")
+            self._cut(line, f"its answer could not be written: {error!r}")
+
     def _answer(self, connection: _Connection, reply: Reply) -> None:
         try:
             connection.out += connection.session.answer(reply)
+            if self._data_dir is not None:
+                connection.after = self._data_dir.collected
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)
 
     def _flush(self, connection: _Connection) -> None:
         """Send what can be sent now; the rest is left to a task."""
-        if connection.closed or connection.draining or not connection.out:
+        if connection.closed or connection.draining or connection.held or not connection.out:
+            return
+        if self._data_dir is not None and self._hold(connection):
             return
         try:
             sent = connection.sock.send(connection.out)
@@ -472,9 +659,20 @@ class Server:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
 
+    def _hold(self, connection: _Connection) -> bool:
+        """True if nothing may be sent, as something is not on disk yet; it is sent when that is."""
+        if self._data_dir is None or connection.after <= self._data_dir.synced:
+            return False
+        if not connection.held:
+            connection.held = True
+            self._held.append(connection)
+        return True
+
     def _hang_up(self) -> None:
         for connection in list(self.connections.values()):
             self._close(connection)
+        for line in list(self.lines.values()):
+            self._cut(line, "the cluster is gone, or started over")
 
     def _close_doors(self) -> None:
         for door in self.doors:
@@ -487,9 +685,13 @@ class Server:
         self._away.clear()
 
     def _give_up(self, connection: _Connection) -> None:
-        """Close; what was answered before still goes out, as far as the peer takes it now."""
+        """Close; what was answered before still goes out, as far as the peer takes it then."""
         self._flush(connection)
-        self._close(connection)
+        if connection.held:
+            connection.given_up = True
+            self._rest(connection)
+        else:
+            self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         if connection.closed:

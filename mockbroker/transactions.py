@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 class Transactions(dict[str, Transaction]):
     """By transactional id. ``new_id``: the next producer id; ``wall``: from a time to milliseconds since 1970.
 
-    ``kip890``: as since Kafka 4.0 (release.py).
+    ``kip890``: as since Kafka 4.0 (release.py). ``keep``: writes down what has become of an id.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Transactions(dict[str, Transaction]):
         waits: Deadlines[Due],
         new_id: Callable[[], int],
         wall: Callable[[float], int],
+        keep: Callable[[Transaction, float], None],
         *,
         kip890: bool,
     ) -> None:
@@ -51,6 +52,7 @@ class Transactions(dict[str, Transaction]):
         self._waits = waits
         self._new_id = new_id
         self._wall = wall
+        self._keep = keep
         self._kip890 = kip890
         self._holding: dict[int, set[str]] = {}  # groups in which offsets wait for a producer
 
@@ -72,6 +74,7 @@ class Transactions(dict[str, Transaction]):
         txn.state, txn.timeout_ms, txn.partitions = State.EMPTY, timeout_ms, set()
         if self._kip890:
             txn.started = None
+        self._keep(txn, now)
         return Ended(ErrorCode.NONE, txn.identity, [], [])
 
     def add(
@@ -83,9 +86,12 @@ class Transactions(dict[str, Transaction]):
             return error
         assert txn is not None
         begins = txn.state is not State.ONGOING
+        if not begins and txn.partitions.issuperset(partitions):
+            return ErrorCode.NONE
         rules.add(txn, partitions, now)
+        self._keep(txn, now)  # before anything is written in its name
         if begins:
-            self._waits.set(TransactionDue(transactional_id), self._looked_at(now + txn.timeout_ms / 1000))
+            self._wait_for_end(txn, now)
         return ErrorCode.NONE
 
     def verify(self, transactional_id: str, asked: Identity, partition: tuple[str, int]) -> ErrorCode:
@@ -165,6 +171,17 @@ class Transactions(dict[str, Transaction]):
             return error, []
         return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
 
+    def take_in(self, txn: Transaction, now: float) -> None:
+        """An id that was made of what is written of it; what was begun goes on."""
+        self[txn.transactional_id] = txn
+        if txn.state is State.ONGOING:
+            self._wait_for_end(txn, now if txn.started is None else txn.started)
+        elif txn.state in PREPARED:
+            self._waits.set(TransactionDue(txn.transactional_id), now)
+
+    def _wait_for_end(self, txn: Transaction, begun: float) -> None:
+        self._waits.set(TransactionDue(txn.transactional_id), self._looked_at(begun + txn.timeout_ms / 1000))
+
     def _looked_at(self, due: float) -> float:
         """When the coordinator notices that a transaction has run too long: it looks from time to time."""
         every = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
@@ -172,6 +189,7 @@ class Transactions(dict[str, Transaction]):
 
     def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
         rules.prepare(txn, committed=committed, now=now)
+        self._keep(txn, now)
         if delay := self._settings.mockbroker_transaction_completion_ms:
             self._waits.set(TransactionDue(txn.transactional_id), now + delay / 1000)
             known = txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
@@ -202,6 +220,7 @@ class Transactions(dict[str, Transaction]):
                 grown.append(partition)
         if not stuck:
             rules.complete(txn)
+            self._keep(txn, now)
         return Ended(ErrorCode.NONE, txn.identity, grown, notes)
 
     def _coordinator_epoch(self, transactional_id: str) -> int:

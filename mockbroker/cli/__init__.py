@@ -1,4 +1,4 @@
-"""The command line: ``mockbroker serve`` and ``mockbroker demo``."""
+"""The command line of mockbroker: a file for each verb."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import click
 from kwire import __version__
 from mockbroker.cli.conform import conform
 from mockbroker.cli.demo import demo
+from mockbroker.cli.import_ import import_
 from mockbroker.cli.serve import serve
+from mockbroker.cli.simulate import simulate
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,3 +24,5 @@ def main() -> None:
 main.add_command(serve)
 main.add_command(demo)
 main.add_command(conform)
+main.add_command(simulate)
+main.add_command(import_)

@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -18,11 +17,13 @@ from typing import TextIO
 import click
 import trio
 
-from mockbroker.cluster_api import Cluster, PortInUseError, open_cluster
-from mockbroker.journal import Event, Journal
+from mockbroker.cli.clock_lines import obey
+from mockbroker.cluster_api import CLOCKS, MANUAL, Cluster, PortInUseError, open_cluster
+from mockbroker.journal import Event
 from mockbroker.listeners import of_settings
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
+from mockbroker.storage.disk import DataDirError
 
 COLLECT_AFTER = (50_000, 20, 20)  # objects, then collections of the young and of the middle ones
 KEPT = 1_000  # events in memory: they go to the file, and a broker may serve for weeks
@@ -69,6 +70,19 @@ log = logging.getLogger("mockbroker")
     help="Kafka to be like.",
 )
 @click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep topics and records in this folder, and have them again at the next start.",
+)
+@click.option(
+    "--clock",
+    type=click.Choice(CLOCKS),
+    default="real",
+    show_default=True,
+    help="manual: time stands still, and goes by lines on stdin: advance SECONDS, stop, resume, now.",
+)
+@click.option(
     "--journal",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what happens in the groups to this file, a JSON object a line.",
@@ -90,10 +104,12 @@ def serve(
     sasl: str | None,
     users: tuple[str, ...],
     as_version: str,
+    data_dir: Path | None,
+    clock: str,
     journal: Path | None,
     ready_file: Path | None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT.
+    """Serve until SIGTERM, SIGINT or SIGHUP; a second one ends it at once.
 
     Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts connections. Settings have Kafka's names and
     defaults; for quick tests: --set group.initial.rebalance.delay.ms=0
@@ -118,25 +134,40 @@ def serve(
                 config=given,
                 as_version=as_version,
                 users=passwords,
+                data_dir=data_dir,
+                clock=clock,
             ) as cluster:
                 cluster.journal.most = KEPT
                 if file is not None:
-                    _keep_journal(cluster.journal, file)
+                    _keep_journal(cluster, file)
                 _collect_rarely()
-                with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                with trio.open_signal_receiver(*_ending()) as signals:
                     try:
                         _announce(cluster, ready_file)
                     except OSError as error:
                         _fail(f"cannot tell that it is ready: {error}")
-                    async for _ in signals:
-                        return
+                    async with trio.open_nursery() as nursery:
+                        if clock == MANUAL:
+                            nursery.start_soon(obey, cluster.clock)
+                        await anext(signals)
+                        nursery.cancel_scope.cancel()
+                for number in _ending():
+                    signal.signal(number, signal.SIG_DFL)  # whoever does not want to wait for the end need not
 
         try:
             trio.run(run)
         except SettingsError as error:
             raise click.UsageError(str(error)) from error
-        except PortInUseError as error:
+        except (PortInUseError, DataDirError) as error:
             _fail(str(error))
+
+
+def _ending() -> list[signal.Signals]:
+    """Signals that end it. Who has it run without a terminal, as nohup, has SIGHUP ignored, and so it stays."""
+    wanted = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        wanted.append(signal.SIGHUP)
+    return wanted
 
 
 def _collect_rarely() -> None:
@@ -231,9 +262,9 @@ def _open_journal(path: Path) -> TextIO:
         raise click.UsageError(f"--journal {path}: {error.strerror}") from error
 
 
-def _keep_journal(journal: Journal, file: TextIO) -> None:
-    """Write each event as it happens; ``time`` is that of the wall, the rest as in ``Event.to_json``."""
-    began = time.time() - trio.current_time() + journal.begin
+def _keep_journal(cluster: Cluster, file: TextIO) -> None:
+    """Write each event as it happens; ``time`` is that of the broker, the rest as in ``Event.to_json``."""
+    journal, began = cluster.journal, cluster.clock.wall() - cluster.clock.now()
 
     def write(event: Event) -> None:
         stamp = datetime.fromtimestamp(began + event.time_ms / 1000, UTC).isoformat(timespec="milliseconds")

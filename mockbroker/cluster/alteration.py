@@ -55,7 +55,7 @@ def alter(
     if isinstance(changed, Refusal):
         return changed
     if not validate_only:
-        topic.configs = changed
+        cluster.configure(topic, changed)
     return NOT_REFUSED
 
 

@@ -6,6 +6,7 @@ Source: Kafka's LeaderEpochFileCache.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 UNKNOWN = -1, -1
 
@@ -21,6 +22,15 @@ class LeaderEpochs:
         while self.entries and (self.entries[-1][0] >= epoch or self.entries[-1][1] >= offset):
             self.entries.pop()
         self.entries.append((epoch, offset))
+
+    def put_back(self, written: Iterable[tuple[int, int]], epoch: int, end: int) -> None:
+        """Epochs and base offsets of the batches that there are, in order; ``epoch``: the one that has begun last."""
+        self.entries.clear()
+        for each, offset in written:
+            if not self.entries or each > self.entries[-1][0]:
+                self.begin(each, offset)
+        if not self.entries or epoch > self.entries[-1][0]:
+            self.begin(epoch, end)
 
     def end_of(self, epoch: int, end: int) -> tuple[int, int]:
         """The largest epoch up to this one, and the offset behind what was written in it; ``end``: of the log.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kwire import LimitError
 from kwire.records.batch import Batch, Record, read_batch, rebase
@@ -23,10 +24,28 @@ class Stored:
     data: bytes
 
 
-class PartitionLog:
-    """``start``: the first offset there is; ``end``: the next to be given, which is also the high watermark."""
+class Copy(Protocol):
+    """A second place for the same log, as a file, which hears of every change after it was made."""
 
-    def __init__(self) -> None:
+    def appended(self, stored: Stored, leader_epoch: int) -> None: ...
+
+    def cut(self, start: int) -> None:
+        """What is before this offset is gone."""
+        ...
+
+    def replaced(self, batches: Sequence[Stored]) -> None:
+        """These are all the batches now."""
+        ...
+
+
+class PartitionLog:
+    """``start``: the first offset there is; ``end``: the next to be given, which is also the high watermark.
+
+    ``copy``: None if memory is all there is.
+    """
+
+    def __init__(self, copy: Copy | None = None) -> None:
+        self.copy = copy
         self.start = 0
         self.end = 0
         self._batches: list[Stored] = []
@@ -38,15 +57,42 @@ class PartitionLog:
         base = self.end
         last = base + batch.last_offset_delta
         data = rebase(batch, base, leader_epoch)
-        self._batches.append(Stored(base, last, batch.max_timestamp, self._size, data))
+        stored = Stored(base, last, batch.max_timestamp, self._size, data)
+        self._batches.append(stored)
         self._bases.append(base)
         self._size += len(data)
         self.end = last + 1
+        if self.copy is not None:
+            self.copy.appended(stored, leader_epoch)
         return base
 
     def batches(self) -> Iterator[Batch]:
         """All of them, from the first on that there is."""
         return (read_batch(stored.data) for stored in self._batches)
+
+    def put_back(self, batches: Iterable[Batch], start: int, end: int) -> None:
+        """The batches of a copy, in order, into a log that is empty, with their offsets. ``copy`` does not hear of it.
+
+        ``start``, ``end``: of the log; batches may be missing anywhere.
+        """
+        self._fill(batches)
+        self.start, self.end = start, end
+
+    def replace(self, batches: Sequence[bytes]) -> None:
+        """These are all the batches from now on, in order, with offsets of their own: what compaction leaves.
+
+        The last must end where the log ends, even if it has no records: nobody may get an offset twice.
+        Raises: ValueError.
+        """
+        found = [read_batch(data) for data in batches]
+        if not found or found[-1].last_offset + 1 != self.end:
+            raise ValueError(f"the batches of a log that ends at {self.end} cannot end elsewhere")
+        self._batches.clear()
+        self._bases.clear()
+        self._size = 0
+        self._fill(found)
+        if self.copy is not None:
+            self.copy.replaced(tuple(self._batches))
 
     @property
     def written(self) -> int:
@@ -60,20 +106,13 @@ class PartitionLog:
 
     def delete_before(self, offset: int) -> None:
         """Begin at ``offset``, which is not behind the end; what is before is gone, as far as it is whole batches."""
-        self.start = max(self.start, offset)
-        gone = self._index_of(self.start)
+        if offset <= self.start:
+            return
+        self.start = offset
+        gone = self._index_of(offset)
         del self._batches[:gone], self._bases[:gone]
-
-    def replace(self, batches: Iterable[Batch]) -> None:
-        """These batches instead, as after compaction; they keep their offsets, and the next to be given stays."""
-        self._batches.clear()
-        self._size = 0
-        for batch in batches:
-            self._batches.append(
-                Stored(batch.base_offset, batch.last_offset, batch.max_timestamp, self._size, batch.data)
-            )
-            self._size += len(batch.data)
-        self._bases = [stored.base_offset for stored in self._batches]
+        if self.copy is not None:
+            self.copy.cut(offset)
 
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
         """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
@@ -124,12 +163,20 @@ class PartitionLog:
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Where the batch that holds ``offset`` is; past the end if it is not there yet."""
+        """Where the batch that holds ``offset`` is, or the next one; past the end if it is not there yet."""
         if offset >= self.end:
             return len(self._batches)
-        index = max(bisect_right(self._bases, offset) - 1, 0)
-        gone = index < len(self._batches) and self._batches[index].last_offset < offset  # by compaction
-        return index + gone
+        found = max(bisect_right(self._bases, offset) - 1, 0)
+        gap = found < len(self._batches) and self._batches[found].last_offset < offset
+        return found + gap
+
+    def _fill(self, batches: Iterable[Batch]) -> None:
+        size = self._size
+        for batch in batches:
+            self._batches.append(Stored(batch.base_offset, batch.last_offset, batch.max_timestamp, size, batch.data))
+            self._bases.append(batch.base_offset)
+            size += len(batch.data)
+        self._size = size
 
 
 def _opened(stored: Stored) -> Iterator[Record]:

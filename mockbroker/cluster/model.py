@@ -7,16 +7,17 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.jsonform import uuid_text
 from kwire.records.batch import Batch, read_batch
-from kwire.records.control import ControlType, build_marker
+from kwire.records.control import ControlType, build_marker, control_records
 from mockbroker.cluster.epochs import LeaderEpochs
-from mockbroker.cluster.log import PartitionLog
+from mockbroker.cluster.log import Copy, PartitionLog
 from mockbroker.cluster.placement import place
-from mockbroker.cluster.producers import Producers
+from mockbroker.cluster.producers import LAST_EPOCH, Producer, Producers
 from mockbroker.java import partition_for
 from mockbroker.settings import MAX_PARTITIONS
 
@@ -25,6 +26,7 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NOBODY = -1  # leads a partition whose brokers are all away
 INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment as closely as this
+PRODUCER_IDS = 1_000  # taken at a time, as Kafka's brokers take them: of these some are never given out
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -109,10 +111,52 @@ class Partition:
             timestamp=timestamp,
         )
         at = self.log.append(read_batch(marker), self.leader_epoch)
+        self._ended(producer_id, epoch, coordinator_epoch, timestamp, at, committed=committed)
+        return ErrorCode.NONE
+
+    def abort(self, producer: Producer, timestamp: int, *, fence: bool) -> None:
+        """End the transaction that a producer has open here. ``timestamp``: milliseconds since 1970.
+
+        ``fence``: it cannot go on in the epoch it knows, as after one that ran too long.
+        """
+        self.end_transaction(
+            producer.producer_id,
+            min(producer.epoch + 1, LAST_EPOCH) if fence else producer.epoch,
+            committed=False,
+            coordinator_epoch=max(producer.coordinator_epoch, 0),
+            timestamp=timestamp,
+        )
+
+    def put_back(self, batches: Sequence[Batch], start: int, end: int) -> None:
+        """The batches of a copy, in order, and what they tell of producers. ``start``, ``end``: of the log.
+
+        Raises: kwire.WireError for a marker that cannot be read.
+        """
+        self.log.put_back([batch for batch in batches if batch.last_offset >= start], start, end)
+        self.epochs.put_back([(batch.leader_epoch, batch.base_offset) for batch in batches], self.leader_epoch, end)
+        for batch in batches:
+            if batch.producer_id < 0:
+                continue
+            if not batch.control:
+                self.producers.remember(batch, batch.base_offset)
+                continue
+            for record in control_records(batch):
+                if record.marker is not None:
+                    self._ended(
+                        batch.producer_id,
+                        batch.producer_epoch,
+                        record.marker.coordinator_epoch,
+                        batch.max_timestamp,
+                        batch.base_offset,
+                        committed=record.type == ControlType.COMMIT,
+                    )
+
+    def _ended(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int, at: int, *, committed: bool
+    ) -> None:
         first = self.producers.end(producer_id, epoch, coordinator_epoch, timestamp)
         if first is not None and not committed:
             self.aborted.append(Aborted(producer_id, first, at))
-        return ErrorCode.NONE
 
     def aborted_from(self, offset: int, size: int) -> list[Aborted]:
         """What was aborted of the records in so many bytes from ``offset`` on, and a little behind them."""
@@ -140,19 +184,41 @@ class Topic:
         return self.partitions[partition_for(name, len(self.partitions))]
 
 
-class Cluster:
-    """``new_uuid``: where topic and cluster ids come from.
+class Storage(Protocol):
+    """What keeps a cluster somewhere else than in memory, and hears of every change after it was made."""
 
-    ``epoch``: another number whenever topics, partitions or brokers have changed. ``down``: brokers that are away.
+    def copy(self, topic: Topic, index: int) -> Copy:
+        """What keeps the log of a partition that is being made."""
+        ...
+
+    def created(self, topic: Topic, first: int) -> None:
+        """The topic has new partitions, from this one on; it may be new itself."""
+        ...
+
+    def deleted(self, topic: Topic) -> None: ...
+
+    def changed(self) -> None:
+        """Something else than logs is different: configurations, leaders and their epochs, producer ids taken."""
+        ...
+
+
+class Cluster:
+    """``new_uuid``: where topic and cluster ids come from. ``storage``: None if memory is all there is.
+
+    ``epoch``: another number whenever topics, partitions or brokers have changed. ``taken``: the lowest producer id
+    that nobody has taken for giving it out. ``down``: brokers that are away.
     """
 
-    def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> None:
+    def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID], storage: Storage | None = None) -> None:
         self.nodes = {node.node_id: node for node in nodes}
         self.down: dict[int, Node] = {}
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
         self.epoch = 0
+        self.storage = storage
+        self.taken = 0
+        self._next_producer_id = 0
         self._new_uuid = new_uuid
 
     @property
@@ -174,16 +240,46 @@ class Cluster:
         """A new topic with these replicas by partition. The name must be legal and free."""
         topic = Topic(name, self._new_uuid(), [], dict(configs or {}))
         self.topics[name] = topic
-        self.grow(topic, replicas)
         self.by_id[topic.topic_id] = topic
+        self.grow(topic, replicas)
         return topic
 
     def grow(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
         """More partitions, with these replicas."""
-        for nodes in replicas:
-            partition = Partition(topic.name, len(topic.partitions), list(nodes))
+        first = len(topic.partitions)
+        for index, nodes in enumerate(replicas, first):
+            log = PartitionLog(None if self.storage is None else self.storage.copy(topic, index))
+            partition = Partition(topic.name, index, list(nodes), log=log)
             partition.leader = next((node for node in nodes if node in self.nodes), NOBODY)
             topic.partitions.append(partition)
+        self.epoch += 1
+        if self.storage is not None:
+            self.storage.created(topic, first)
+
+    def configure(self, topic: Topic, configs: Mapping[str, str | None]) -> None:
+        """The topic has these configurations from now on."""
+        topic.configs = configs
+        self.changed()
+
+    def changed(self) -> None:
+        """To be called after leaders or their epochs were changed: the storage is told."""
+        if self.storage is not None:
+            self.storage.changed()
+
+    def new_producer_id(self) -> int:
+        """A producer id that nobody had before, not even before the cluster was put back."""
+        if self._next_producer_id == self.taken:
+            self.taken += PRODUCER_IDS
+            self.changed()
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    def put_back(self, cluster_id: UUID, topics: Sequence[Topic], taken: int) -> None:
+        """Become what was kept; producer ids that were ``taken`` are not given out again."""
+        self.cluster_id = cluster_id
+        self.taken = self._next_producer_id = taken
+        self.topics |= {topic.name: topic for topic in topics}
+        self.by_id |= {topic.topic_id: topic for topic in topics}
         self.epoch += 1
 
     def delete_topic(self, topic: Topic) -> None:
@@ -191,6 +287,14 @@ class Cluster:
         self.epoch += 1
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
+        if self.storage is not None:
+            self.storage.deleted(topic)
+            for partition in topic.partitions:
+                partition.log.copy = None  # whoever still writes to it writes to nobody
+
+    def partitions(self) -> list[Partition]:
+        """Those of all topics."""
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def in_sync(self, partition: Partition) -> list[int]:
         """Replicas that have everything: those that are there; the last one stays in, though it is away."""
@@ -207,6 +311,7 @@ class Cluster:
         if node != NOBODY:
             partition.epochs.begin(partition.leader_epoch, partition.log.end)
         self.epoch += 1
+        self.changed()
 
     def as_it_is(self) -> Cluster:
         """What is known of the cluster now, for a broker that hears of nothing that comes. Logs are the same ones."""

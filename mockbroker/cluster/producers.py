@@ -14,6 +14,7 @@ from kwire.records.batch import Batch
 
 REMEMBERED = 5  # batches of a producer; as many as a client may have in flight
 NO_PRODUCER = -1
+LAST_EPOCH = 2**15 - 1  # a producer that is fenced in the epoch before comes to it
 SEQUENCES = 1 << 31  # sequence numbers begin anew after this many
 
 
@@ -47,11 +48,11 @@ class Producer:
 
 
 class Producers:
-    """By producer id. ``open``: first offsets of open transactions, the lowest first."""
+    """By producer id."""
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        self._open: dict[int, int] = {}
+        self._open: dict[int, int] = {}  # first offsets of open transactions, the lowest first
         self._tried: dict[int, tuple[int, int]] = {}
 
     def __iter__(self) -> Iterator[Producer]:
@@ -66,6 +67,10 @@ class Producers:
         """True if the producer has a transaction open here; ``epoch``: and is in this epoch."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.opened is not None and epoch in (None, producer.epoch)
+
+    def open(self) -> list[Producer]:
+        """Those that have a transaction open here."""
+        return [self._producers[producer_id] for producer_id in self._open]
 
     def try_to_open(self, batch: Batch) -> None:
         """A transaction may begin here with this batch. The lowest sequence that was tried must come first.

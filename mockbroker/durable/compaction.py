@@ -1,7 +1,7 @@
 """Compaction of a partition: of each key the last record stays, at its offset.
 
-What is in an open transaction, and everything behind its begin, stays as it is; so do tombstones and markers younger
-than a day (Kafka's delete.retention.ms). Source: Kafka's Cleaner and CleanedTransactionMetadata.
+What is in an open transaction, and everything behind its begin, stays as it is; so do the last batch, and tombstones
+and markers younger than a day (Kafka's delete.retention.ms). Source: Kafka's Cleaner and CleanedTransactionMetadata.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ DELETE_RETENTION_MS = 86_400_000
 def compact(partition: Partition, now_ms: int) -> None:
     """Rewrite the log of a partition, with the same offsets."""
     log, until = partition.log, partition.last_stable
-    old = [batch for batch in log.batches() if batch.base_offset < until]
-    young = [batch for batch in log.batches() if batch.base_offset >= until]
+    all_of_it = list(log.batches())
+    if not all_of_it:
+        return
+    until = min(until, all_of_it[-1].base_offset)  # the last one says where the log ends
+    old = [batch for batch in all_of_it if batch.base_offset < until]
+    young = all_of_it[len(old) :]
     last: dict[bytes, int] = {}
     for batch in [*old, *young]:
         if not batch.control and (batch.base_offset >= until or partition.is_committed(batch)):
             last.update((record.key or b"", record.offset) for record in batch.records())
-    kept = list(_kept(partition, old, last, now_ms))
-    log.replace([*kept, *young])
+    log.replace([batch.data for batch in [*_kept(partition, old, last, now_ms), *young]])
 
 
 def _kept(partition: Partition, old: list[Batch], last: dict[bytes, int], now_ms: int) -> Iterator[Batch]:

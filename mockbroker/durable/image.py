@@ -23,12 +23,14 @@ def image_of(
     group: Group | ConsumerGroup, before: Mapping[bytes, bytes], wall: Wall, *, with_offsets: bool = True
 ) -> Image:
     """Everything that is kept. ``before``: what was kept so far; a rebalance in progress changes nothing of it."""
-    records: list[Record] = list(offset_records.records(group.group_id, group.offsets, wall)) if with_offsets else []
+    records: list[Record] = []
     if isinstance(group, ConsumerGroup):
         records += consumer_records.records(group, wall)
     elif (record := classic_records.record(group, wall)) is not None:
         records.append(record)
     found = dict(encoded(*record) for record in records)
+    if with_offsets:
+        found.update(offset_records.image(group.group_id, group.offsets, wall))
     if isinstance(group, Group) and not classic_records.is_settled(group):
         key = classic_records.encoded_key(group.group_id)
         if key in before:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kwire.assignors import GroupAssignment
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
 from mockbroker.durable import classic_records, compaction, consumer_records, offset_records
@@ -22,15 +23,23 @@ FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has do
 
 @dataclass(slots=True)
 class _Kept:
-    """What is written of one group. ``image``: everything but offsets. The rest tells what cannot have changed."""
+    """What is written of one group. ``image``: everything but offsets; ``places``: what offsets are written, and their
+    keys, None if nobody needed it yet. The rest tells what cannot have changed."""
 
     kind: type
     image: Image = field(default_factory=dict)
     offsets: Offsets | None = None
-    places: dict[Place, None] = field(default_factory=dict)
+    places: dict[Place, bytes | None] = field(default_factory=dict)
     changes: int = -1
-    target: object = None
+    target: GroupAssignment = field(default_factory=dict)
     resolved: object = None
+
+    def all_places(self) -> dict[Place, bytes | None]:
+        """Where something is written, also by transactions: those that have ended, and those that are open."""
+        if self.offsets is None:
+            return self.places
+        places = [*self.offsets.committed, *(place for held in self.offsets.pending.values() for place in held)]
+        return dict.fromkeys(places) | self.places
 
 
 class Keeper:
@@ -52,10 +61,10 @@ class Keeper:
         held: list[tuple[int, int, list[Change]]] = []
         if kept is not None and (group is None or kept.kind is not type(group)):
             found += changes(kept.image, {})
-            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, None, None
+            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, {}, None
         if group is None:
             assert kept is not None
-            found += self._gone(group_id, kept.places)
+            found += _tombstones(_keys(group_id, kept.all_places().items()))
             del self._kept[group_id]
         else:
             if kept is None:
@@ -115,10 +124,7 @@ class Keeper:
             gone = [key for key in kept.image if consumer_records.is_expression(key) and key not in now]
             found += [*_tombstones(gone), *now.items()]
         found.append(encoded(*consumer_records.epoch(group)))
-        if kept.target is group.target:
-            found += [encoded(*consumer_records.target(group, each)) for each in changed if each in group.target]
-        else:
-            found += [encoded(*consumer_records.target(group, each)) for each in group.target]
+        found += [encoded(*consumer_records.target(group, each)) for each in _retargeted(kept.target, group)]
         found.append(encoded(*consumer_records.assignment_epoch(group)))
         found += [encoded(*consumer_records.current(group, member)) for member in _there(group, changed)]
         kept.target, kept.resolved = group.target, group.resolved
@@ -127,27 +133,29 @@ class Keeper:
 
     def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
         if kept.offsets is not offsets:
-            yield from self._gone(group_id, [place for place in kept.places if place not in offsets.committed])
+            gone = [(place, key) for place, key in kept.all_places().items() if place not in offsets.committed]
+            yield from _tombstones(_keys(group_id, gone))
             kept.offsets = offsets
         for place in offsets.changed:
             committed = offsets.committed.get(place)
+            key = kept.places.get(place) or offset_records.encoded_key(group_id, *place)
             if committed is not None:
-                kept.places[place] = None
-                yield encoded(*offset_records.record(group_id, *place, committed, self._wall, self._version))
+                kept.places[place] = key
+                yield key, offset_records.encoded_value(committed, self._wall, self._version)
             else:
                 kept.places.pop(place, None)
-                yield offset_records.encoded_key(group_id, *place), None
+                yield key, None
 
     def _held(self, group_id: str, offsets: Offsets) -> Iterator[tuple[int, int, list[Change]]]:
         for (producer_id, epoch), places in offsets.held.items():
             records: list[Change] = [
-                encoded(*offset_records.record(group_id, *place, committed, self._wall, self._version))
+                (
+                    offset_records.encoded_key(group_id, *place),
+                    offset_records.encoded_value(committed, self._wall, self._version),
+                )
                 for place, committed in places.items()
             ]
             yield producer_id, epoch, records
-
-    def _gone(self, group_id: str, places: Iterable[Place]) -> list[Change]:
-        return [(offset_records.encoded_key(group_id, *place), None) for place in places]
 
     # --- where it goes ---
 
@@ -163,6 +171,18 @@ class Keeper:
         if partition.log.size > self._compact_at.get(partition.index, FIRST_COMPACTION):
             compaction.compact(partition, self._wall.ms(now))
             self._compact_at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
+
+
+def _keys(group_id: str, places: Iterable[tuple[Place, bytes | None]]) -> Iterator[bytes]:
+    return (key or offset_records.encoded_key(group_id, *place) for place, key in places)
+
+
+def _retargeted(before: GroupAssignment, group: ConsumerGroup) -> list[str]:
+    """Whose target is another than it was. ``before`` may be the very same object, but for those that have changed."""
+    there = group.target
+    if before is there:
+        return [each for each in group.changed if each in there]
+    return [each for each in there if each in group.changed or before.get(each) != there[each]]
 
 
 def _there(group: ConsumerGroup, member_ids: Iterable[str]) -> Iterator[ConsumerMember]:

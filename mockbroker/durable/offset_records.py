@@ -14,15 +14,8 @@ IDS_SINCE = 4  # the version with topic ids, which Kafka writes since 4.1
 EXPIRING = 1  # the version that says when an offset goes
 
 
-def records(group_id: str, offsets: Offsets, wall: Wall) -> Iterator[tuple[OffsetCommitKey, OffsetCommitValue, int]]:
-    """Key, value and version of each that holds; those of open transactions are not among them."""
-    for (topic, partition), committed in offsets.committed.items():
-        yield record(group_id, topic, partition, committed, wall)
-
-
-def record(
-    group_id: str, topic: str, partition: int, committed: Committed, wall: Wall, version: int = IDS_SINCE
-) -> tuple[OffsetCommitKey, OffsetCommitValue, int]:
+def encoded_value(committed: Committed, wall: Wall, version: int = IDS_SINCE) -> bytes:
+    """The value as it is stored; ``version``: unless the client said itself when the offset goes."""
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -32,7 +25,14 @@ def record(
     )
     if committed.expires is not None:
         value.expire_timestamp, value.leader_epoch, version = wall.ms(committed.expires), -1, EXPIRING
-    return OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version
+        value.topic_id = ZERO_UUID
+    return encode_stored(value, version)
+
+
+def image(group_id: str, offsets: Offsets, wall: Wall) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each that holds; those of open transactions are not among them."""
+    for place, committed in offsets.committed.items():
+        yield encoded_key(group_id, *place), encoded_value(committed, wall)
 
 
 def encoded_key(group_id: str, topic: str, partition: int) -> bytes:

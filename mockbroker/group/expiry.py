@@ -5,6 +5,8 @@ Source: Kafka's OffsetMetadataManager.cleanupExpiredOffsets and ClassicGroup.off
 
 from __future__ import annotations
 
+from math import inf
+
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.offsets import Committed
 from mockbroker.group.state import Group, State
@@ -13,7 +15,7 @@ from mockbroker.group.subscription import CONSUMER, subscribed_topics
 
 def expire(group: Group | ConsumerGroup, now: float, retention: float) -> list[tuple[str, int]]:
     """Drop what has expired at ``now``; topics and partitions of it. ``retention``: seconds."""
-    subscribed = subscribed_topics(group) if isinstance(group, Group) and group.state is State.STABLE else None
+    subscribed = _subscribed(group)
     gone = [
         (topic, partition)
         for (topic, partition), committed in group.offsets.committed.items()
@@ -23,6 +25,20 @@ def expire(group: Group | ConsumerGroup, now: float, retention: float) -> list[t
     for topic, partition in gone:
         group.offsets.forget(topic, partition)
     return gone
+
+
+def next_expiry(group: Group | ConsumerGroup, retention: float) -> float:
+    """When the first offset expires, or could, if nothing else happens in the group; inf if none does."""
+    subscribed, first = _subscribed(group), inf
+    for (topic, _), committed in group.offsets.committed.items():
+        since = _counts_from(group, topic, committed, subscribed)
+        if since is not None:
+            first = min(first, since + retention if committed.expires is None else committed.expires)
+    return first
+
+
+def _subscribed(group: Group | ConsumerGroup) -> set[str] | None:
+    return subscribed_topics(group) if isinstance(group, Group) and group.state is State.STABLE else None
 
 
 def _expired(since: float | None, committed: Committed, now: float, retention: float) -> bool:

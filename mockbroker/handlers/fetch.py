@@ -1,7 +1,7 @@
 """Fetch: v0-18, with sessions. Not modelled: fetching from followers, quotas.
 
 Up to v3 batches are told as message sets. A fetch that finds less than min_bytes is parked until records come or
-max_wait is over.
+max_wait is over, by the client's own time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     if _enough(call, result) or request.max_wait_ms <= 0 or not result.waits_for:
         return [_reply(broker, call, reading, result)]
     broker.fetches.park(call, reading, result.waits_for)
-    broker.waits.set(FetchDue(call.ticket), now + request.max_wait_ms / 1000)
+    broker.patience.set(FetchDue(call.ticket), broker.outside(now) + request.max_wait_ms / 1000)
     return []
 
 
@@ -63,7 +63,7 @@ def appended(broker: Broker, partition: Partition) -> Effects:
         result = _read(broker, call, reading)
         if _enough(call, result):
             broker.fetches.take(call.ticket)
-            broker.waits.forget(FetchDue(call.ticket))
+            broker.patience.forget(FetchDue(call.ticket))
             effects.append(_reply(broker, call, reading, result))
     return effects
 

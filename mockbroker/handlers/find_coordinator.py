@@ -44,7 +44,8 @@ def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coord
         text = NOT_YET if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     seen = broker.seen_by(call.client.node)
-    node = seen.nodes.get(seen.topics[OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC].partition_of(key).leader)
+    topic = seen.topics.get(OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC)
+    node = None if topic is None else seen.nodes.get(topic.partition_of(key).leader)
     if node is None:
         text = NOBODY_LEADS if call.version < SILENT_SINCE else ""
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -6,7 +6,7 @@ from kwire import ErrorCode
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
-from mockbroker.calls import Call, Effects, Reply
+from mockbroker.calls import Call, Effects, Note, Reply
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.expiry import is_over
 from mockbroker.group.subscription import CONSUMER, subscribed_topics
@@ -24,9 +24,13 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
         return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
     topics = [_delete(broker, group, topic) for topic in request.topics]
     broker.groups.touch(request.group_id)
+    effects: Effects = []
     if is_over(group) and not broker.release.java_coordinator:
         broker.groups.drop(request.group_id)
-    return [Reply(call.ticket, OffsetDeleteResponse(topics=topics))]
+        effects.append(
+            Note(event="delete", group=request.group_id, client_id=call.client.client_id, reason="its last offset went")
+        )
+    return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=topics))]
 
 
 def _group_error(group: AnyGroup | None) -> ErrorCode:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from kwire import ErrorCode
+from mockbroker.cluster.producers import LAST_EPOCH
 from mockbroker.transaction.state import (
     COMPLETE,
     EXHAUSTED,
-    LAST_EPOCH,
     NO_EPOCH,
     PREPARED,
     Identity,

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from mockbroker.cluster.producers import LAST_EPOCH
+
 NO_PRODUCER = -1
 NO_EPOCH = -1
-LAST_EPOCH = 2**15 - 1  # a producer that is fenced in the epoch before comes to it
 EXHAUSTED = LAST_EPOCH - 1  # the last epoch of a producer id that a client gets
 
 

@@ -206,10 +206,11 @@ class KcatMember(Member):
 
 
 class Stage:
-    """``group``, ``topic`` and ``heartbeat_ms`` are those of every member that comes from then on."""
+    """``group``, ``topic``, ``session_ms`` and ``heartbeat_ms`` are those of every member that comes from then on."""
 
     group = "players"
     topic = "orders"
+    session_ms = SESSION_MS  # of members that are not static
     heartbeat_ms = HEARTBEAT_MS  # of the classic protocol
 
     def __init__(self, cluster: Cluster) -> None:
@@ -244,7 +245,7 @@ class Stage:
         name = name or f"{family}-{len(self.members)}"
         assignor = assignor or (SERVER_ASSIGNORS if protocol == "consumer" else ASSIGNORS[family])[0]
         bootstrap = bootstrap or self.cluster.bootstrap_servers
-        session_ms = STATIC_SESSION_MS if instance else SESSION_MS
+        session_ms = STATIC_SESSION_MS if instance else self.session_ms
         if family == "kcat":
             settings = {
                 "client.id": name,

@@ -258,7 +258,9 @@ class Failing:
         for _ in range(40):
             if shown():
                 return
-            self.stage.wait_a_moment(lambda: False)  # not shown: the broker's thread may be waiting to tell us something
+            self.stage.wait_a_moment(
+                lambda: False
+            )  # not shown: the broker's thread may be waiting to tell us something
         raise AssertionError(self.stage.report("some do not come to rest"))
 
     def generations(self) -> None:

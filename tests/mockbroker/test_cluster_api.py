@@ -9,16 +9,25 @@ import threading
 
 import pytest
 import trio
+from plain_client import PlainClient
 from tools.wire import Peer
 
 import mockbroker
 from kwire import ErrorCode as E
 from kwire.frames import pack
+from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kwire.messages.add_partitions_to_txn import Topic as AddedTopic
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.end_txn import EndTxnRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
-from mockbroker import Cluster, PortInUseError, SettingsError, cluster_api, open_cluster, run_cluster
+from kwire.messages.produce import ProduceRequest
+from kwire.records.batch import Record as WireRecord
+from kwire.records.batch import build_batch, read_batch
+from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, cluster_api, open_cluster, run_cluster
 from mockbroker.server import Server, listen
+from mockbroker.storage.real_disk import RealDisk
 
 JOIN = JoinGroupRequest(
     group_id="g",
@@ -338,3 +347,107 @@ def test_public_names():
     assert all(hasattr(mockbroker, name) for name in mockbroker.__all__)
     assert issubclass(PortInUseError, OSError)
     assert issubclass(SettingsError, ValueError)
+
+
+# --- a data directory ----------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_is_there_again(tmp_path):
+    with run_cluster(brokers=2, topics={"t": 3}, data_dir=tmp_path) as cluster:
+        cluster.produce("t", [f"{number}" for number in range(10)])
+        cluster.create_topic("later")
+        before = cluster.records("t")
+    with run_cluster(brokers=2, topics={"t": 3}, data_dir=str(tmp_path)) as cluster:
+        assert cluster.records("t") == before
+        assert cluster.records("later") == []
+        assert cluster.produce("t", ["more"], partition=0) == [4]
+
+
+async def test_what_comes_from_inside_is_written_without_anybody_asking(tmp_path):
+    async with open_cluster(data_dir=tmp_path) as cluster:
+        cluster.create_topic("t")
+        with trio.fail_after(20):
+            while not (tmp_path / "t-0").exists():
+                await trio.sleep(0.001)
+
+
+async def test_what_is_on_disk_is_not_thrown_away(tmp_path):
+    async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
+        cluster.produce("t", ["kept"])
+        for start_over in (cluster.reset, lambda: cluster.start_over({}, {})):
+            with pytest.raises(SettingsError, match="does not start over"):
+                start_over()
+        assert len(cluster.records("t")) == 1
+
+
+async def test_two_cannot_have_one_directory(tmp_path):
+    before = files()
+    async with open_cluster(data_dir=tmp_path):
+        with pytest.raises(DataDirError, match="another process uses it"):
+            async with open_cluster(data_dir=tmp_path):
+                pass
+    assert files() == before
+
+
+def test_a_directory_that_cannot_be_used_leaves_nothing_open(tmp_path):
+    before = files()
+    (tmp_path / "mockbroker.json").write_text("?")
+    with pytest.raises(DataDirError, match="damaged"), run_cluster(data_dir=tmp_path):
+        pass
+    assert files() == before
+
+
+async def test_a_disk_that_fails_ends_the_block(tmp_path, monkeypatch):
+    def fail(self, file, data):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), file)
+
+    async def use():
+        async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
+            monkeypatch.setattr(RealDisk, "append", fail)
+            cluster.produce("t", ["lost"])
+            await trio.sleep(20)
+
+    with pytest.raises(DataDirError, match=r"cannot write t-0/0{20}\.log: Input/output error"):
+        await use()
+
+
+def test_transactions_that_were_open_go_on(tmp_path):
+    batch = {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster, PlainClient(cluster.bootstrap_servers) as client:
+        client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 3)
+        added = AddedTopic(name="t", partitions=[0])
+        client.ask(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="x",
+                v3_and_below_producer_id=0,
+                v3_and_below_producer_epoch=0,
+                v3_and_below_topics=[added],
+            ),
+            3,
+        )
+        data = ProduceRequest.Topic.Partition(index=0, records=build_batch([WireRecord(value=b"v")], **batch))
+        topic = ProduceRequest.Topic(name="t", partition_data=[data])
+        answer = client.ask(ProduceRequest(transactional_id="x", acks=-1, topic_data=[topic]), 7)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        cluster.produce("t", ["behind it"])
+        assert cluster.records("t", committed=True) == []
+    with run_cluster(data_dir=tmp_path) as cluster, PlainClient(cluster.bootstrap_servers) as client:
+        assert cluster.records("t", committed=True) == []
+        ended = client.ask(EndTxnRequest(transactional_id="x", producer_id=0, producer_epoch=0, committed=True), 3)
+        assert ended.error_code == E.NONE
+        assert [record.value for record in cluster.records("t", committed=True)] == [b"v", b"behind it"]
+    with run_cluster(data_dir=tmp_path) as cluster:
+        assert [record.value for record in cluster.records("t", committed=True)] == [b"v", b"behind it"]
+
+
+def test_transactions_that_belong_to_nobody_are_aborted(tmp_path):
+    """As after a power cut that lost what the coordinator wrote, and not what was written in its name."""
+    with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
+        batch = build_batch(
+            [WireRecord(value=b"v")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        cluster._call(lambda inner: inner._router.broker.cluster.partition("t", 0).append(read_batch(batch)))
+        cluster.produce("t", ["behind it"])
+        assert cluster.records("t", committed=True) == []
+    with run_cluster(data_dir=tmp_path) as cluster:
+        assert [record.value for record in cluster.records("t", committed=True)] == [b"behind it"]

@@ -304,6 +304,14 @@ def test_a_broker_that_hears_of_nothing(desk):
     assert desk.find(stale) == (E.NONE, desk.coordinator)
 
 
+def test_a_broker_that_has_not_heard_of_the_transaction_log(desk):
+    stale = desk.other
+    desk.broker.frozen[stale] = desk.broker.cluster.as_it_is()
+    asked = FindCoordinatorRequest(coordinator_keys=["p"], key_type=1)
+    assert desk.ask(asked, 4, node=desk.coordinator).coordinators[0].error_code == E.NONE
+    assert desk.ask(asked, 4, node=stale).coordinators[0].error_code == E.COORDINATOR_NOT_AVAILABLE
+
+
 # --- what is written ---------------------------------------------------------------------------------------------
 
 

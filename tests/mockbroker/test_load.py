@@ -77,7 +77,9 @@ def beat(desk: Desk, group: str, member_id: str) -> int:
 
 @pytest.fixture
 def desk():
-    return Desk()
+    desk = Desk()
+    desk.watched = 0  # what is counted is the broker's own
+    return desk
 
 
 def test_a_heartbeat_costs_the_same_in_a_group_of_any_size(desk):
@@ -210,6 +212,7 @@ def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
 def consumers(size: int) -> Consumers:
     """A group ``g`` of the consumer protocol in which everybody has its share."""
     desk = Consumers()
+    desk.watched = 0
     desk.broker.cluster.create_topic("wide", [[0]] * 1_000)
     for number in range(size):
         desk.join(f"m{number}", topics=("wide",))

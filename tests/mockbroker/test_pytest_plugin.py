@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*TypeError: @pytest.mark.kafka takes brokers, config, listeners, topics, users, by name",
+            "*TypeError: @pytest.mark.kafka takes brokers, clock, config, listeners, topics, users, by name",
             "*SettingsError: unknown setting num.partition; did you mean num.partitions?",
             "E *KeyError: 'mine'",
         ]

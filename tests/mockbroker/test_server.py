@@ -264,8 +264,8 @@ async def test_a_deadline_that_fails_leaves_the_timer_running(clock, caplog, mon
         real = place.router.tick
         failures = [RuntimeError("planted")]
 
-        def tick(now):
-            outcomes = real(now)
+        def tick(now, outside):
+            outcomes = real(now, outside)
             if failures:
                 raise failures.pop()
             return outcomes

@@ -32,6 +32,7 @@ def test_defaults_are_kafkas():
         "max.incremental.fetch.session.cache.slots": 1_000,
         "message.max.bytes": 1_048_588,
         "mockbroker.check.records": False,
+        "mockbroker.coordinator.load.ms": 0,
         "mockbroker.join.settle.ms": 3,
         "mockbroker.users": "",
         "mockbroker.transaction.completion.ms": 0,

@@ -300,13 +300,13 @@ def tell_all(at: tuple[str, int], release: str, die_and_return: Callable[[], Non
 
 @story()
 def sessions_begin_anew(t: Teller) -> Iterator[None]:
-    """Told first, and set up last: it would not outlive the others, but outlives the time without a broker."""
-    a, b = Peer(t, "a", session=4_000), Peer(t, "b", session=4_000)
+    """Told first, and set up last: it would not outlive the others."""
+    a, b = Peer(t, "a", session=8_000), Peer(t, "b", session=8_000)
     a.stable(b)
     yield
     again(a, b)
     b.beat()
-    time.sleep(4.5)
+    time.sleep(8.5)
     a.beat()
 
 

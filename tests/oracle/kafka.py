@@ -47,6 +47,8 @@ SETTINGS = {  # what the kept conversations were recorded with
     "num.partitions": "3",
 }
 
+_started: dict[int, subprocess.Popen[bytes]] = {}  # by port, those of this process
+
 
 def fetch(release: str) -> Path:
     """The folder with the jars of a release."""
@@ -87,10 +89,10 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     with (run / "log").open("wb") as log:
         command = [*_java(jars), "kafka.tools.StorageTool", *format_]
         subprocess.run(command, check=True, stdout=log, stderr=log)
-    _launch(jars, run)
+    broker = _launch(jars, run, port)
     until = time.monotonic() + READY_WITHIN
     while not _serves_groups(port):
-        if not _runs(run) or time.monotonic() > until:
+        if broker.poll() is not None or time.monotonic() > until:
             stop(port)
             raise RuntimeError(f"no broker on port {port}: see {run / 'log'}")
         time.sleep(0.2)
@@ -100,27 +102,31 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
 def kill_and_start(release: str = NEWEST, port: int = 19092) -> None:
     """The broker on this port, which we started, gets SIGKILL and is started again with its data; not waited for."""
     stop(port)
-    _launch(fetch(release), FOLDER / f"run-{port}")
+    _launch(fetch(release), FOLDER / f"run-{port}", port)
 
 
 def _java(jars: Path) -> list[str]:
     return ["java", "-Xmx640m", "-cp", f"{jars}/*"]
 
 
-def _launch(jars: Path, run: Path) -> None:
+def _launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
     with (run / "log").open("ab") as log:
         command = [*_java(jars), "kafka.Kafka", str(run / "server.properties")]
         broker = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    _started[port] = broker
     (run / "pid").write_text(str(broker.pid))
+    return broker
 
 
-def stop(port: int = 19092) -> None:
-    """End the broker on this port, if we started one, and wait until it is gone."""
+def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:
+    """End the broker on this port, if we started one, and wait until it is gone. SIGTERM: it shuts down in order."""
     run = FOLDER / f"run-{port}"
     if _runs(run):
-        os.kill(_pid(run), signal.SIGKILL)  # nothing of it is kept
+        os.kill(_pid(run), how)
     while _runs(run):
         time.sleep(0.05)
+    if port in _started:
+        _started.pop(port).wait()
 
 
 @contextmanager

@@ -63,7 +63,7 @@ class Desk:
         self.now = 0.0
         self.sent: dict[Ticket, Sent] = {}
         self._numbers = count(1)
-        self._steps = 0
+        self.watched = WATCHED
 
     @staticmethod
     def join(
@@ -118,8 +118,8 @@ class Desk:
         self.now = until
 
     def _take(self, outcomes) -> None:
-        self._steps += 1
-        if self._steps <= WATCHED:
+        self.watched -= 1
+        if self.watched >= 0:
             check_written(self.broker, WALL)
         for outcome in outcomes:
             sent = self.sent[outcome.ticket]

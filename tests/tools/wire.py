@@ -19,6 +19,7 @@ from mockbroker.journal import Journal
 from mockbroker.router import Router
 from mockbroker.server import Door, Server, listen
 from mockbroker.settings import Settings
+from mockbroker.storage.data_dir import DataDir
 from mockbroker.watch import best
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
@@ -99,20 +100,26 @@ class Place:
 
 @asynccontextmanager
 async def serving(
-    *, topics=None, config=None, handlers=HANDLERS, watch=best, users=None, tls=None
+    *, topics=None, config=None, handlers=HANDLERS, watch=best, users=None, tls=None, disk=None
 ) -> AsyncIterator[Place]:
-    """``users``: they come in by SASL; ``tls``: context of the listener."""
+    """``users``: they come in by SASL; ``tls``: context of the listener; ``disk``: what the cluster is kept on."""
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ids = count(1)
     settings = Settings.parse(QUICK | (config or {}))
-    broker = Broker([Node(0, "127.0.0.1", port)], settings, lambda: UUID(int=next(ids)), users=users)
+    nodes, new_uuid = [Node(0, "127.0.0.1", port)], lambda: UUID(int=next(ids))
+    data_dir = None if disk is None else DataDir(disk, "DIR")
+    cluster = None if data_dir is None else data_dir.open(nodes, new_uuid)
+    broker = Broker(nodes, settings, new_uuid, users=users, cluster=cluster)
     for name, partitions in (topics or {"t": 1}).items():
         broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
+    if data_dir is not None:
+        data_dir.flush()
     server = Server(
         Router(broker, Journal(trio.current_time()), handlers),
         [Door(0, listener, tls=tls, sasl=users is not None)],
         watch,
+        data_dir,
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)

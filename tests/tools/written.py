@@ -11,7 +11,7 @@ from mockbroker.cluster.model import OFFSETS_TOPIC
 from mockbroker.due import LossDue
 from mockbroker.durable import offset_records
 from mockbroker.durable.clock import Wall
-from mockbroker.durable.image import encoded, image_of
+from mockbroker.durable.image import image_of
 from mockbroker.durable.replay import Replay
 
 
@@ -35,10 +35,10 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         for group in groups:
             memory |= image_of(group, live, wall)
             for producer_id, held in group.offsets.pending.items():
-                records = (
-                    offset_records.record(group.group_id, *place, each, wall) for place, (_, each) in held.items()
+                pending.setdefault(producer_id, {}).update(
+                    (offset_records.encoded_key(group.group_id, *place), offset_records.encoded_value(each, wall))
+                    for place, (_, each) in held.items()
                 )
-                pending.setdefault(producer_id, {}).update(encoded(*record) for record in records)
         version = broker.release.offset_value_version
         if version == offset_records.IDS_SINCE:
             here, there = told(live), told(memory)

@@ -190,7 +190,6 @@ USAGE = [  # arguments, what stderr must say
     (["--sasl", "GSSAPI"], "sasl.enabled.mechanisms: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
     (["--user", "alice"], "--user: expected NAME:PASSWORD"),
     (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),
-    (["--data-dir", "x"], "No such option"),
     (["--http", "0"], "No such option"),
     (["--config", "/does/not/exist"], "does not exist"),
 ]

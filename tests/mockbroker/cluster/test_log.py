@@ -142,3 +142,67 @@ def test_nothing_from_an_offset_on_is_read():
     found = batches(log.read(0, 10_000, at_least_one=True, before=4))
     assert [batch.base_offset for batch in found] == [0, 2]
     assert log.read(4, 10_000, at_least_one=True, before=4) == b""
+
+
+# --- what compaction leaves, and what a copy hears ---
+
+
+def kept(*offsets: int, last: int | None = None) -> bytes:
+    """A batch with these offsets, as compaction leaves it."""
+    records = [Record(offset=offset, value=b"v") for offset in offsets]
+    return build_batch(records, keep_offsets=True, base_offset=offsets[0] if offsets else last, last_offset=last)
+
+
+def test_replaced_batches_have_gaps_between_them():
+    log = log_of(batch(1, 1, 1), batch(1), batch(1, 1), batch(1, 1))
+    log.replace([kept(1), kept(4, 5), kept(last=7)])
+    assert (log.start, log.end) == (0, 8)
+    assert log.size == len(kept(1)) + len(kept(4, 5)) + len(kept(last=7))
+    for offset, first in ((0, 1), (1, 1), (2, 4), (3, 4), (5, 4), (6, 7), (7, 7)):
+        assert offsets(log.read(offset, 1, at_least_one=True)) == [first]
+    assert log.read(8, 1, at_least_one=True) == b""
+    assert log.append(read_batch(batch(1)), 0) == 8
+
+
+@pytest.mark.parametrize("batches", [[], [kept(0)], [kept(0), kept(9)]])
+def test_replaced_batches_end_where_the_log_ends(batches):
+    log = log_of(batch(1, 1, 1))
+    with pytest.raises(ValueError, match="a log that ends at 3"):
+        log.replace(batches)
+    assert offsets(log.read(0, 1_000, at_least_one=True)) == [0]
+
+
+class Heard:
+    """A copy that remembers what it was told."""
+
+    def __init__(self):
+        self.told = []
+
+    def appended(self, stored, leader_epoch):
+        self.told.append(("appended", stored.base_offset, leader_epoch))
+
+    def cut(self, start):
+        self.told.append(("cut", start))
+
+    def replaced(self, batches):
+        self.told.append(("replaced", [stored.base_offset for stored in batches]))
+
+
+def test_a_copy_hears_of_every_change_once():
+    log = PartitionLog(copy := Heard())
+    for _ in range(3):
+        log.append(read_batch(batch(1, 1)), 4)
+    log.delete_before(3)
+    log.delete_before(3)
+    log.delete_before(1)
+    log.replace([kept(last=5)])
+    assert copy.told == [("appended", 0, 4), ("appended", 2, 4), ("appended", 4, 4), ("cut", 3), ("replaced", [5])]
+
+
+def test_a_log_that_is_put_back():
+    log = PartitionLog(copy := Heard())
+    log.put_back([read_batch(data) for data in (kept(2), kept(3, 4))], 2, 7)
+    assert copy.told == []
+    assert (log.start, log.end) == (2, 7)
+    assert offsets(log.read(2, 1_000, at_least_one=True)) == [2, 3]
+    assert log.append(read_batch(batch(1)), 0) == 7

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 from tools.desk import WALL, Desk, commit_simple, committed, member
+from tools.producer import Producer
 from tools.written import check_written
 
 from kwire import ErrorCode as E
@@ -110,6 +111,21 @@ def test_a_stable_group_goes_on():
     assert after.static == {"i": member_id}
     assert committed(desk, "g") == {("t", 0): 5}
     assert beat(desk, member_id, 1) == E.NONE
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_a_transaction_wrote_goes_with_the_group(ended):
+    desk, keeper = kept()
+    producer = Producer(desk, "p")
+    assert (producer.init(), producer.commit("g", 7)) == (E.NONE, E.NONE)
+    if ended:
+        assert producer.end(committed=True) == E.NONE
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    commit_simple(desk, "other")  # so that there is something to read
+    keeper.fail_over()
+    assert producer.end(committed=True) == E.NONE
+    keeper.fail_over()
+    assert committed(desk, "g") == {}
 
 
 def test_sessions_begin_anew():

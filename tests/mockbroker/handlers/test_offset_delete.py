@@ -9,6 +9,7 @@ from kwire import ErrorCode as E
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.offset_delete import OffsetDeleteRequest
+from mockbroker.release import RELEASES
 
 READS_T = encode_stored(ConsumerProtocolSubscription(topics=["t"]), 1)
 READS_U = encode_stored(ConsumerProtocolSubscription(topics=["u"]), 1)
@@ -60,3 +61,11 @@ def test_50_groups_of_another_type_must_be_empty(desk):
     commit_simple(desk, "g")
     member(desk, "g", protocol_type="connect")
     assert delete(desk, "g", 9) == (E.NON_EMPTY_GROUP, [])
+
+
+def test_before_kafka_4_a_group_goes_with_its_last_offset_and_the_journal_says_so(desk):
+    desk.broker.release = RELEASES["3.9"]
+    commit_simple(desk, "g")
+    assert delete(desk, "g", 0) == (E.NONE, [E.NONE])
+    assert "g" not in desk.broker.groups
+    assert [(event.event, event.group) for event in desk.journal.events[-1:]] == [("delete", "g")]

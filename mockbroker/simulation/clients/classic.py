@@ -1,0 +1,213 @@
+"""A consumer of the classic protocol, eager or cooperative, dynamic or static."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kwire import ErrorCode as E
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from mockbroker.simulation.clients import plans
+from mockbroker.simulation.clients.client import BACKOFF
+from mockbroker.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
+
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
+JOIN_SLACK = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout, as in Kafka's client
+AWAY, JOINING, SYNCING, STABLE = "away", "joining", "syncing", "stable"
+LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # whatever it had, it has no more
+
+
+class ClassicMember(Reader):
+    """``state``: where it is in a rebalance; ``beating``: a heartbeat is under way.
+
+    ``seen``: how many partitions there were in the generation it is in; remembered over a restart, for a static member
+    that comes back to its place and leads takes part in no rebalance, and topics may have grown meanwhile.
+    """
+
+    seen: Mapping[str, int] = MappingProxyType({})
+    seen_in = -1
+
+    def begin(self) -> None:
+        super().begin()
+        self.state = AWAY
+        self.member_id = ""
+        self.generation = -1
+        self.there: dict[str, int] = {}  # partitions when it asked to join
+        self.owned_since = -1  # the generation in which it got what it owns
+        self.beating = False
+        self.rejoin_due = False
+        self.later(self.script.heartbeat, self._beat)
+
+    @property
+    def cooperates(self) -> bool:
+        return self.script.kind == "cooperative"
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        return self.member_id, self.generation
+
+    @property
+    def may_commit(self) -> bool:
+        return self.state == STABLE
+
+    def ready(self) -> None:
+        self.beating = False
+        if self.state == STABLE:
+            self.fetch_positions()
+        else:
+            self.join()
+
+    # --- join and sync ---
+
+    def join(self) -> None:
+        self.rejoin_due = False
+        if self.coordinator is None:
+            self.state = AWAY
+            return
+        self.state = JOINING
+        if not self.cooperates and self.owned:
+            self.own(frozenset())  # eager: everything is given up before
+        said = plans.Said(self.topics, self.owned, self.owned_since if self.owned else -1)
+        self.there = {topic: self.partitions(topic) for topic in self.topics}
+        protocol = JoinGroupRequest.Protocol(name=self.script.kind, metadata=said.encoded())
+        request = JoinGroupRequest(
+            group_id=self.script.group,
+            session_timeout_ms=round(self.script.session * 1000),
+            rebalance_timeout_ms=round(self.script.rebalance * 1000),
+            member_id=self.member_id,
+            group_instance_id=self.script.instance,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        self.ask(JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
+
+    def join_later(self) -> None:
+        """After what the application takes to notice."""
+        if not self.rejoin_due:
+            self.rejoin_due = True
+            self.later(BACKOFF * self.dice.random(), self._join_if_due)
+
+    def _join_if_due(self) -> None:
+        if not self.rejoin_due:
+            return
+        if not self.polling:
+            self.queue.at(self.polls_at, self._now, self.life, self._join_if_due, ())
+        else:
+            self.join()
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        match answer.error_code:
+            case E.NONE:
+                self.member_id, self.generation = answer.member_id, answer.generation_id
+                if self.generation != self.seen_in:
+                    self.seen, self.seen_in = self.there, self.generation
+                self._sync(answer)
+            case E.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+                self.join()
+            case error:
+                self.refused(error)
+
+    def _sync(self, joined: JoinGroupResponse) -> None:
+        self.state = SYNCING
+        assignments: list[SyncGroupRequest.Assignment] = []
+        if joined.leader == joined.member_id and not joined.skip_assignment:
+            plan = self._plan(joined)
+            assignments = [
+                SyncGroupRequest.Assignment(member_id=name, assignment=plans.encoded_share(share))
+                for name, share in plan.items()
+            ]
+        request = SyncGroupRequest(
+            group_id=self.script.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.script.instance,
+            protocol_type="consumer",
+            protocol_name=joined.protocol_name or self.script.kind,
+            assignments=assignments,
+        )
+        self.ask(SYNC_GROUP, 5, request, self._synced, self.script.rebalance + JOIN_SLACK)
+
+    def _plan(self, joined: JoinGroupResponse) -> dict[str, frozenset[plans.Place]]:
+        said = {member.member_id: plans.understood(member.metadata) for member in joined.members}
+        topics = sorted({topic for each in said.values() for topic in each.topics})
+        partitions = {topic: self.partitions(topic) for topic in topics}
+        self.seen = {**self.seen, **partitions}
+        return (plans.cooperative if self.cooperates else plans.round_robin)(said, partitions)
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        if answer.error_code:
+            self.refused(answer.error_code)
+            return
+        self.state = STABLE
+        share = plans.decoded_share(answer.assignment)
+        gives_up = self.cooperates and not self.owned <= share
+        self.owned_since = self.generation
+        self.own(share)
+        if gives_up:
+            self.join_later()  # so that others may get what was given up
+
+    # --- staying ---
+
+    def _beat(self) -> None:
+        self.later(self.script.heartbeat, self._beat)
+        if self.state != STABLE or self.beating or self.coordinator is None:
+            return
+        self.beating = True
+        request = HeartbeatRequest(
+            group_id=self.script.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.script.instance,
+        )
+        self.ask(HEARTBEAT, 4, request, self._beaten)
+        if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
+            self.join_later()  # topics have grown; whoever does not lead is told that nothing has changed
+
+    def _beaten(self, answer: HeartbeatResponse) -> None:
+        self.beating = False
+        if answer.error_code and self.state == STABLE:
+            self.refused(answer.error_code)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Read other topics from now on."""
+        self.topics = topics
+        if self.state == STABLE:
+            self.join_later()
+
+    def refused(self, error: int) -> None:
+        if error in NOT_HERE:
+            if self.state != STABLE:
+                self.state = AWAY
+            self.find_later()
+        elif error == NOT_YET:
+            self.later(BACKOFF, self.ready)
+        elif error in LOST:
+            if error == E.UNKNOWN_MEMBER_ID or self.state != JOINING:
+                self.member_id = "" if error == E.UNKNOWN_MEMBER_ID else self.member_id
+            self.generation = -1
+            self.own(frozenset())
+            self.join_later()
+        elif error == E.REBALANCE_IN_PROGRESS:
+            self.join_later()
+        else:
+            self.end(E(error).name)
+
+    def leave(self) -> None:
+        """A static member goes without a word, as Kafka's does."""
+        self.say("leaves")
+        if self.coordinator is not None and self.member_id and self.script.instance is None:
+            line = LeaveGroupRequest.Member(member_id=self.member_id, reason="closing")
+            request = LeaveGroupRequest(group_id=self.script.group, members=[line])
+            self.ask(LEAVE_GROUP, 5, request, self._left)
+            self.state = AWAY
+            self.member_id = ""
+            self.later(BACKOFF * 5, self.stop)
+        else:
+            self.stop()
+
+    def _left(self, answer: LeaveGroupResponse) -> None:  # noqa: ARG002
+        self.stop()

@@ -1,0 +1,97 @@
+"""Who gets what, as a classic leader decides: pure functions over what members said.
+
+Not Kafka's own assignors: the broker never looks at what a leader decides, so any that is fair will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kwire.blobs import decode_stored, encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+Place = tuple[str, int]  # topic name and partition
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a member said when it joined. ``generation``: in which it got what it owns."""
+
+    topics: tuple[str, ...]
+    owned: frozenset[Place] = frozenset()
+    generation: int = -1
+
+    def encoded(self) -> bytes:
+        line = ConsumerProtocolSubscription.TopicPartition
+        return encode_stored(
+            ConsumerProtocolSubscription(
+                topics=list(self.topics),
+                owned_partitions=[line(topic=t, partitions=p) for t, p in by_topic(self.owned).items()],
+                generation_id=self.generation,
+            ),
+            2,
+        )
+
+
+def understood(metadata: bytes) -> Said:
+    found, _ = decode_stored(ConsumerProtocolSubscription, metadata)
+    owned = frozenset((line.topic, index) for line in found.owned_partitions for index in line.partitions)
+    return Said(tuple(found.topics), owned, found.generation_id)
+
+
+def encoded_share(share: frozenset[Place]) -> bytes:
+    line = ConsumerProtocolAssignment.TopicPartition
+    lines = [line(topic=topic, partitions=indexes) for topic, indexes in by_topic(share).items()]
+    return encode_stored(ConsumerProtocolAssignment(assigned_partitions=lines), 1)
+
+
+def decoded_share(assignment: bytes) -> frozenset[Place]:
+    if not assignment:
+        return frozenset()
+    found, _ = decode_stored(ConsumerProtocolAssignment, assignment)
+    return frozenset((line.topic, index) for line in found.assigned_partitions for index in line.partitions)
+
+
+def by_topic(share: frozenset[Place]) -> dict[str, list[int]]:
+    """Topics and partitions in order."""
+    found: dict[str, list[int]] = {}
+    for topic, index in sorted(share):
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def round_robin(members: Mapping[str, Said], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
+    """In turn, each partition to the next member that reads its topic."""
+    return _filled(members, partitions, {name: set() for name in sorted(members)})
+
+
+def cooperative(members: Mapping[str, Said], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
+    """Everybody keeps what it has up to its fair part; what moves is nobody's until its owner has given it up."""
+    owners: dict[Place, tuple[int, str]] = {}
+    for name, said in sorted(members.items()):
+        for place in sorted(said.owned):
+            owners[place] = max(owners.get(place, (-1, "")), (said.generation, name))
+    there = {(topic, index) for topic, count in partitions.items() for index in range(count)}
+    most = -(-len(there) // max(len(members), 1))
+    kept: dict[str, set[Place]] = {name: set() for name in sorted(members)}
+    for place, (_, name) in sorted(owners.items()):
+        if place in there and place[0] in members[name].topics and len(kept[name]) < most:
+            kept[name].add(place)
+    target = _filled(members, partitions, kept)
+    return {
+        name: frozenset(place for place in share if place not in owners or owners[place][1] == name)
+        for name, share in target.items()
+    }
+
+
+def _filled(
+    members: Mapping[str, Said], partitions: Mapping[str, int], kept: dict[str, set[Place]]
+) -> dict[str, frozenset[Place]]:
+    taken = {place for share in kept.values() for place in share}
+    for topic, count in sorted(partitions.items()):
+        readers = [name for name in sorted(members) if topic in members[name].topics]
+        for index in range(count):
+            if readers and (topic, index) not in taken:
+                kept[min(readers, key=lambda name: len(kept[name]))].add((topic, index))
+    return {name: frozenset(share) for name, share in kept.items()}

@@ -1,0 +1,106 @@
+"""What a checker of an invariant sees of a run, and how it says that the invariant is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mockbroker.broker import Broker
+from mockbroker.calls import Call
+from mockbroker.cluster.model import NOBODY, OFFSETS_TOPIC
+from mockbroker.due import LossDue
+from mockbroker.journal import Event
+
+
+class Broken(Exception):
+    """An invariant does not hold. ``name``: I1 to I16, or what else went wrong."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+        self.text = text
+
+
+class Watcher:
+    """Checkers override what they want to see; times are the broker's, in seconds. They look and never touch."""
+
+    name = ""
+
+    def broken(self, text: str) -> Broken:
+        return Broken(self.name, text)
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        """A request is about to be handled."""
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        """The broker wrote a line of its journal."""
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        """The broker has an answer, perhaps to a request that has waited."""
+
+    def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
+        """A request was handled; it is answered, or waits."""
+
+    def ticked(self, broker: Broker, now: float) -> None:
+        """Everything that was due was done."""
+
+    def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        """The answer leaves for the client, which may believe it from now on."""
+
+    def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
+        """The connection of a request that waits for its answer is gone."""
+
+    def stood(self, seconds: float) -> None:
+        """The broker's loop stands still for so long, or its clock is so much ahead from now on."""
+
+    def gone(self, broker: Broker, now: float) -> None:
+        """The broker's memory is gone, with what was not synced; it is about to begin again."""
+
+    def back(self, broker: Broker, now: float) -> None:
+        """It has begun again, from its log."""
+
+    def look(self, broker: Broker, now: float) -> None:
+        """From time to time, at the whole state."""
+
+    def healed(self, broker: Broker, now: float) -> None:
+        """Nothing goes wrong any more, and everybody had the time to get over it."""
+
+    def emptied(self, broker: Broker, now: float) -> None:
+        """All clients have gone, and all their time-outs are over."""
+
+
+def is_away(broker: Broker, group_id: str) -> bool:
+    """True while no coordinator has the group: nobody leads its partition, or who does has not read it yet."""
+    partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
+    return (
+        partition.leader == NOBODY
+        or partition.index in broker.loading
+        or partition.leader not in broker.cluster.nodes
+        or LossDue(partition.leader) in broker.waits
+    )
+
+
+HOOKS = (
+    "before", "noted", "answered", "handled", "ticked", "acknowledged", "closed", "gone", "back", "look",
+    "healed", "emptied", "stood",
+)  # fmt: skip
+
+
+class Watchers:
+    """All checkers of a run; each is asked only what it overrides."""
+
+    def __init__(self, watchers: Iterable[Watcher]) -> None:
+        found = list(watchers)
+        self._hooks: dict[str, list[Callable[..., None]]] = {
+            name: [getattr(each, name) for each in found if getattr(type(each), name) is not getattr(Watcher, name)]
+            for name in HOOKS
+        }
+        self.before = self._hooks["before"]
+        self.noted = self._hooks["noted"]
+        self.answered = self._hooks["answered"]
+        self.handled = self._hooks["handled"]
+        self.acknowledged = self._hooks["acknowledged"]
+
+    def tell(self, hook: str, *what: Any) -> None:
+        for each in self._hooks[hook]:
+            each(*what)

@@ -1,0 +1,69 @@
+"""Requests and answers in a few words, for a line of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kwire import APIS
+
+
+def told_request(api_key: int, request: Any) -> str:
+    """``Heartbeat g0 m3-12ab 4``."""
+    words = REQUESTS.get(api_key)
+    return f"{NAMES[api_key]} {words(request)}" if words else NAMES[api_key]
+
+
+def told_answer(api_key: int, response: Any) -> str:
+    words = ANSWERS.get(api_key)
+    return f"{NAMES[api_key]} {words(response)}" if words else f"{NAMES[api_key]} {response.error_code}"
+
+
+def _offsets(topics: Iterable[Any]) -> str:
+    return ",".join(f"{topic.name}-{p.partition_index}={p.committed_offset}" for topic in topics for p in topic.partitions)
+
+
+def _errors(response: Any) -> str:
+    return ",".join(str(p.error_code) for topic in response.topics for p in topic.partitions)
+
+
+def _shares(lines: Iterable[Any] | None) -> str:
+    if lines is None:
+        return "-"
+    return "[" + " ".join(f"{str(line.topic_id)[-4:]}:{line.partitions}" for line in lines) + "]"
+
+
+NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
+REQUESTS: Mapping[int, Callable[[Any], str]] = {
+    8: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id_or_member_epoch} {_offsets(r.topics)}",
+    9: lambda r: " ".join(f"{g.group_id} {g.member_epoch}" for g in r.groups),
+    10: lambda r: f"{r.coordinator_keys}",
+    11: lambda r: f"{r.group_id} {r.member_id!r} {r.group_instance_id or ''}",
+    12: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id}",
+    13: lambda r: f"{r.group_id} {[(m.member_id, m.group_instance_id) for m in r.members]}",
+    14: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id} {len(r.assignments)} assignments",
+    22: lambda r: f"{r.transactional_id}",
+    25: lambda r: f"{r.transactional_id} {r.group_id} {r.producer_id}/{r.producer_epoch}",
+    26: lambda r: f"{r.transactional_id} {r.producer_id}/{r.producer_epoch} {'commit' if r.committed else 'abort'}",
+    28: lambda r: f"{r.group_id} {r.producer_id}/{r.producer_epoch} {_offsets(r.topics)}",
+    37: lambda r: f"{[(topic.name, topic.count) for topic in r.topics]}",
+    42: lambda r: f"{r.groups_names}",
+    47: lambda r: f"{r.group_id} {[(t.name, p.partition_index) for t in r.topics for p in t.partitions]}",
+    68: lambda r: f"{r.group_id} {r.member_id[-4:]} {r.member_epoch} {_shares(r.topic_partitions)}",
+}
+ANSWERS: Mapping[int, Callable[[Any], str]] = {
+    8: _errors,
+    9: lambda r: ",".join(f"{g.error_code} {_offsets(g.topics)}" for g in r.groups),
+    10: lambda r: f"{[c.node_id for c in r.coordinators]}",
+    11: lambda r: f"{r.error_code} {r.generation_id} {r.member_id!r} leader {r.leader!r} {len(r.members)} members",
+    13: lambda r: f"{r.error_code} {[m.error_code for m in r.members]}",
+    14: lambda r: f"{r.error_code} {len(r.assignment)} bytes",
+    15: lambda r: ",".join(f"{g.group_id} {g.group_state} {len(g.members)}" for g in r.groups),
+    16: lambda r: ",".join(f"{g.group_id} {g.group_state}" for g in r.groups),
+    22: lambda r: f"{r.error_code} {r.producer_id}/{r.producer_epoch}",
+    28: _errors,
+    37: lambda r: f"{[result.error_code for result in r.results]}",
+    42: lambda r: f"{[result.error_code for result in r.results]}",
+    68: lambda r: f"{r.error_code} {r.member_epoch} {_shares(r.assignment and r.assignment.topic_partitions)}",
+    69: lambda r: ",".join(f"{g.group_id} {g.group_state} {len(g.members)}" for g in r.groups),
+}

@@ -1,0 +1,145 @@
+"""A real broker, fresh for each test, that is stopped or killed; ``mockbroker import`` says what clients had been told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from interop.stage import MARKS
+from need import lacking, need
+from oracle import kafka
+
+from mockbroker.cli import main
+
+pytestmark = MARKS
+
+QUIET = {"log_level": 2}  # the broker goes while its clients are there
+RELEASES = ["4.2.0", "3.9.1"]
+COMMITS = 300
+
+
+def free_port() -> int:
+    """A port with a free one behind it, for the controller."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+class RealBroker:
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.port = free_port()
+        self.address = kafka.start(release, self.port, {"offsets.topic.num.partitions": "3"})
+        self.data = kafka.FOLDER / f"run-{self.port}" / "data"
+
+    def consumer(self, group: str, **settings: Any) -> Consumer:
+        given = {"bootstrap.servers": self.address, "group.id": group, "enable.auto.commit": False, **QUIET}
+        return Consumer(given | settings)
+
+    def tool(self, group: str) -> dict[int, int]:
+        """What Kafka's own tool says that a group has committed of orders, by partition."""
+        command = [
+            "java",
+            "-cp",
+            f"{kafka.fetch(self.release)}/*",
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        ]
+        asked = ["--bootstrap-server", self.address, "--describe", "--group", group, "--offsets"]
+        told = subprocess.run([*command, *asked], capture_output=True, text=True, timeout=60, check=True).stdout
+        rows = [line.split() for line in told.splitlines() if line.startswith(f"{group} ")]
+        return {int(row[2]): int(row[3]) for row in rows if row[1] == "orders"}
+
+
+@pytest.fixture(params=RELEASES)
+def broker(request: pytest.FixtureRequest) -> Iterator[RealBroker]:
+    need("java", "it runs Apache Kafka")
+    if not (kafka.FOLDER / f"jars-{request.param}").exists():
+        need("mvn", "it fetches Apache Kafka")
+    try:
+        found = RealBroker(request.param)
+    except (subprocess.CalledProcessError, RuntimeError) as error:
+        lacking(f"no Apache Kafka: {error}")
+    try:
+        admin = AdminClient({"bootstrap.servers": found.address, **QUIET})
+        admin.create_topics([NewTopic("orders", 4)])["orders"].result()
+        yield found
+    finally:
+        kafka.stop(found.port)
+        shutil.rmtree(found.data.parent)
+
+
+def imported(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    result = CliRunner().invoke(main, ["import", "--json", "--log-dir", str(folder)], catch_exceptions=False)
+    assert (result.exit_code, result.stderr) == (0, "")
+    *groups, rest = map(json.loads, result.stdout.splitlines())
+    return {group["group_id"]: group for group in groups}, rest
+
+
+def offsets(group: dict[str, Any]) -> dict[int, int]:
+    return {each["partition"]: each["offset"] for each in group["offsets"] if each["topic"] == "orders"}
+
+
+def joined(consumer: Consumer) -> None:
+    consumer.subscribe(["orders"])
+    while len(consumer.assignment()) < 4:
+        consumer.poll(0.1)
+
+
+def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
+    consumer = broker.consumer("billing", **{"group.instance.id": "shelf", "client.id": "teller"})
+    joined(consumer)
+    consumer.commit(offsets=[TopicPartition("orders", n, 10 + n) for n in range(4)], asynchronous=False)
+    simple = broker.consumer("alone")
+    simple.commit(offsets=[TopicPartition("orders", 2, 7)], asynchronous=False)
+    simple.close()
+    told = {name: broker.tool(name) for name in ("billing", "alone")}
+    member_id = consumer.memberid()
+    running = CliRunner().invoke(main, ["import", "--log-dir", str(broker.data)])
+    assert running.exit_code == 1
+    assert running.stderr == f"Error: {broker.data}: a broker is running on it; stop it first\n"
+
+    kafka.stop(broker.port, signal.SIGTERM)
+    groups, rest = imported(broker.data)
+    assert (
+        {name: offsets(groups[name]) for name in told}
+        == told
+        == {
+            "billing": {n: 10 + n for n in range(4)},
+            "alone": {2: 7},
+        }
+    )
+    (member,) = groups["billing"]["members"]
+    assert (member["member_id"], member["instance_id"], member["client_id"]) == (member_id, "shelf", "teller")
+    assert member["assignment"] == {"orders": [0, 1, 2, 3]}
+    assert (groups["billing"]["state"], groups["billing"]["protocol"]) == ("Stable", "range")
+    assert rest["topics"]["orders"]["partitions"] == 4
+
+
+def test_a_broker_that_is_killed_while_it_is_asked(broker: RealBroker) -> None:
+    """What was acknowledged is there; the commit after it may be."""
+    consumer = broker.consumer("billing")
+    joined(consumer)
+    for n in range(COMMITS):
+        consumer.commit(offsets=[TopicPartition("orders", n % 4, n)], asynchronous=False)
+    consumer.commit(offsets=[TopicPartition("orders", 0, COMMITS)], asynchronous=True)
+    kafka.stop(broker.port, signal.SIGKILL)
+    groups, _ = imported(broker.data)
+    found = offsets(groups["billing"])
+    assert found.pop(0) in (COMMITS - 4, COMMITS)
+    assert found == {n: COMMITS - 4 + n for n in (1, 2, 3)}

@@ -1,0 +1,318 @@
+"""mockbroker serve --data-dir, as a process: kill -9 under load, what cannot be opened, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from plain_client import PlainClient
+
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records.batch import Record, batches, build_batch
+
+COMMAND = [sys.executable, "-m", "mockbroker", "serve"]
+LIMIT = 20.0  # seconds
+
+
+@contextmanager
+def served(
+    folder: Path, *arguments: str, port: str = "0", **options: object
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A broker in a process of its own, and its address."""
+    command = [*COMMAND, "--port", port, "--data-dir", str(folder), *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], LIMIT)[0], "not ready in time"
+        line = process.stdout.readline()
+        assert line.startswith("ready bootstrap.servers="), process.communicate()
+        yield process, line.strip().partition("=")[2]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def refused(*arguments: str) -> str:
+    """What a broker says that does not start."""
+    done = subprocess.run(
+        [*COMMAND, "--port", "0", *arguments], capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    return line.removeprefix("mockbroker: error: ")
+
+
+def produce(value: bytes, partition: int = 0) -> tuple[ProduceRequest, int]:
+    data = ProduceRequest.Topic.Partition(index=partition, records=build_batch([Record(value=value)]))
+    topic = ProduceRequest.Topic(name="t", partition_data=[data])
+    return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 7
+
+
+def values(client: PlainClient, partition: int = 0) -> list[bytes]:
+    """Every record of a partition."""
+    found: list[bytes] = []
+    while True:
+        wanted = FetchRequest.Topic.Partition(partition=partition, fetch_offset=len(found), partition_max_bytes=10**6)
+        topics = [FetchRequest.Topic(topic="t", partitions=[wanted])]
+        answer = client.ask(FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=10**6, topics=topics), 11)
+        [part] = answer.responses[0].partitions
+        assert part.error_code == 0
+        records = [record for batch in batches(part.records or b"") for record in batch.records()]
+        if not records:
+            return found
+        assert [record.offset for record in records] == list(range(len(found), len(found) + len(records)))
+        found += [record.value or b"" for record in records]
+
+
+class Producer(threading.Thread):
+    """Sends numbers until the broker is gone. ``sure``: those that were acknowledged."""
+
+    def __init__(self, address: str, partition: int, life: int) -> None:
+        super().__init__()
+        self.sure: list[bytes] = []
+        self._address, self._partition, self._life = address, partition, life
+
+    def run(self) -> None:
+        try:
+            with PlainClient(self._address) as client:
+                for number in range(100_000):
+                    value = b"%d in life %d" % (number, self._life)
+                    answer = client.ask(*produce(value, self._partition))
+                    assert answer.responses[0].partition_responses[0].error_code == 0
+                    self.sure.append(value)
+        except OSError:
+            pass  # killed
+
+
+def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
+    port = "0"
+    sure: list[list[bytes]] = [[], [], []]
+    for life in range(4):
+        with served(tmp_path, "--topic", "t:3", port=port) as (process, address):
+            port = address.rpartition(":")[2]  # the clients know no other
+            with PlainClient(address) as client:
+                for partition, acknowledged in enumerate(sure):
+                    found = values(client, partition)
+                    assert found[: len(acknowledged)] == acknowledged
+                    assert len(found) - len(acknowledged) <= 1  # the one that was on its way
+                    sure[partition] = found
+            producers = [Producer(address, partition, life) for partition in range(3)]
+            for producer in producers:
+                producer.start()
+            while sum(len(producer.sure) for producer in producers) < 60:
+                assert process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            for producer in producers:
+                producer.join(LIMIT)
+            sure = [before + producer.sure for before, producer in zip(sure, producers, strict=True)]
+    assert min(len(each) for each in sure) > 10
+
+
+class Committer(threading.Thread):
+    """Commits growing offsets of one group until the broker is gone. ``sure``: the last that was acknowledged."""
+
+    def __init__(self, address: str, group: str, sure: int) -> None:
+        super().__init__()
+        self.group, self.sure, self.asked = group, sure, sure
+        self._address = address
+
+    def run(self) -> None:
+        try:
+            with PlainClient(self._address) as client:
+                while True:
+                    self.asked += 1
+                    answer = client.ask(*commit(self.group, self.asked))
+                    assert answer.topics[0].partitions[0].error_code == 0
+                    self.sure = self.asked
+        except OSError:
+            pass  # killed
+
+
+def commit(group: str, offset: int) -> tuple[OffsetCommitRequest, int]:
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequest.Topic(name="t", partitions=[partition])]), 7
+
+
+def committed(client: PlainClient, group: str) -> int:
+    wanted = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
+    answer = client.ask(OffsetFetchRequest(group_id=group, topics=wanted), 5)
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+KILLS = int(os.environ.get("MOCKBROKER_KILLS", "50"))
+GROUPS = 4
+
+
+def test_no_commit_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    port = "0"
+    groups = [Committer("", f"g{number}", 0) for number in range(GROUPS)]
+    for _ in range(KILLS):
+        with served(tmp_path, "--topic", "t", port=port) as (process, address):
+            port = address.rpartition(":")[2]
+            with PlainClient(address) as client:
+                for each in groups:
+                    found = max(committed(client, each.group), 0)
+                    assert each.sure <= found <= each.asked
+                    each.sure = found
+            groups = [Committer(address, each.group, each.sure) for each in groups]
+            before = sum(each.sure for each in groups)
+            for each in groups:
+                each.start()
+            wanted = before + chance.randrange(5, 60)
+            while sum(each.sure for each in groups) < wanted:
+                assert process.poll() is None
+                time.sleep(chance.random() / 1_000)
+            process.send_signal(signal.SIGKILL)
+            for each in groups:
+                each.join(LIMIT)
+    assert sum(each.sure for each in groups) > 5 * KILLS
+
+
+ENDS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_clean_end(number: signal.Signals, tmp_path: Path) -> None:
+    with served(tmp_path, "--topic", "t") as (process, address), PlainClient(address) as client:
+        client.ask(*produce(b"kept"))
+        began = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(LIMIT) == 0
+        assert time.monotonic() - began < 2
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert (tmp_path / "t-0" / "00000000000000000000.timeindex").stat().st_size == 12
+    with served(tmp_path) as (_, address), PlainClient(address) as client:
+        assert values(client) == [b"kept"]
+
+
+def test_nohup_means_what_it_says(tmp_path: Path) -> None:
+    with served(tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as (process, address):
+        process.send_signal(signal.SIGHUP)
+        with PlainClient(address) as client:
+            assert client.ask(HeartbeatRequest(group_id="g", member_id="m"), 3).error_code
+        assert process.poll() is None
+
+
+STUCK = """
+import signal, sys, threading, mockbroker.cli
+from mockbroker.storage.data_dir import DataDir
+def close(self):
+    print("stuck", flush=True)
+    threading.Event().wait()
+DataDir.close = close
+mockbroker.cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_the_second_signal_ends_it_at_once(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STUCK, "serve", "--port", "0", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("ready ")
+        process.send_signal(number)
+        assert process.stdout.readline() == "stuck\n"
+        process.send_signal(number)
+        assert process.wait(LIMIT) == -number
+        assert process.stderr.read() == ""
+
+
+def test_whoever_reads_only_the_first_line(tmp_path: Path) -> None:
+    """As ``mockbroker serve | head -1``: the broker goes on, and ends without a word."""
+    with served(tmp_path) as (process, address):
+        assert process.stdout is not None
+        process.stdout.close()
+        with PlainClient(address) as client:
+            assert client.ask(HeartbeatRequest(group_id="g", member_id="m"), 3).error_code
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.stdout = None
+
+
+def test_nobody_reads_at_all(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*COMMAND, "--port", "0", "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=LIMIT)
+    os.close(writer)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_locked_by_another_and_free_when_that_is_killed(tmp_path: Path) -> None:
+    with served(tmp_path) as (process, _):
+        assert refused("--data-dir", str(tmp_path)) == f"data directory {tmp_path}: another process uses it"
+        process.kill()
+        process.wait(LIMIT)
+        with served(tmp_path):
+            pass
+
+
+def test_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "dir"
+    assert refused("--data-dir", str(folder)) == f"data directory {folder}: Not a directory"
+
+
+def test_a_newer_version(tmp_path: Path) -> None:
+    (tmp_path / "mockbroker.json").write_text(json.dumps({"format": 99}))
+    assert "from a newer version: format 99" in refused("--data-dir", str(tmp_path))
+
+
+def test_other_brokers(tmp_path: Path) -> None:
+    with served(tmp_path, "--brokers", "2"):
+        pass
+    assert "it belongs to brokers 0, 1, and there are to be broker 0" in refused("--data-dir", str(tmp_path))
+
+
+def test_a_topic_with_more_partitions_than_there_are(tmp_path: Path) -> None:
+    with served(tmp_path, "--topic", "t:2"):
+        pass
+    with served(tmp_path, "--topic", "t:2"):
+        pass
+    command = [*COMMAND, "--port", "0", "--data-dir", str(tmp_path), "--topic", "t:3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT)
+    assert done.returncode == 2
+    assert "topic t: the data directory has it with 2 partitions" in done.stderr
+
+
+def test_a_disk_that_is_full_while_it_serves(tmp_path: Path) -> None:
+    """The kernel lets no file grow beyond 20 kB; whoever waits for what does not fit is not answered."""
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    with served(tmp_path, "--topic", "t", preexec_fn=small) as (process, address), PlainClient(address) as client:
+        sure = 0
+        with suppress(ConnectionError):
+            while sure < 100:
+                client.ask(*produce(bytes(1_000)))
+                sure += 1
+        assert process.wait(LIMIT) == 1
+        assert process.stderr is not None
+        [line] = process.stderr.read().splitlines()
+        assert line == f"mockbroker: error: data directory {tmp_path}: cannot write t-0/{0:020}.log: File too large"
+    assert 10 < sure < 20
+    with served(tmp_path) as (_, address), PlainClient(address) as client:
+        assert len(values(client)) >= sure

@@ -1,0 +1,280 @@
+"""A data directory over a pretend disk: what was made sure is there after a crash at any moment, once and in order."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from tools.story import Story, a_batch, content, ids, nodes, opened, tell
+
+from kwire.records.batch import read_batch
+from mockbroker.cluster.model import Cluster
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
+from mockbroker.storage.pretend import CrashError, PretendDisk, none
+
+
+def half(unsure: int) -> int:
+    return unsure // 2
+
+
+def everything(unsure: int) -> int:
+    return unsure
+
+
+CRASHES = {  # what survives of unsynced bytes, and of unsynced names
+    "nothing": (none, False),
+    "names": (none, True),
+    "half of the bytes": (half, False),
+    "names and half of the bytes": (half, True),
+    "all bytes": (everything, False),
+    "everything, as after kill -9": (everything, True),
+}
+
+
+def crash_at(disk: PretendDisk, number: int) -> None:
+    """The machine goes down in the operation of this number, from now on."""
+    number += disk.operations
+
+    def before(operation: str, file: str) -> None:
+        if disk.operations >= number:
+            raise CrashError(f"{operation} {file}")
+
+    disk.before = before
+
+
+def go_on(disk: PretendDisk) -> None:
+    disk.before = lambda *_: None
+
+
+def told(disk: PretendDisk) -> Story:
+    story = Story(DataDir(disk, "DIR"))
+    try:
+        story.data_dir.open(nodes(), ids())
+        tell(story)
+    except CrashError:
+        pass
+    return story
+
+
+def length() -> int:
+    disk = PretendDisk()
+    told(disk)
+    return disk.operations
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_crash_at_every_operation(crash: str, caplog: pytest.LogCaptureFixture) -> None:
+    survives, names = CRASHES[crash]
+    total = length()
+    assert total > 100
+    for number in range(1, total + 1):
+        disk = PretendDisk()
+        crash_at(disk, number)
+        story = told(disk)
+        go_on(disk)
+        disk.crash(survives, names=names)
+        story.check(opened(disk, 1_000).cluster)
+    assert [message for message in caplog.messages if "cut at" not in message] == []
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_crash_while_another_is_mended(crash: str) -> None:
+    survives, names = CRASHES[crash]
+    for number in range(1, length() + 1, 5):
+        for second in range(1, 40):
+            disk = PretendDisk()
+            crash_at(disk, number)
+            story = told(disk)
+            disk.crash(survives, names=names)
+            crash_at(disk, second)
+            try:
+                opened(disk, 1_000)
+            except CrashError:
+                pass
+            else:
+                break  # it had less to do
+            go_on(disk)
+            disk.crash(survives, names=names)
+            story.check(opened(disk, 2_000).cluster)
+
+
+def failing(disk: PretendDisk, operation: str, number: int) -> None:
+    """The operation fails from now on; nothing is let through afterwards."""
+
+    def before(doing: str, file: str) -> None:
+        if doing == operation:
+            raise OSError(number, "told by a test", file)
+
+    disk.before = before
+
+
+@pytest.mark.parametrize("operation", ["append", "sync", "sync_folder", "write", "rename"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_that_fails(operation: str, number: int) -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    story.flush()
+    failing(disk, operation, number)
+    story.append(story.topic("a", 1), 0)
+    with pytest.raises(DataDirError, match=r"data directory DIR: cannot write ?\S*: told by a test"):
+        story.data_dir.flush()
+    assert story.data_dir.synced < story.data_dir.collected
+    go_on(disk)
+    before = disk.operations
+    story.data_dir.close()
+    assert disk.operations == before  # nobody knows what is on it
+
+
+def test_what_was_appended_meanwhile_goes_into_the_next_flush() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    topic = story.topic("a", 1)
+    story.append(topic, 0)
+    work = story.data_dir.take()
+    assert work is not None
+    story.append(topic, 0)
+    story.data_dir.perform(work)
+    assert story.data_dir.synced == work.number < story.data_dir.collected
+    story.flush()
+    disk.crash()
+    assert len(content(opened(disk, 1_000).cluster.topics["a"].partitions[0])) == 2
+
+
+def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    story.append(story.topic("a", 1), 0)
+    work = story.data_dir.take()
+    assert work is not None
+    story.append(story.topic("b", 1), 0)
+    assert story.data_dir.take() is work
+    story.flush()
+    disk.crash()
+    again = opened(disk, 1_000).cluster
+    assert [len(content(again.topics[name].partitions[0])) for name in ("a", "b")] == [1, 1]
+
+
+def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    old = story.topic("a", 1)
+    story.append(old, 0)
+    story.cluster.delete_topic(old)
+    new = story.topic("a", 1)
+    old.partitions[0].append(read_batch(a_batch("late")))
+    story.append(new, 0)
+    story.flush()
+    disk.crash()
+    [partition] = opened(disk, 1_000).cluster.topics["a"].partitions
+    assert content(partition) == content(new.partitions[0]) != ()
+
+
+def test_one_sync_for_many_appends() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    topic = story.topic("a", 1, **{"segment.bytes": "100000"})
+    story.append(topic, 0)
+    story.flush()
+    seen: list[str] = []
+    disk.before = lambda operation, file: seen.append(f"{operation} {file}")
+    story.append(topic, 0, 500)
+    story.flush()
+    log = "a-0/00000000000000000000.log"
+    assert seen == [f"append {log}", f"sync {log}"]
+
+
+def test_nothing_to_do_touches_nothing() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    before = disk.operations
+    story.data_dir.flush()
+    assert story.data_dir.take() is None
+    assert disk.operations == before
+
+
+def test_topics_are_as_they_were() -> None:
+    disk = PretendDisk()
+    data_dir = opened(disk, brokers=3)
+    cluster = data_dir.cluster
+    topic = cluster.create_topic("a", [[1, 2], [2, 0]], {"retention.ms": "5"})
+    cluster.configure(topic, {"retention.ms": "6"})
+    topic.partitions[1].leader_epoch = 4
+    cluster.changed()
+    data_dir.flush()
+    disk.crash()
+    again = opened(disk, 1_000, brokers=3).cluster
+    assert again.cluster_id == cluster.cluster_id
+    assert description(again) == description(cluster)
+    assert again.by_id == {topic.topic_id: again.topics["a"]}
+
+
+def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
+    disk = PretendDisk()
+    data_dir = opened(disk, brokers=3)
+    cluster = data_dir.cluster
+    cluster.down[1] = cluster.nodes.pop(1)
+    cluster.changed()
+    data_dir.flush()
+    assert sorted(opened(disk, 1_000, brokers=3).cluster.nodes) == [0, 1, 2]
+
+
+def test_a_directory_that_a_crash_took_is_made_sure_when_it_is_written_to() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    story.topic("a", 1)
+    story.flush()
+    disk.crash()  # the catalogue knows the topic, and the empty directory is gone
+    again = opened(disk, 1_000)
+    again.cluster.topics["a"].partitions[0].append(read_batch(a_batch("kept")))
+    again.flush()
+    disk.crash()
+    assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 1
+
+
+def description(cluster: Cluster) -> list[object]:
+    return [
+        (
+            topic.name,
+            topic.topic_id,
+            dict(topic.configs),
+            [(p.index, list(p.replicas), p.leader_epoch) for p in topic.partitions],
+        )
+        for topic in cluster.topics.values()
+    ]
+
+
+def test_a_log_whose_batches_all_went_keeps_its_end() -> None:
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    topic = story.topic("a", 1)
+    story.append(topic, 0, 8)
+    story.cut(topic, 0, 8)
+    story.flush()
+    again = opened(disk, 1_000)
+    [partition] = again.cluster.topics["a"].partitions
+    assert (partition.log.start, partition.log.end, content(partition)) == (8, 8, ())
+    assert partition.append(read_batch(a_batch("next"))) == 8
+    again.flush()
+    assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 9
+
+
+def test_what_a_start_serves_is_sure() -> None:
+    """The process was killed before it synced, so nobody was told; the next one tells everybody what it reads."""
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    topic = story.topic("a", 1)
+    story.append(topic, 0)
+
+    def before(operation: str, file: str) -> None:
+        if operation == "sync" and file.endswith(".log"):
+            raise CrashError
+
+    disk.before = before
+    with pytest.raises(CrashError):
+        story.flush()
+    go_on(disk)
+    served = content(opened(disk, 1_000).cluster.topics["a"].partitions[0])
+    assert len(served) == 1
+    disk.crash()
+    assert content(opened(disk, 2_000).cluster.topics["a"].partitions[0]) == served

@@ -1,0 +1,219 @@
+"""What a start does with a directory that somebody damaged: said once, kept aside, and the whole part served."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tools.story import Story, a_batch, content, opened
+
+from kwire.records.batch import read_batch
+from kwire.records.control import ControlType, build_marker
+from mockbroker.cluster.model import Partition
+from mockbroker.storage.catalogue import CATALOGUE
+from mockbroker.storage.disk import DataDirError
+from mockbroker.storage.layout import META_PROPERTIES, PARTITION_METADATA, START_OFFSETS, partition_metadata
+from mockbroker.storage.pretend import PretendDisk
+
+FIRST, SECOND, THIRD = (f"a-0/{base:020}.log" for base in (0, 3, 6))
+BATCH = len(a_batch("record 1"))
+
+
+@pytest.fixture
+def disk() -> PretendDisk:
+    """Topic ``a`` with nine batches of one record in partition 0, three a segment."""
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    story.append(story.topic("a", 2), 0, 9)
+    story.flush()
+    story.data_dir.close()
+    return disk
+
+
+def reopened(disk: PretendDisk) -> Partition:
+    return opened(disk, 1_000).cluster.topics["a"].partitions[0]
+
+
+def flipped(disk: PretendDisk, file: str, at: int) -> None:
+    data = bytearray(disk.read(file))
+    data[at] ^= 1
+    disk.write(file, bytes(data))
+
+
+def test_everything_is_as_it_was(disk: PretendDisk, caplog: pytest.LogCaptureFixture) -> None:
+    partition = reopened(disk)
+    assert (partition.log.start, partition.log.end) == (0, 9)
+    assert [read_batch(data).base_offset for data in content(partition)] == list(range(9))
+    assert sorted(disk.names("a-0")) == sorted(
+        [f"{base:020}{kind}" for base in (0, 3, 6) for kind in (".index", ".log", ".timeindex")]
+        + ["leader-epoch-checkpoint", "partition.metadata"]
+    )
+    assert caplog.messages == []
+
+
+TAILS = [  # what stands behind the last batch, what is said of it, whether it is kept
+    (b"\0" * 7, "7 bytes of a batch header of 61", False),
+    (a_batch("record 1", base_offset=9)[:-1], f"{BATCH - 1} bytes of a batch of {BATCH}", False),
+    (b"\0" * 100, "a batch cannot have 12 bytes", True),
+    (a_batch("record 1", base_offset=2), "offsets 2 to 2, expected from 9 on", True),
+    (a_batch("record 1", base_offset=9)[:-1] + b"?", "does not match the bytes", True),
+]
+
+
+@pytest.mark.parametrize(("tail", "says", "kept"), TAILS)
+def test_a_tail_that_is_no_batch_is_cut(
+    disk: PretendDisk, caplog: pytest.LogCaptureFixture, tail: bytes, says: str, kept: bool
+) -> None:
+    disk.append(THIRD, tail)
+    partition = reopened(disk)
+    assert partition.log.end == 9
+    [said] = caplog.messages
+    assert said.startswith(f"{THIRD}: cut at byte {3 * BATCH}: ")
+    assert says in said
+    assert len(disk.read(THIRD)) == 3 * BATCH
+    assert (f"{THIRD}.damaged".removeprefix("a-0/") in disk.names("a-0")) == kept
+    if kept:
+        assert disk.read(f"{THIRD}.damaged") == tail
+    caplog.clear()
+    assert reopened(disk).log.end == 9
+    assert caplog.messages == []
+
+
+def test_what_follows_damage_is_put_aside(disk: PretendDisk, caplog: pytest.LogCaptureFixture) -> None:
+    before = [disk.read(file) for file in (FIRST, SECOND, THIRD)]
+    flipped(disk, SECOND, BATCH + 30)
+    partition = reopened(disk)
+    assert [read_batch(data).base_offset for data in content(partition)] == [0, 1, 2, 3]
+    assert [message.partition(":")[0] for message in caplog.messages] == [SECOND, THIRD]
+    assert disk.read(FIRST) == before[0]
+    assert disk.read(SECOND) == before[1][:BATCH]
+    assert len(disk.read(f"{SECOND}.damaged")) == 2 * BATCH
+    assert disk.read(f"{THIRD}.damaged") == before[2]
+
+
+def test_the_log_goes_on_where_it_was_cut(disk: PretendDisk) -> None:
+    flipped(disk, THIRD, BATCH + 30)
+    data_dir = opened(disk, 1_000)
+    partition = data_dir.cluster.topics["a"].partitions[0]
+    assert partition.append(read_batch(a_batch("more"))) == 7
+    data_dir.close()
+    assert content(reopened(disk))[-1] == content(partition)[-1]
+
+
+def test_several_times_damaged_nothing_is_overwritten(disk: PretendDisk) -> None:
+    for _ in range(2):
+        disk.append(THIRD, b"\0" * 100)
+        reopened(disk)
+    aside = f"{THIRD}.damaged".removeprefix("a-0/")
+    assert {aside, f"{aside}.1"} <= set(disk.names("a-0"))
+
+
+def test_a_directory_of_nobody_is_put_aside(disk: PretendDisk, caplog: pytest.LogCaptureFixture) -> None:
+    for name, metadata in (("other-0", partition_metadata(UUID(int=77))), ("a-7", b"?")):
+        disk.make_folder(name)
+        disk.write(f"{name}/{PARTITION_METADATA}", metadata)
+        disk.write(f"{name}/{0:020}.log", a_batch("precious"))
+    opened(disk, 1_000)
+    aside = {f"other-0.{UUID(int=77).hex}-stray", "a-7.unknown-stray"}
+    assert aside <= set(disk.names(""))
+    assert len(caplog.messages) == 2
+    assert disk.read("a-7.unknown-stray/00000000000000000000.log") == a_batch("precious")
+
+
+def test_an_old_directory_of_a_topic_that_was_made_anew(disk: PretendDisk) -> None:
+    disk.write(f"a-0/{PARTITION_METADATA}", partition_metadata(UUID(int=77)))
+    partition = reopened(disk)
+    assert (partition.log.end, content(partition)) == (0, ())
+    assert reopened(disk).log.end == 0
+
+
+def test_a_start_offset_within_a_batch(disk: PretendDisk) -> None:
+    story = Story(opened(disk, 1_000))
+    story.cluster.topics["a"].partitions[0].log.delete_before(4)
+    story.data_dir.flush()
+    assert disk.read(START_OFFSETS) == b"0\n1\na 0 4\n"
+    assert f"{0:020}.log" not in disk.names("a-0")
+    partition = reopened(disk)
+    assert (partition.log.start, partition.log.end, len(content(partition))) == (4, 9, 5)
+
+
+def test_producers_and_transactions_are_as_they_were(disk: PretendDisk) -> None:
+    data_dir = opened(disk, 1_000)
+    partition = data_dir.cluster.topics["a"].partitions[1]
+    before = {"producer_id": 7, "producer_epoch": 2}
+    for sequence in range(7):
+        partition.append(read_batch(a_batch("t", **before, base_sequence=sequence, transactional=True)))
+    partition.end_transaction(7, 2, committed=False, coordinator_epoch=3, timestamp=5)
+    partition.append(read_batch(a_batch("t", **before, base_sequence=7, transactional=True)))
+    data_dir.close()
+    again = opened(disk, 2_000).cluster.topics["a"].partitions[1]
+    assert again.last_stable == partition.last_stable == 8
+    assert again.aborted == partition.aborted != []
+    assert list(again.producers) == list(partition.producers)
+    assert again.producers.judge(read_batch(a_batch("t", **before, base_sequence=9))) == 45
+
+
+def test_open_transactions_can_be_ended(disk: PretendDisk) -> None:
+    partition = reopened(disk)
+    partition.append(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=0, transactional=True)))
+    for producer in partition.producers.open():
+        partition.abort(producer, 1, fence=True)
+    assert partition.last_stable == partition.log.end
+    assert [each.producer_id for each in partition.aborted] == [7]
+    assert partition.producers.judge(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=1))) == 47
+
+
+def test_a_marker_of_a_producer_that_is_not_known(disk: PretendDisk) -> None:
+    data_dir = opened(disk, 1_000)
+    marker = build_marker(ControlType.COMMIT, producer_id=9, producer_epoch=1, coordinator_epoch=4, timestamp=6)
+    data_dir.cluster.topics["a"].partitions[1].append(read_batch(marker))
+    data_dir.close()
+    [producer] = opened(disk, 2_000).cluster.topics["a"].partitions[1].producers
+    assert (producer.epoch, producer.coordinator_epoch, producer.last_timestamp) == (1, 4, 6)
+
+
+def test_producer_ids_are_not_given_twice(disk: PretendDisk) -> None:
+    data_dir = opened(disk, 1_000)
+    given = [data_dir.cluster.new_producer_id() for _ in range(1_001)]
+    data_dir.flush()
+    disk.crash()
+    assert opened(disk, 2_000).cluster.new_producer_id() > max(given)
+
+
+def refused(disk: PretendDisk, brokers: int = 1) -> str:
+    with pytest.raises(DataDirError) as raised:
+        opened(disk, 1_000, brokers)
+    return str(raised.value)
+
+
+def test_other_brokers(disk: PretendDisk) -> None:
+    assert refused(disk, 3) == "data directory DIR: it belongs to broker 0, and there are to be brokers 0, 1, 2"
+
+
+def test_a_newer_version(disk: PretendDisk) -> None:
+    disk.write(CATALOGUE, b'{"format": 2, "anything": []}')
+    assert refused(disk) == (
+        "data directory DIR: mockbroker.json is from a newer version: format 2, and this one knows 1"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 1, "cluster_id": 3}', b"\xff"])
+def test_a_damaged_catalogue(disk: PretendDisk, content: bytes) -> None:
+    disk.write(CATALOGUE, content)
+    assert refused(disk).startswith("data directory DIR: mockbroker.json is damaged: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n2\na 0 4\n", b"1\n0\n", b"0\n1\na 4\n"])
+def test_a_damaged_checkpoint(disk: PretendDisk, content: bytes) -> None:
+    disk.write(START_OFFSETS, content)
+    assert refused(disk).startswith("data directory DIR: log-start-offset-checkpoint is damaged: ")
+
+
+@pytest.mark.parametrize("name", [META_PROPERTIES, "orders-0"])
+def test_a_directory_of_a_kafka(name: str) -> None:
+    disk = PretendDisk()
+    disk.make_folder("orders-0") if name == "orders-0" else disk.write(name, b"version=1\n")
+    assert refused(disk) == (
+        f"data directory DIR: there is {name}, but no mockbroker.json: it belongs to somebody else, as a Kafka"
+    )
+    assert disk.names("") == [name]

@@ -1,0 +1,156 @@
+"""A story of a cluster on a disk, told together with what must be there after a crash at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from uuid import UUID
+
+from kwire.records.batch import Record, batches, build_batch, read_batch
+from mockbroker.cluster.model import Cluster, Node, Partition, Topic
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import Disk
+
+SMALL = {"segment.bytes": "300"}  # three or four of the story's batches
+EVERYTHING = 2**62
+Log = tuple[bytes, ...]
+
+
+def ids(first: int = 1) -> Callable[[], UUID]:
+    numbers = count(first)
+    return lambda: UUID(int=next(numbers))
+
+
+def nodes(number: int = 1) -> list[Node]:
+    return [Node(each, "127.0.0.1", 9092 + each) for each in range(number)]
+
+
+def opened(disk: Disk, first_id: int = 1, brokers: int = 1) -> DataDir:
+    data_dir = DataDir(disk, "DIR")
+    data_dir.open(nodes(brokers), ids(first_id))
+    return data_dir
+
+
+def content(partition: Partition) -> Log:
+    """Its batches, as bytes."""
+    log = partition.log
+    return tuple(batch.data for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)))
+
+
+def a_batch(text: str, **options: int) -> bytes:
+    return build_batch([Record(timestamp=1_000, value=text.encode())], **options)
+
+
+@dataclass
+class Past:
+    """What a log was at some time since the last flush. ``batches``: with those that were cut off."""
+
+    batches: Log = ()
+    start: int = 0
+
+
+@dataclass
+class Story:
+    """Does things to a cluster, and remembers. ``past``: of each partition, by topic id and index, since it was last
+    made sure; the first is what was sure. ``catalogues``: topic names and ids, likewise.
+    """
+
+    data_dir: DataDir
+    past: dict[tuple[UUID, int], list[Past]] = field(default_factory=dict)
+    catalogues: list[dict[str, UUID]] = field(default_factory=lambda: [{}])
+    said: int = 0
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.data_dir.cluster
+
+    def topic(self, name: str, partitions: int, **configs: str) -> Topic:
+        return self.cluster.create_topic(name, [[0]] * partitions, SMALL | configs)
+
+    def append(self, topic: Topic, index: int, number: int = 1, **options: int) -> None:
+        partition = topic.partitions[index]
+        for _ in range(number):
+            self.said += 1
+            partition.append(read_batch(a_batch(f"record {self.said}", **options)))
+            options = {}
+            self._note(topic, index, (*self._last(topic, index).batches, content(partition)[-1]), partition.log.start)
+
+    def cut(self, topic: Topic, index: int, start: int) -> None:
+        topic.partitions[index].log.delete_before(start)
+        self._note(topic, index, self._last(topic, index).batches, start)
+
+    def compact(self, topic: Topic, index: int) -> None:
+        log = topic.partitions[index].log
+        *rest, last = content(topic.partitions[index])
+        kept = (*rest[::2], last)
+        log.replace(kept)
+        self._note(topic, index, kept, log.start)
+
+    def flush(self) -> None:
+        self.catalogues.append({name: topic.topic_id for name, topic in self.cluster.topics.items()})
+        self.data_dir.flush()
+        self.made_sure()
+
+    def made_sure(self) -> None:
+        self.past = {place: past[-1:] for place, past in self.past.items()}
+        self.catalogues = self.catalogues[-1:]
+
+    def check(self, cluster: Cluster) -> None:
+        """A cluster that came out of a crash is one that there has been since the last flush."""
+        found = {name: topic.topic_id for name, topic in cluster.topics.items()}
+        assert found in self.catalogues
+        for topic in cluster.topics.values():
+            for partition in topic.partitions:
+                self._check_partition(partition, self.past.get((topic.topic_id, partition.index), [Past()]))
+
+    def _check_partition(self, partition: Partition, past: list[Past]) -> None:
+        start = partition.log.start
+        assert start in {each.start for each in past}
+        possible = [tuple(data for data in each.batches if read_batch(data).last_offset >= start) for each in past]
+        assert content(partition) in possible, f"{partition.topic}-{partition.index}"
+        ends = {read_batch(each.batches[-1]).last_offset + 1 if each.batches else 0 for each in past}
+        assert partition.log.end in ends
+
+    def _last(self, topic: Topic, index: int) -> Past:
+        return self.past.setdefault((topic.topic_id, index), [Past()])[-1]
+
+    def _note(self, topic: Topic, index: int, log: Log, start: int) -> None:
+        self.past[topic.topic_id, index].append(Past(log, start))
+
+
+def tell(story: Story) -> None:
+    """Everything that can happen to a log and a topic."""
+    a = story.topic("a", 2)
+    story.append(a, 0, 3)
+    story.append(a, 1)
+    story.flush()
+    story.append(a, 0, 9)
+    story.flush()
+    b = story.topic("b", 1)
+    story.append(b, 0, 2)
+    story.cluster.grow(a, [[0]])
+    story.append(a, 2, producer_id=5, producer_epoch=0, base_sequence=0)
+    story.flush()
+    story.cut(a, 0, 5)
+    story.append(a, 0)
+    story.cut(b, 0, 1)
+    story.flush()
+    story.append(a, 0, 2)
+    story.compact(a, 0)
+    story.append(a, 0, 5)
+    story.flush()
+    story.cluster.delete_topic(b)
+    b = story.topic("b", 2)
+    story.append(b, 0)
+    story.flush()
+    story.cluster.configure(a, SMALL | {"retention.ms": "1"})
+    story.cluster.new_producer_id()
+    a.partitions[1].leader_epoch += 1
+    story.cluster.changed()
+    story.append(a, 1, 6)
+    story.flush()
+    story.compact(a, 1)
+    story.cut(b, 0, 1)
+    story.flush()
+    story.data_dir.close()
