@@ -1,6 +1,6 @@
 """Tells the stories of failover_scripts.py to a real broker, killed and started again, into fixtures/failover.
 
-    failover.py [--release 4.2.0] [--port 19092]
+failover.py [--release 4.2.0] [--port 19092]
 """
 
 from __future__ import annotations

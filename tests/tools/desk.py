@@ -21,6 +21,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Client, Close, NoReply, Reply, Ticket
 from mockbroker.cluster.model import Node
 from mockbroker.journal import Journal
+from mockbroker.release import KAFKA_4_2
 from mockbroker.router import Router
 from mockbroker.settings import Settings
 
@@ -49,12 +50,11 @@ class Sent:
 class Desk:
     """``topics``: names to partitions, one replica each; ``config``: Kafka's names; the clock begins at 0."""
 
-    def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0) -> None:
+    def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0, release=KAFKA_4_2) -> None:
         ids = count(1)
         nodes = [Node(first_node + number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
-        self.broker = Broker(
-            nodes, Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)), wall_at_zero=WALL
-        )
+        settings = Settings.parse(QUICK | (config or {}))
+        self.broker = Broker(nodes, settings, lambda: UUID(int=next(ids)), release, wall_at_zero=WALL)
         cluster = self.broker.cluster
         for name, partitions in ({"t": 2} if topics is None else topics).items():
             cluster.create_topic(name, cluster.place(partitions, 1))
