@@ -340,3 +340,4 @@ class World:
         while self.queue.next <= until:
             self.queue.step()
         self.queue.now = until
+
