@@ -10,7 +10,7 @@ demo: .venv/.demo
 	$(BIN)/mockbroker demo
 
 test: .venv/.dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 check: .venv/.dev
 	$(BIN)/ruff check
