@@ -114,7 +114,7 @@ class Partition:
         self._ended(producer_id, epoch, coordinator_epoch, timestamp, at, committed=committed)
         return ErrorCode.NONE
 
-    def abort(self, producer: Producer, timestamp: int, *, fence: bool) -> None:
+    def end_open(self, producer: Producer, timestamp: int, *, committed: bool, fence: bool) -> None:
         """End the transaction that a producer has open here. ``timestamp``: milliseconds since 1970.
 
         ``fence``: it cannot go on in the epoch it knows, as after one that ran too long.
@@ -122,7 +122,7 @@ class Partition:
         self.end_transaction(
             producer.producer_id,
             min(producer.epoch + 1, LAST_EPOCH) if fence else producer.epoch,
-            committed=False,
+            committed=committed,
             coordinator_epoch=max(producer.coordinator_epoch, 0),
             timestamp=timestamp,
         )

@@ -35,11 +35,13 @@ class _Kept:
     resolved: object = None
 
     def all_places(self) -> dict[Place, bytes | None]:
-        """Where something is written, also by transactions: those that have ended, and those that are open."""
+        """Where something is written, also by transactions: those that have ended, and those that are open; what is
+        gone since, and not written yet, is among them."""
         if self.offsets is None:
             return self.places
-        places = [*self.offsets.committed, *(place for held in self.offsets.pending.values() for place in held)]
-        return dict.fromkeys(places) | self.places
+        offsets = self.offsets
+        held = (place for places in offsets.pending.values() for place in places)
+        return dict.fromkeys([*offsets.committed, *offsets.changed, *held]) | self.places
 
 
 class Keeper:

@@ -91,9 +91,7 @@ class Model:
         for place in list(self.offsets.get(group, {})):
             self._change((group, place), None)
         self.offsets.pop(group, None)
-        for held in self.held.values():
-            for key in [key for key in held if key[0] == group]:
-                del held[key]
+        self._drop([key for held in self.held.values() for key in held if key[0] == group])
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """The broker has committed a transaction whose end was under way when it crashed."""
@@ -107,8 +105,15 @@ class Model:
     def forget(self, group: str, place: Place) -> None:
         if place in self.offsets.get(group, {}):
             self._change((group, place), None)
-        for held in self.held.values():
-            held.pop((group, place), None)
+        self._drop([(group, place)])
+
+    def _drop(self, keys: list[Key]) -> None:
+        """Nothing waits for these any more."""
+        for producer_id, held in self.held.items():
+            gone = {key: held.pop(key) for key in keys if key in held}
+            if gone:
+                self.order += 1
+                self.ended.append((self.order, producer_id, gone))
 
     def may_be(self, key: Key) -> list[int | None]:
         """What a place may hold after a crash: what was acknowledged last, or anything that was asked for since."""

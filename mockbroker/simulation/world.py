@@ -340,4 +340,3 @@ class World:
         while self.queue.next <= until:
             self.queue.step()
         self.queue.now = until
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tools.desk import Desk, commit_simple, member
+from tools.producer import Producer
 from tools.written import check_written
 
 from kwire import ErrorCode as E
@@ -19,10 +20,13 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Record, build_batch
-from mockbroker import failover
-from mockbroker.cluster.model import OFFSETS_TOPIC
+from mockbroker import failover, snapshots
+from mockbroker.broker import Broker
+from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition, Topic
 from mockbroker.group.offsets import Committed
+from mockbroker.journal import Journal
 from mockbroker.release import RELEASES
+from mockbroker.router import Router
 from mockbroker.transaction.state import Identity
 
 LOAD = {"mockbroker.coordinator.load.ms": 1_000}
@@ -344,6 +348,37 @@ def test_offsets_of_an_open_transaction_wait_at_the_next_coordinator(desk):
     assert offsets(desk) == {("t", 0): 50}
     desk.move()
     assert offsets(desk) == {("t", 0): 50}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_marker_that_a_crash_took_is_written_again(committed):
+    desk = Desk()
+    producer = Producer(desk, "p")
+    assert (producer.init(), producer.commit("g", 7), producer.end(committed=committed)) == (E.NONE, E.NONE, E.NONE)
+    after = recovered_without_markers(desk)
+    assert snapshots.committed(after, "g") == ({("t", 0): 7} if committed else {})
+    assert not any(group.offsets.pending for group in after.groups.values())
+    assert not any(each.producers.first_unstable for each in after.cluster.partitions())
+
+
+def recovered_without_markers(desk: Desk) -> Broker:
+    """The broker after a crash that took the ends of transactions from the offsets topic, and left that it was so."""
+    old = desk.broker.cluster
+    topics = []
+    for topic in old.topics.values():
+        partitions = []
+        for each in topic.partitions:
+            batches = [batch for batch in each.log.batches() if not batch.control]
+            partition = Partition(each.topic, each.index, each.replicas)
+            partition.put_back(batches, 0, batches[-1].last_offset + 1 if batches else 0)
+            partitions.append(partition)
+        topics.append(Topic(topic.name, topic.topic_id, partitions))
+    nodes = list(old.nodes.values())
+    cluster = Cluster(nodes, lambda: old.cluster_id)
+    cluster.put_back(old.cluster_id, topics, 0)
+    broker = Broker(nodes, desk.broker.settings, lambda: old.cluster_id, cluster=cluster)
+    Router(broker, Journal(0.0)).finish(failover.recovered(broker, desk.now), desk.now)
+    return broker
 
 
 def offsets(desk: Failing) -> dict[tuple[str, int], int]:

@@ -51,7 +51,13 @@ class Admin(Client):
 
     def grow(self, topic: str, count: int) -> None:
         wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
-        self.to(min(self.cluster().nodes, default=-1), CREATE_PARTITIONS, 3, CreatePartitionsRequest(topics=[wanted]), self.heard)
+        self.to(
+            min(self.cluster().nodes, default=-1),
+            CREATE_PARTITIONS,
+            3,
+            CreatePartitionsRequest(topics=[wanted]),
+            self.heard,
+        )
 
     def delete_group(self, node: int, group: str) -> None:
         self.to(node, DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[group]), self.heard)

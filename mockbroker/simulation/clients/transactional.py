@@ -86,7 +86,9 @@ class Transactional(Client):
         for topic in self.topics:
             indexes = range(self.partitions(topic))
             lines = [
-                kind.Partition(partition_index=index, committed_offset=self._next((topic, index)), committed_metadata="")
+                kind.Partition(
+                    partition_index=index, committed_offset=self._next((topic, index)), committed_metadata=""
+                )
                 for index in indexes
                 if self.dice.chance(0.6)
             ]

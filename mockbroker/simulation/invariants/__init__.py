@@ -10,6 +10,7 @@ from mockbroker.simulation.invariants.nothing_left import NothingLeft
 from mockbroker.simulation.invariants.offsets_by_commit import OffsetsByCommit
 from mockbroker.simulation.invariants.one_owner import OneOwner
 from mockbroker.simulation.invariants.others_untouched import OthersUntouched
+from mockbroker.simulation.invariants.replayed import Replayed
 from mockbroker.simulation.invariants.same_view import SameView
 from mockbroker.simulation.invariants.sessions import Sessions
 from mockbroker.simulation.invariants.statistics import Statistics
@@ -30,6 +31,7 @@ def watchers(longest_wait: float) -> list[Watcher]:
         MembersCommit(),
         Answered(longest_wait),
         Sessions(),
+        Replayed(),
         Transitions(),
         NothingLeft(),
         Statistics(),

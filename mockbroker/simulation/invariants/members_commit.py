@@ -1,4 +1,4 @@
-"""I6: only members commit, in their generation; but to a group without members anybody may."""
+"""I6: only members commit, in their generation, at their coordinator; to a group without members anybody may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mockbroker.calls import Call
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.journal import Event
 from mockbroker.simulation.model import accepted
-from mockbroker.simulation.watching import Watcher
+from mockbroker.simulation.watching import Watcher, is_away
 
 JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, TXN_OFFSET_COMMIT, CONSUMER_GROUP_HEARTBEAT = 11, 13, 8, 28, 68
 
@@ -30,7 +30,13 @@ class MembersCommit(Watcher):
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key == OFFSET_COMMIT:
-            self._may[call.ticket.connection, call.ticket.correlation_id] = self._why_not(broker, call.request)
+            why = self._why_not(broker, call.request)
+            node, group_id = call.client.node, call.request.group_id
+            if broker.coordinator(group_id) != node:
+                why = f"broker {node} is not the coordinator"
+            elif is_away(broker, group_id):
+                why = f"broker {node} has not read the group yet"
+            self._may[call.ticket.connection, call.ticket.correlation_id] = why
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request

@@ -10,7 +10,7 @@ from mockbroker.journal import Event
 from mockbroker.simulation.model import Model, Place
 from mockbroker.simulation.watching import Watcher, is_away
 
-END_TXN = 26
+END_TXN, DELETE_GROUPS = 26, 42
 
 
 class OffsetsByCommit(Watcher):
@@ -20,6 +20,7 @@ class OffsetsByCommit(Watcher):
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._in_use: list[str] = []
 
     def noted(self, broker: Broker, event: Event) -> None:
         if event.event != "offset_expire":
@@ -31,6 +32,17 @@ class OffsetsByCommit(Watcher):
         if stored is None or event.time_ms / 1000 - stored.at < retention - 0.002:
             raise self.broken(f"{place} of {event.group} expired, and was committed within the last {retention} s")
         self._model.forget(event.group, place)
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key == DELETE_GROUPS:
+            self._in_use = [name for name in call.request.groups_names if name in broker.groups]
+            self._in_use = [name for name in self._in_use if broker.groups[name].members]
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket.api_key == DELETE_GROUPS:
+            for result in response.results:
+                if not result.error_code and result.group_id in self._in_use:
+                    raise self.broken(f"{result.group_id} was deleted, and had members")
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         group = getattr(call.request, "group_id", None)

@@ -128,6 +128,18 @@ def test_what_a_transaction_wrote_goes_with_the_group(ended):
     assert committed(desk, "g") == {}
 
 
+def test_what_a_transaction_wrote_expires_with_the_group():
+    desk, keeper = kept()
+    producer = Producer(desk, "p")
+    assert (producer.init(), producer.commit("g", 7), producer.end(committed=True)) == (E.NONE, E.NONE, E.NONE)
+    commit_simple(desk, "other")  # so that there is something to read
+    desk.now += desk.broker.settings.offsets_retention_minutes * 60.0 + 1.0
+    desk.router.finish(desk.broker.groups.sweep(desk.now), desk.now)
+    assert "g" not in desk.broker.groups
+    keeper.fail_over()
+    assert committed(desk, "g") == {}
+
+
 def test_sessions_begin_anew():
     desk, keeper = kept()
     member_id = member(desk, "g")

@@ -157,7 +157,7 @@ def test_open_transactions_can_be_ended(disk: PretendDisk) -> None:
     partition = reopened(disk)
     partition.append(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=0, transactional=True)))
     for producer in partition.producers.open():
-        partition.abort(producer, 1, fence=True)
+        partition.end_open(producer, 1, committed=False, fence=True)
     assert partition.last_stable == partition.log.end
     assert [each.producer_id for each in partition.aborted] == [7]
     assert partition.producers.judge(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=1))) == 47
