@@ -25,6 +25,7 @@ AT_ONCE = 4  # scenarios
 STANDING = {"classic": ("confluent-kafka", "kafka-python"), "consumer": ("confluent-kafka", "confluent-kafka")}
 ACTORS = {"classic": ("confluent-kafka", "kafka-python", "aiokafka"), "consumer": ("confluent-kafka",)}
 BUILT = ("java", "franz-go")  # actors that are not in Python
+PATIENT_MS = 5_000  # a session, where members may need a second or two to find the next coordinator
 CONDITIONS: dict[str, dict[str, Any]] = {  # what else the cluster has to bear
     "at once": {},
     "read for a second": {"config": {"mockbroker.coordinator.load.ms": 1_000}},
@@ -77,10 +78,11 @@ def every() -> Iterator[Play]:
 def play(play: Play) -> None:
     """Raises: AssertionError where something does not hold, with all that happened."""
     condition = CONDITIONS[play.condition]
+    session_ms = PATIENT_MS if condition else SESSION_MS
     config = {
         **CONFIG,
         "default.replication.factor": 3,
-        "group.consumer.session.timeout.ms": SESSION_MS,
+        "group.consumer.session.timeout.ms": session_ms,
         "group.consumer.heartbeat.interval.ms": CONSUMER_HEARTBEAT_MS,
         **condition.get("config", {}),
     }
@@ -88,6 +90,7 @@ def play(play: Play) -> None:
         run_cluster(brokers=3, topics={Stage.topic: Stage.partitions}, config=config) as cluster,
         stage_of(cluster) as stage,
     ):
+        stage.session_ms = session_ms
         Failing(stage, play).run()
 
 

@@ -284,7 +284,7 @@ def tell_all(at: tuple[str, int], release: str, die_and_return: Callable[[], Non
     for name, teller in tellers.items():
         teller.topic_id = topic_id
         running.append(STORIES[name][0](teller))
-    for each in reversed(running):  # the first is told about the shortest time
+    for each in running:
         next(each)
     for teller in tellers.values():
         teller.say("--- the broker dies and is back")
@@ -296,18 +296,6 @@ def tell_all(at: tuple[str, int], release: str, die_and_return: Callable[[], Non
 
 
 # --- the stories -------------------------------------------------------------------------------------------------
-
-
-@story()
-def sessions_begin_anew(t: Teller) -> Iterator[None]:
-    """Told first, and set up last: it would not outlive the others."""
-    a, b = Peer(t, "a", session=8_000), Peer(t, "b", session=8_000)
-    a.stable(b)
-    yield
-    again(a, b)
-    b.beat()
-    time.sleep(8.5)
-    a.beat()
 
 
 @story()
