@@ -11,6 +11,7 @@ settings.register_profile(
 settings.load_profile("kwire")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side (``-n 2 --dist loadgroup``): those of one file stay together, as what they share does;
     those with real clients and those on Spark are a group each, since their tools are built once and need much memory."""
