@@ -10,7 +10,7 @@ demo: .venv/.demo
 	$(BIN)/mockbroker demo
 
 test: .venv/.dev
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 check: .venv/.dev
 	$(BIN)/ruff check

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-TOGETHER = ("interop", "spark")
+TOGETHER = ("tests/interop/", "tests/spark/")  # their tools are built once, and need much memory
 
 settings.register_profile(
     "kwire", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -11,10 +13,14 @@ settings.register_profile(
 settings.load_profile("kwire")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks at the marks in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side (``-n 2 --dist loadgroup``): those of one file stay together, as what they share does;
-    those with real clients and those on Spark are a group each, since their tools are built once and need much memory."""
-    for item in items:
-        folder = next((name for name in TOGETHER if name in item.path.parts), None)
-        item.add_marker(pytest.mark.xdist_group(folder or str(item.path)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Side by side (``-n 2``), tests of one file stay in one process, as what they share does, and those of some folders."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+    return ByFile(config, log)
