@@ -58,7 +58,9 @@ class Shell:
         self._successor = successor
         self._connections: dict[int, Connection] = {}
         self._behind: deque[Connection] = deque()  # whose requests came while the loop was stalled
-        self._held: deque[tuple[int, Connection, Call[Any], object]] = deque()  # answers, and what must be synced before
+        self._held: deque[tuple[int, Connection, Call[Any], object]] = (
+            deque()
+        )  # answers, and what must be synced before
         self._life = 0  # of the process
         self._tick_at = inf
         self._looked = 0

@@ -20,7 +20,9 @@ def told_answer(api_key: int, response: Any) -> str:
 
 
 def _offsets(topics: Iterable[Any]) -> str:
-    return ",".join(f"{topic.name}-{p.partition_index}={p.committed_offset}" for topic in topics for p in topic.partitions)
+    return ",".join(
+        f"{topic.name}-{p.partition_index}={p.committed_offset}" for topic in topics for p in topic.partitions
+    )
 
 
 def _errors(response: Any) -> str:

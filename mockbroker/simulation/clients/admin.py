@@ -46,12 +46,18 @@ class Admin(Client):
         self.connections = {}
         super().stop()
 
-    def heard(self, answer: Any) -> None:  # noqa: ARG002
+    def heard(self, answer: Any) -> None:
         return
 
     def grow(self, topic: str, count: int) -> None:
         wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
-        self.to(min(self.cluster().nodes, default=-1), CREATE_PARTITIONS, 3, CreatePartitionsRequest(topics=[wanted]), self.heard)
+        self.to(
+            min(self.cluster().nodes, default=-1),
+            CREATE_PARTITIONS,
+            3,
+            CreatePartitionsRequest(topics=[wanted]),
+            self.heard,
+        )
 
     def delete_group(self, node: int, group: str) -> None:
         self.to(node, DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[group]), self.heard)

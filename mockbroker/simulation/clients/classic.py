@@ -209,5 +209,5 @@ class ClassicMember(Reader):
         else:
             self.stop()
 
-    def _left(self, answer: LeaveGroupResponse) -> None:  # noqa: ARG002
+    def _left(self, answer: LeaveGroupResponse) -> None:
         self.stop()

@@ -27,7 +27,13 @@ class Client:
     """
 
     def __init__(
-        self, script: MemberScript, dice: Dice, queue: Queue, network: Network, trace: Trace, cluster: Callable[[], Cluster]
+        self,
+        script: MemberScript,
+        dice: Dice,
+        queue: Queue,
+        network: Network,
+        trace: Trace,
+        cluster: Callable[[], Cluster],
     ) -> None:
         self.script = script
         self.dice = dice

@@ -140,7 +140,7 @@ class ConsumerMember(Reader):
         self._hold(frozenset())
         self.later(BACKOFF * 5, self.stop)
 
-    def _left(self, answer: ConsumerGroupHeartbeatResponse) -> None:  # noqa: ARG002
+    def _left(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         self.stop()
 
 

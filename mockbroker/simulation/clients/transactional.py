@@ -86,7 +86,9 @@ class Transactional(Client):
         for topic in self.topics:
             indexes = range(self.partitions(topic))
             lines = [
-                kind.Partition(partition_index=index, committed_offset=self._next((topic, index)), committed_metadata="")
+                kind.Partition(
+                    partition_index=index, committed_offset=self._next((topic, index)), committed_metadata=""
+                )
                 for index in indexes
                 if self.dice.chance(0.6)
             ]
@@ -101,7 +103,7 @@ class Transactional(Client):
         )
         self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._held)
 
-    def _next(self, place: Place) -> int:  # noqa: ARG002
+    def _next(self, place: Place) -> int:
         self.offset += self.dice.whole(1, 9)
         return self.offset
 

@@ -45,7 +45,10 @@ class NothingLeft(Watcher):
             (group.owners.keys() != owned.keys(), "has partitions of members that do not have them"),
             (len(group.waits) > 4 * len(group.members) + OF_A_GROUP, "has too many deadlines"),
             (any(name not in group.members for name in group.target), "has a target for who is not there"),
-            (sum(group.names.values()) != sum(len(m.topics) for m in group.members.values()), "counts topics of nobody"),
+            (
+                sum(group.names.values()) != sum(len(m.topics) for m in group.members.values()),
+                "counts topics of nobody",
+            ),
         ):
             if wrong:
                 raise self.broken(f"{group.group_id} {what}")

@@ -76,7 +76,9 @@ class Sessions(Watcher):
             session = self._sessions.get(who)
             since = self._surely.get(who)
             if session is not None and since is not None and now - since < session - SLACK:
-                raise self.broken(f"{who} expired {now - since:.3f} s after a sign of life, in a session of {session} s")
+                raise self.broken(
+                    f"{who} expired {now - since:.3f} s after a sign of life, in a session of {session} s"
+                )
         elif event.event == "expire" and event.reason == "member id was never used":
             at = self._given.get(who)
             if at is not None and now < at - SLACK:

@@ -68,7 +68,7 @@ class Transitions(Watcher):
             if (state == E and group.members) or (state in (C, S) and not group.members):
                 raise self.broken(f"{group_id} is {state} with {len(group.members)} members")
 
-    def _changed(self, group: Group, before: str | None, state: str, grown: bool, api_key: int) -> None:  # noqa: FBT001
+    def _changed(self, group: Group, before: str | None, state: str, grown: bool, api_key: int) -> None:
         if before is not None and (before, state) not in STEPS:
             raise self.broken(f"{group.group_id} went from {before} to {state}")
         if before is None:
