@@ -184,7 +184,9 @@ class ClassicMember(Reader):
                 self.state = AWAY
             self.find_later()
         elif error == NOT_YET:
-            self.later(BACKOFF, self.ready)
+            if self.state != STABLE:
+                self.state = AWAY
+                self.join_later()
         elif error in LOST:
             if error == E.UNKNOWN_MEMBER_ID or self.state != JOINING:
                 self.member_id = "" if error == E.UNKNOWN_MEMBER_ID else self.member_id

@@ -114,7 +114,8 @@ class ConsumerMember(Reader):
         if error in NOT_HERE:
             self.find_later()
         elif error == NOT_YET:
-            self.later(BACKOFF, self.ready)
+            self.full = True
+            self.later(BACKOFF, self.heartbeat)
         elif error in LOST:
             self._lose()
             self.later(BACKOFF * self.dice.random(), self.heartbeat)
