@@ -25,10 +25,12 @@ class ClassicMember(Reader):
 
     ``seen``: how many partitions there were in the generation it is in; remembered over a restart, for a static member
     that comes back to its place and leads takes part in no rebalance, and topics may have grown meanwhile.
+    ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
     """
 
     seen: Mapping[str, int] = MappingProxyType({})
     seen_in = -1
+    gave_up_in = -1
 
     def begin(self) -> None:
         super().begin()
@@ -144,7 +146,9 @@ class ClassicMember(Reader):
             return
         self.state = STABLE
         share = plans.decoded_share(answer.assignment)
-        gives_up = self.cooperates and not self.owned <= share
+        if self.cooperates and not self.owned <= share:
+            self.gave_up_in = self.generation
+        gives_up = self.gave_up_in == self.generation
         self.owned_since = self.generation
         self.own(share)
         if gives_up:
