@@ -37,6 +37,7 @@ class ClassicMember(Reader):
         self.state = AWAY
         self.member_id = ""
         self.generation = -1
+        self.asked_for = self.topics
         self.there: dict[str, int] = {}  # partitions when it asked to join
         self.owned_since = -1  # the generation in which it got what it owns
         self.beating = False
@@ -74,6 +75,7 @@ class ClassicMember(Reader):
             self.own(frozenset())  # eager: everything is given up before
         said = plans.Said(self.topics, self.owned, self.owned_since if self.owned else -1)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
+        self.asked_for = self.topics
         protocol = JoinGroupRequest.Protocol(name=self.script.kind, metadata=said.encoded())
         request = JoinGroupRequest(
             group_id=self.script.group,
@@ -151,8 +153,8 @@ class ClassicMember(Reader):
         gives_up = self.gave_up_in == self.generation
         self.owned_since = self.generation
         self.own(share)
-        if gives_up:
-            self.join_later()  # so that others may get what was given up
+        if gives_up or self.asked_for != self.topics:
+            self.join_later()  # so that others get what was given up; or it subscribed to others meanwhile
 
     # --- staying ---
 

@@ -85,6 +85,7 @@ class OneOwner(Watcher):
     def gone(self, broker: Broker, now: float) -> None:
         """Groups may be as they were before some rebalances that were not settled."""
         self._given.clear()
+        self._unloaded.clear()
 
     # --- consumer ---
 

@@ -61,6 +61,7 @@ class SameView(Watcher):
 
     def gone(self, broker: Broker, now: float) -> None:
         self._views.clear()
+        self._unloaded.clear()
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
