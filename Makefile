@@ -4,7 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs bench bench-broker clients failover fuzz clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs bench bench-broker clients failover simulate simulate-check fuzz clean oracle oracle-stop \
+	oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -52,6 +53,16 @@ oracle-stop: .venv/.dev
 
 oracle-check: .venv/.dev
 	@$(BIN)/python tests/oracle/check.py --release $(RELEASE) --port $(PORT)
+
+# The broker under seeded clients and faults (docs/simulation.md): make simulate SEEDS=50000 EVENTS=2000
+SEEDS ?= 2000
+EVENTS ?= 1000
+
+simulate: .venv/.dev
+	$(BIN)/mockbroker simulate --seed 0 --seeds $(SEEDS) --events $(EVENTS)
+
+simulate-check: .venv/.dev  # the seeds that catch the planted bugs, some minutes
+	$(BIN)/python tests/mockbroker/simulation/search.py --keep
 
 clients: .venv/.dev  # what each client can do, into docs/clients.md
 	$(BIN)/pytest tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ def simulate(seed: int | None, seeds: int | None, scheme: str, events: int, as_j
     group must come to rest, then everybody goes and nothing may be left. Exit 1 with the seed when an invariant is
     broken, with the last events and a smaller script that breaks it too. docs/simulation.md has the invariants.
     """
+    logging.getLogger("mockbroker").setLevel(logging.ERROR)  # of files that a crash tore it would tell at length
     from mockbroker.simulation.run import repeated, run
     from mockbroker.simulation.schemes import SCHEMES
 

@@ -99,8 +99,11 @@ class Model:
         for producer_id in list(self.undecided):
             held = self.held.get(producer_id, {})
             if told and all(key in held and held[key].offset == at for key, at in told.items()):
-                for key in [key for key in held if key[0] == group]:
-                    self._store(key, held.pop(key))
+                done = {key: held.pop(key) for key in list(held) if key[0] == group}
+                for key, stored in done.items():
+                    self._store(key, stored)
+                self.order += 1
+                self.ended.append((self.order, producer_id, done))
 
     def forget(self, group: str, place: Place) -> None:
         if place in self.offsets.get(group, {}):
@@ -173,6 +176,7 @@ class Model:
             there[key[1]] = stored
 
     def _finish(self, producer_id: int, *, committed: bool) -> None:
+        self.undecided.pop(producer_id, None)
         held = self.held.pop(producer_id, {})
         for key, stored in held.items():
             if committed:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Queue:
-    """``now``: seconds since the beginning. What is due at the same time comes in the order in which it was asked for."""
+    """``now``: seconds since the beginning. What is due at the same time comes in the order in which it was put in."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -142,13 +142,13 @@ class World:
             "retire": self._retire,
         }
 
-    def _lose_request(self, client: Client, value: float) -> None:  # noqa: ARG002
+    def _lose_request(self, client: Client, value: float) -> None:
         client.link.lose = "request"
 
-    def _lose_answer(self, client: Client, value: float) -> None:  # noqa: ARG002
+    def _lose_answer(self, client: Client, value: float) -> None:
         client.link.lose = "answer"
 
-    def _cut(self, client: Client, value: float) -> None:  # noqa: ARG002
+    def _cut(self, client: Client, value: float) -> None:
         for connection in (client.bootstrap, client.coordinator):
             if connection is not None:
                 self.shell.network.break_off(connection)
@@ -187,7 +187,7 @@ class World:
             names = sorted(self.script.topics)
             client.subscribe(tuple(name for n, name in enumerate(names) if int(value * 16) >> n & 1) or (names[0],))
 
-    def _retire(self, client: Client, value: float) -> None:  # noqa: ARG002
+    def _retire(self, client: Client, value: float) -> None:
         admin = self.admin
         assert isinstance(admin, Admin)
         if isinstance(client, ClassicMember) and client.up and client.member_id:
@@ -203,7 +203,7 @@ class World:
     def _power(self, fault: Fault) -> None:
         self.shell.crash(fault.value)
 
-    def _fsync(self, fault: Fault) -> None:  # noqa: ARG002
+    def _fsync(self, fault: Fault) -> None:
         if self.shell.disk is not None:
             self.shell.disk.fails = True
 
@@ -227,7 +227,7 @@ class World:
             self.trace.add(self.shell.now, f"broker {node} is back")
             self.shell.change(failover.start(self.shell.broker, node, self.shell.now))
 
-    def _move(self, fault: Fault) -> None:  # noqa: ARG002
+    def _move(self, fault: Fault) -> None:
         cluster = self._cluster()
         partition = cluster.topics[OFFSETS_TOPIC].partition_of(self._some_group())
         others = [node for node in partition.replicas if node in cluster.nodes and node not in self.shell.away]
@@ -262,13 +262,13 @@ class World:
         if there < MOST_PARTITIONS:
             admin.grow(name, there + 1)
 
-    def _delete_group(self, fault: Fault) -> None:  # noqa: ARG002
+    def _delete_group(self, fault: Fault) -> None:
         admin = self.admin
         assert isinstance(admin, Admin)
         group = self._some_group()
         admin.delete_group(self.shell.broker.coordinator(group), group)
 
-    def _delete_offsets(self, fault: Fault) -> None:  # noqa: ARG002
+    def _delete_offsets(self, fault: Fault) -> None:
         admin = self.admin
         assert isinstance(admin, Admin)
         group, topic = self._some_group(), self._chance.pick(sorted(self.script.topics))

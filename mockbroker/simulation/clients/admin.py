@@ -46,7 +46,7 @@ class Admin(Client):
         self.connections = {}
         super().stop()
 
-    def heard(self, answer: Any) -> None:  # noqa: ARG002
+    def heard(self, answer: Any) -> None:
         return
 
     def grow(self, topic: str, count: int) -> None:

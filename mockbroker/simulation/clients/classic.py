@@ -25,16 +25,19 @@ class ClassicMember(Reader):
 
     ``seen``: how many partitions there were in the generation it is in; remembered over a restart, for a static member
     that comes back to its place and leads takes part in no rebalance, and topics may have grown meanwhile.
+    ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
     """
 
     seen: Mapping[str, int] = MappingProxyType({})
     seen_in = -1
+    gave_up_in = -1
 
     def begin(self) -> None:
         super().begin()
         self.state = AWAY
         self.member_id = ""
         self.generation = -1
+        self.asked_for = self.topics
         self.there: dict[str, int] = {}  # partitions when it asked to join
         self.owned_since = -1  # the generation in which it got what it owns
         self.beating = False
@@ -72,6 +75,7 @@ class ClassicMember(Reader):
             self.own(frozenset())  # eager: everything is given up before
         said = plans.Said(self.topics, self.owned, self.owned_since if self.owned else -1)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
+        self.asked_for = self.topics
         protocol = JoinGroupRequest.Protocol(name=self.script.kind, metadata=said.encoded())
         request = JoinGroupRequest(
             group_id=self.script.group,
@@ -144,11 +148,13 @@ class ClassicMember(Reader):
             return
         self.state = STABLE
         share = plans.decoded_share(answer.assignment)
-        gives_up = self.cooperates and not self.owned <= share
+        if self.cooperates and not self.owned <= share:
+            self.gave_up_in = self.generation
+        gives_up = self.gave_up_in == self.generation
         self.owned_since = self.generation
         self.own(share)
-        if gives_up:
-            self.join_later()  # so that others may get what was given up
+        if gives_up or self.asked_for != self.topics:
+            self.join_later()  # so that others get what was given up; or it subscribed to others meanwhile
 
     # --- staying ---
 
@@ -184,7 +190,9 @@ class ClassicMember(Reader):
                 self.state = AWAY
             self.find_later()
         elif error == NOT_YET:
-            self.later(BACKOFF, self.ready)
+            if self.state != STABLE:
+                self.state = AWAY
+                self.join_later()
         elif error in LOST:
             if error == E.UNKNOWN_MEMBER_ID or self.state != JOINING:
                 self.member_id = "" if error == E.UNKNOWN_MEMBER_ID else self.member_id
@@ -209,5 +217,5 @@ class ClassicMember(Reader):
         else:
             self.stop()
 
-    def _left(self, answer: LeaveGroupResponse) -> None:  # noqa: ARG002
+    def _left(self, answer: LeaveGroupResponse) -> None:
         self.stop()

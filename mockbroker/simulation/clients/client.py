@@ -49,6 +49,7 @@ class Client:
         self.slow = 0.0
         self.fatal = ""
         self.link = Link()
+        self._finds = False  # it will look for the coordinator again in a moment
         self._unread: deque[tuple[Connection, Any, Any]] = deque()
         self.bootstrap: Connection | None = None
         self.coordinator: Connection | None = None
@@ -61,6 +62,7 @@ class Client:
             return
         self.up, self.fatal = True, ""
         self.life += 1
+        self._finds = False
         self.say("starts")
         self.begin()
         self.find()
@@ -135,9 +137,12 @@ class Client:
 
     def find_later(self) -> None:
         self.drop_coordinator()
-        self.later(BACKOFF, self._find_again)
+        if not self._finds:
+            self._finds = True
+            self.later(BACKOFF if self._cluster().nodes else 10 * BACKOFF, self._find_again)
 
     def _find_again(self) -> None:
+        self._finds = False
         if self.coordinator is None and (self.bootstrap is None or not self.bootstrap.waiting):
             self.find()
 

@@ -114,7 +114,8 @@ class ConsumerMember(Reader):
         if error in NOT_HERE:
             self.find_later()
         elif error == NOT_YET:
-            self.later(BACKOFF, self.ready)
+            self.full = True
+            self.later(BACKOFF, self.heartbeat)
         elif error in LOST:
             self._lose()
             self.later(BACKOFF * self.dice.random(), self.heartbeat)
@@ -140,7 +141,7 @@ class ConsumerMember(Reader):
         self._hold(frozenset())
         self.later(BACKOFF * 5, self.stop)
 
-    def _left(self, answer: ConsumerGroupHeartbeatResponse) -> None:  # noqa: ARG002
+    def _left(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         self.stop()
 
 

@@ -59,7 +59,7 @@ class Reader(Client):
         self.wants = False
         (found,) = answer.groups
         if found.error_code:
-            self.refused(found.error_code)
+            self.not_told(found.error_code)
             return
         for topic in found.topics:
             for partition in topic.partitions:
@@ -104,15 +104,20 @@ class Reader(Client):
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.error_code:
-                    self.refused(partition.error_code)
+                    self.not_told(partition.error_code)
                     return
+
+    def not_told(self, error: int) -> None:
+        """A commit or a fetch of offsets was refused."""
+        if error == NOT_YET:
+            self.later(BACKOFF, self.fetch_positions)
+        else:
+            self.refused(error)
 
     def refused(self, error: int) -> None:
         """Whatever was asked was refused."""
         if error in NOT_HERE:
             self.find_later()
-        elif error == NOT_YET:
-            self.later(BACKOFF, self.fetch_positions)
 
     def disconnected(self, connection: Any) -> None:
         if connection is self.coordinator:

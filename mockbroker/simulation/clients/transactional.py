@@ -103,7 +103,7 @@ class Transactional(Client):
         )
         self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._held)
 
-    def _next(self, place: Place) -> int:  # noqa: ARG002
+    def _next(self, place: Place) -> int:
         self.offset += self.dice.whole(1, 9)
         return self.offset
 

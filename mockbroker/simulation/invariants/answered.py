@@ -10,7 +10,7 @@ from mockbroker.calls import Call, Ticket
 from mockbroker.group.state import Group
 from mockbroker.simulation.watching import Broken, Watcher
 
-SYNC_GROUP = 14
+JOIN_GROUP, SYNC_GROUP = 11, 14
 
 
 class Answered(Watcher):
@@ -50,6 +50,19 @@ class Answered(Watcher):
         for ticket, (call, since) in self._asked.items():
             if now - since > self._longest and not self._forgotten(broker, call):
                 raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has waited {now - since:.3f} s for its answer")
+
+            if ticket.api_key == JOIN_GROUP and not self._is_parked(broker, call):
+                raise self.broken(f"JoinGroup {ticket} waits for its answer, and its group knows nothing of it")
+
+    def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
+        """True as well if the same member has asked again since: Kafka forgets the older request."""
+        group = broker.groups.get(call.request.group_id)
+        if not isinstance(group, Group):
+            return False
+        member = group.members.get(call.request.member_id)
+        if member is not None and member.join is not None:
+            return True
+        return any(each.join == call.ticket for each in group.members.values())
 
     def _forgotten(self, broker: Broker, call: Call[Any]) -> bool:
         if call.ticket.api_key != SYNC_GROUP:

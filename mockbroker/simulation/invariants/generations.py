@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.broker import Broker
-from mockbroker.calls import Call
+from mockbroker.calls import Call, Ticket
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.journal import Event
 from mockbroker.simulation.watching import Watcher
@@ -27,6 +27,8 @@ class Generations(Watcher):
         self._reached: dict[str, int] = {}
         self._told: dict[str, int] = {}
         self._settled: dict[str, int] = {}  # acknowledged in a SyncGroup, or in a heartbeat of the consumer protocol
+        self._answers: dict[Ticket, int] = {}
+        self._deleted: dict[str, int] = {}  # how often
         self._members: dict[tuple[str, str], int] = {}
 
     def noted(self, broker: Broker, event: Event) -> None:
@@ -41,6 +43,7 @@ class Generations(Watcher):
                 self._reached.pop(group, None)
                 self._told.pop(group, None)
                 self._settled.pop(group, None)
+                self._deleted[group] = self._deleted.get(group, 0) + 1
                 for key in [key for key in self._members if key[0] == group]:
                     del self._members[key]
             case "generation" | "empty" if not isinstance(broker.groups.get(group), ConsumerGroup):
@@ -59,6 +62,7 @@ class Generations(Watcher):
         """Groups whose first records were lost are not there; then they begin anew."""
         self._reached.clear()
         self._told.clear()
+        self._answers.clear()
 
     def back(self, broker: Broker, now: float) -> None:
         for group, settled in self._settled.items():
@@ -71,8 +75,15 @@ class Generations(Watcher):
             raise self.broken(f"{event.event} of {event.group}: {event.generation} follows {reached}")
         self._reached[event.group] = event.generation
 
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket.api_key in (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT):
+            self._answers[call.ticket] = self._deleted.get(call.request.group_id, 0)
+
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         key = call.ticket.api_key
+        deleted = self._answers.pop(call.ticket, None)
+        if deleted is None or deleted != self._deleted.get(call.request.group_id, 0):
+            return  # the group that it speaks of was deleted while it waited for the disk
         if key == SYNC_GROUP and not response.error_code:
             group = call.request.group_id
             self._settled[group] = max(call.request.generation_id, self._settled.get(group, 0))

@@ -67,8 +67,8 @@ class MembersCommit(Watcher):
         instance = request.group_instance_id if call.ticket.api_key == JOIN_GROUP else request.instance_id
         self._fenced.pop((request.group_id, response.member_id), None)
         if instance is not None:
-            before = self._holders.get((request.group_id, instance), response.member_id)
-            if before != response.member_id:
+            before = self._holders.get((request.group_id, instance))
+            if before is not None and before != response.member_id:
                 self._fenced[request.group_id, before] = None
             self._holders[request.group_id, instance] = response.member_id
 

@@ -31,11 +31,13 @@ class OneOwner(Watcher):
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         """What a member says that it reads is so, whatever is answered; but not what it said on an older connection."""
+        if call.ticket.api_key != CONSUMER_GROUP_HEARTBEAT:
+            return
         request = call.request
-        if call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT and request.topic_partitions is not None:
-            if self._is_newest(call):
-                share = frozenset((line.topic_id, n) for line in request.topic_partitions for n in line.partitions)
-                self._reads.setdefault(request.group_id, {})[request.member_id] = share
+        lines = request.topic_partitions
+        if lines is not None and self._is_newest(call):
+            share = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+            self._reads.setdefault(request.group_id, {})[request.member_id] = share
 
     def _is_newest(self, call: Call[Any]) -> bool:
         key = call.request.group_id, call.request.member_id
@@ -83,6 +85,7 @@ class OneOwner(Watcher):
     def gone(self, broker: Broker, now: float) -> None:
         """Groups may be as they were before some rebalances that were not settled."""
         self._given.clear()
+        self._unloaded.clear()
 
     # --- consumer ---
 
@@ -106,5 +109,5 @@ class OneOwner(Watcher):
             taken = reads.get(who, frozenset()) | told
             for other in reads:
                 if other != who and (both := taken & reads[other]):
-                    raise self.broken(f"{sorted(both)[0]} of {request.group_id} goes to {who}, and {other} reads it")
+                    raise self.broken(f"{min(both)} of {request.group_id} goes to {who}, and {other} reads it")
             reads[who] = taken

@@ -7,7 +7,7 @@ from typing import Any
 
 from mockbroker.broker import Broker
 from mockbroker.calls import Call
-from mockbroker.group.state import Group
+from mockbroker.group.state import Group, State
 from mockbroker.journal import Event
 from mockbroker.simulation.watching import Watcher
 
@@ -61,6 +61,7 @@ class SameView(Watcher):
 
     def gone(self, broker: Broker, now: float) -> None:
         self._views.clear()
+        self._unloaded.clear()
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
@@ -69,11 +70,12 @@ class SameView(Watcher):
             view = self._views.get((request.group_id, request.generation_id))
             if not isinstance(group, Group) or view is None or view.shares is not None:
                 return
-            if group.generation == request.generation_id and group.state_name == "CompletingRebalance":
-                if self._name(request.group_id, request.member_id) == view.leader:
-                    view.shares = {
-                        self._name(request.group_id, each.member_id): each.assignment for each in request.assignments
-                    }
+            who = self._name(request.group_id, request.member_id)
+            awaited = group.generation == request.generation_id and group.state is State.COMPLETING
+            if awaited and who == view.leader:
+                view.shares = {
+                    self._name(request.group_id, each.member_id): each.assignment for each in request.assignments
+                }
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if response.error_code if hasattr(response, "error_code") else True:
