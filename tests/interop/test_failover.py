@@ -311,8 +311,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, Future[None]]]:
     """What comes of all plays that were asked for."""
     wanted = [item.callspec.params["which"] for item in request.session.items if item.path == request.path]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {which: pool.submit(play, which) for which in wanted}
+    pool = ThreadPoolExecutor(AT_ONCE)
+    yield {which: pool.submit(play, which) for which in wanted}
+    pool.shutdown(cancel_futures=True)  # of those that nobody waits for any more
 
 
 def test_the_group_survives(which: Play, played: dict[Play, Future[None]]) -> None:
