@@ -70,6 +70,7 @@ class Groups(dict[str, AnyGroup]):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
             group = self.make(group_id)
+            group.begun = self._java_coordinator
         group.settle = self.settle
         effects = classic.step(group, event, now)
         self._schedule(group)

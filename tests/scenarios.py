@@ -93,3 +93,15 @@ HOLDS = {  # of every scenario, whatever else the cluster has to bear
     "no record lost": "each is read; twice only if nobody had committed it when the coordinator died",
     "comes back": "the dead broker returns, and the group does not notice",
 }
+
+
+def page() -> list[str]:
+    """The lines of the table in docs/failover.md."""
+    lines = [
+        "| scenario | in a classic group | in a consumer group | what the next coordinator finds |",
+        "|---|---|---|---|",
+    ]
+    for each in SCENARIOS:
+        asked = " | ".join(" or ".join(requests) for requests in (each.step.classic, each.step.consumer))
+        lines.append(f"| {each.name} | {asked} | {each.held} |")
+    return [*lines, "", *(f"- {name}: {what}" for name, what in HOLDS.items())]

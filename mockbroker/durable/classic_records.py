@@ -26,7 +26,7 @@ def encoded_key(group_id: str) -> bytes:
 
 def record(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
     """Key, value and version; None if nobody ever joined, or during a rebalance."""
-    if not is_settled(group) or (not group.protocol_type and not group.generation):
+    if not is_settled(group) or not (group.protocol_type or group.generation or group.begun):
         return None
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
@@ -36,6 +36,12 @@ def record(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataVal
         current_state_timestamp=wall.ms(group.since),
         members=[_written(group, member) for member in group.members.values()],
     )
+    return GroupMetadataKey(group=group.group_id), value, VERSION
+
+
+def begun(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
+    """The first record of a group that a JoinGroup made, whatever comes of that."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.ms(group.since))
     return GroupMetadataKey(group=group.group_id), value, VERSION
 
 
@@ -58,6 +64,7 @@ def rebuilt(
 ) -> Group:
     """The group that a record tells of; every session begins anew at ``now``."""
     group = Group.configured(group_id, settings, java_coordinator=java_coordinator)
+    group.begun = True
     group.state = State.STABLE if value.members else State.EMPTY
     group.since = wall.at(value.current_state_timestamp) if value.current_state_timestamp >= 0 else now
     group.generation, group.protocol_type = value.generation, value.protocol_type

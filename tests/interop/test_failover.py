@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from interop.raw import Connection
-from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, SESSION_MS, Member, Stage, stage_of
+from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, Member, Stage, stage_of
 from scenarios import SCENARIOS, Scenario
 from tools.striking import Strike, strike
 
@@ -25,7 +25,7 @@ AT_ONCE = 4  # scenarios
 STANDING = {"classic": ("confluent-kafka", "kafka-python"), "consumer": ("confluent-kafka", "confluent-kafka")}
 ACTORS = {"classic": ("confluent-kafka", "kafka-python", "aiokafka"), "consumer": ("confluent-kafka",)}
 BUILT = ("java", "franz-go")  # actors that are not in Python
-PATIENT_MS = 5_000  # a session, where members may need a second or two to find the next coordinator
+SESSION_MS = 5_000  # librdkafka begins anew by itself if it hears nothing for so long, also on a slow machine
 CONDITIONS: dict[str, dict[str, Any]] = {  # what else the cluster has to bear
     "at once": {},
     "read for a second": {"config": {"mockbroker.coordinator.load.ms": 1_000}},
@@ -78,11 +78,10 @@ def every() -> Iterator[Play]:
 def play(play: Play) -> None:
     """Raises: AssertionError where something does not hold, with all that happened."""
     condition = CONDITIONS[play.condition]
-    session_ms = PATIENT_MS if condition else SESSION_MS
     config = {
         **CONFIG,
         "default.replication.factor": 3,
-        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.session.timeout.ms": SESSION_MS,
         "group.consumer.heartbeat.interval.ms": CONSUMER_HEARTBEAT_MS,
         **condition.get("config", {}),
     }
@@ -90,7 +89,7 @@ def play(play: Play) -> None:
         run_cluster(brokers=3, topics={Stage.topic: Stage.partitions}, config=config) as cluster,
         stage_of(cluster) as stage,
     ):
-        stage.session_ms = session_ms
+        stage.session_ms = SESSION_MS
         Failing(stage, play).run()
 
 
@@ -312,8 +311,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, Future[None]]]:
     """What comes of all plays that were asked for."""
     wanted = [item.callspec.params["which"] for item in request.session.items if item.path == request.path]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {which: pool.submit(play, which) for which in wanted}
+    pool = ThreadPoolExecutor(AT_ONCE)
+    yield {which: pool.submit(play, which) for which in wanted}
+    pool.shutdown(cancel_futures=True)  # of those that nobody waits for any more
 
 
 def test_the_group_survives(which: Play, played: dict[Play, Future[None]]) -> None:

@@ -8,6 +8,7 @@ from tools.producer import Producer
 from tools.written import check_written
 
 from kwire import ErrorCode as E
+from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.describe_groups import DescribeGroupsRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
 from kwire.messages.fetch import FetchRequest
@@ -150,7 +151,26 @@ def test_who_waits_for_the_leader_is_told(desk):
     assert waiting.parked
     desk.move()
     assert waiting.answer.error_code == E.NOT_COORDINATOR
-    assert "g" not in desk.broker.groups  # it was never Stable, so nothing is written
+    group = desk.broker.groups["g"]  # it was never Stable, so nothing is written but that there is one
+    assert (group.state_name, group.generation, group.members) == ("Empty", 0, {})
+
+
+def test_a_group_that_an_old_coordinator_was_about_to_make():
+    desk = Failing(release=RELEASES["3.9"])
+    desk.send(Desk.join("g"), 3, node=desk.coordinator)
+    desk.move()
+    assert "g" not in desk.broker.groups
+
+
+def test_a_group_that_was_only_begun_is_written_until_it_is_deleted(desk):
+    node = desk.coordinator
+    desk.send(Desk.join("g"), 4, node=node)  # for an id
+    desk.move()
+    assert desk.broker.groups["g"].begun
+    deleted = desk.ask(DeleteGroupsRequest(groups_names=["g"]), 1, node=desk.coordinator)
+    assert [each.error_code for each in deleted.results] == [E.NONE]
+    desk.move()
+    assert "g" not in desk.broker.groups
 
 
 def test_sessions_begin_anew(desk):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
 from golden import ROOT
-from scenarios import SCENARIOS, Scenario
+from scenarios import MOMENTS, SCENARIOS, Scenario
+from scenarios import page as table
 from tools.striking import Strike
 from tools.survivors import GROUP, PARTITIONS, REBALANCE, RECORDS, Classic, Consumer, Member, World
 
@@ -156,6 +158,19 @@ def outcomes() -> str:
 
 def test_to_the_last_error() -> None:
     assert outcomes() == OUTCOMES.read_text("utf-8")
+
+
+def test_the_page_tells_of_all_scenarios() -> None:
+    page = (ROOT / "docs" / "failover.md").read_text("utf-8")
+    assert "\n".join(table()) in page
+    assert all(f"- {name}: {what}" in page for name, what in MOMENTS.items())
+
+
+def test_the_example_of_the_page() -> None:
+    (block,) = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / "failover.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    exec(compile(block, "docs/failover.md", "exec"), {})
 
 
 if __name__ == "__main__":

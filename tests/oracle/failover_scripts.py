@@ -61,6 +61,7 @@ class Teller:
         self.at = at
         self.lines: list[str] = []
         self.names: dict[str, str] = {}  # of member ids
+        self.peers: list[Peer] = []
         self.topic_id = UUID(int=0)
 
     def say(self, text: str) -> None:
@@ -75,6 +76,7 @@ class Peer:
         self.member_id = ""
         self.generation = -1
         self._socket: socket.socket | None = None
+        teller.peers.append(self)
 
     def send(self, request: Any, version: int) -> int:
         """Ask and do not wait."""
@@ -292,6 +294,8 @@ def tell_all(at: tuple[str, int], release: str, die_and_return: Callable[[], Non
     wait_until_served(at, [teller.group for teller in tellers.values()])
     for each in running:
         next(each, None)
+    for teller in tellers.values():
+        again(*teller.peers)
     return {name: teller.lines for name, teller in tellers.items()}
 
 
