@@ -64,12 +64,12 @@ class Groups(dict[str, AnyGroup]):
                 return self._tell_consumer_group(group, event, now)
             if not event.member_id:
                 offsets = group.offsets
-                group = self.make(group_id)
+                group = self._begin(group_id)
                 group.offsets = offsets
         if not isinstance(group, Group):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
-            group = self.make(group_id)
+            group = self._begin(group_id)
         group.settle = self.settle
         effects = classic.step(group, event, now)
         self._schedule(group)
@@ -141,6 +141,12 @@ class Groups(dict[str, AnyGroup]):
     def make(self, group_id: str) -> Group:
         """A new Empty group of the classic protocol."""
         return self._put(Group.configured(group_id, self._settings, java_coordinator=self._java_coordinator))
+
+    def _begin(self, group_id: str) -> Group:
+        """The same for somebody who joins. Before Kafka 4.0 the first rebalance comes to its end before it is written."""
+        group = self.make(group_id)
+        group.begun = self._java_coordinator
+        return group
 
     def drop(self, group_id: str) -> None:
         """A group is gone, with its offsets; it must have no members."""

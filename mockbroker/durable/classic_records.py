@@ -1,6 +1,7 @@
 """A classic group as one record. Source: Kafka's GroupCoordinatorRecordHelpers.newGroupMetadataRecord.
 
-It is written when a group is Stable or Empty. A new coordinator knows nothing of a rebalance; the members come again.
+It is written when a JoinGroup makes the group, and when it is Stable or Empty. A new coordinator knows nothing of a
+rebalance; the members come again.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ def encoded_key(group_id: str) -> bytes:
 
 
 def record(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
-    """Key, value and version; None if nobody ever joined, or during a rebalance."""
-    if not is_settled(group) or (not group.protocol_type and not group.generation):
+    """Key, value and version; None if nobody ever wanted to join, or during a rebalance."""
+    if not is_settled(group) or not (group.begun or group.protocol_type or group.generation):
         return None
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
@@ -36,6 +37,12 @@ def record(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataVal
         current_state_timestamp=wall.ms(group.since),
         members=[_written(group, member) for member in group.members.values()],
     )
+    return GroupMetadataKey(group=group.group_id), value, VERSION
+
+
+def beginning(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
+    """The first record of a group that is made by a JoinGroup: an empty one, though somebody is there already."""
+    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.ms(group.since))
     return GroupMetadataKey(group=group.group_id), value, VERSION
 
 
@@ -58,6 +65,7 @@ def rebuilt(
 ) -> Group:
     """The group that a record tells of; every session begins anew at ``now``."""
     group = Group.configured(group_id, settings, java_coordinator=java_coordinator)
+    group.begun = True
     group.state = State.STABLE if value.members else State.EMPTY
     group.since = wall.at(value.current_state_timestamp) if value.current_state_timestamp >= 0 else now
     group.generation, group.protocol_type = value.generation, value.protocol_type

@@ -109,6 +109,8 @@ class Keeper:
             return
         kept.changes = group.changes
         record = classic_records.record(group, self._wall)
+        if record is None and group.begun and not kept.image:
+            record = classic_records.beginning(group, self._wall)
         if record is not None:
             yield from _differing(kept.image, [encoded(*record)])
 

@@ -78,6 +78,7 @@ class Group:
     ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
     is due.
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
+    ``begun``: it was made by somebody who wants to join; it is written from then on.
     ``changes``: another number whenever something may have changed that outlives the coordinator.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
@@ -92,6 +93,7 @@ class Group:
     state: State = State.EMPTY
     came_from: State | None = None
     since: float = 0.0
+    begun: bool = False
     changes: int = 0
     generation: int = 0
     protocol_type: str = ""

@@ -150,7 +150,8 @@ def test_who_waits_for_the_leader_is_told(desk):
     assert waiting.parked
     desk.move()
     assert waiting.answer.error_code == E.NOT_COORDINATOR
-    assert "g" not in desk.broker.groups  # it was never Stable, so nothing is written
+    group = desk.broker.groups["g"]
+    assert (group.generation, group.members) == (0, {})  # it was never Stable, so nobody is written
 
 
 def test_sessions_begin_anew(desk):
