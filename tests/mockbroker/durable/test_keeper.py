@@ -22,6 +22,7 @@ from mockbroker.durable.clock import Wall
 from mockbroker.durable.rebuild import rebuilt
 from mockbroker.durable.replay import Replay
 from mockbroker.group.state import State
+from mockbroker.release import RELEASES
 from tests.mockbroker.group.test_consumer_machine import HUNT, QUICK, ConsumerMachine
 
 LOGS = Path(__file__).parents[3] / "fixtures" / "logs"
@@ -138,6 +139,36 @@ def test_what_a_transaction_wrote_expires_with_the_group():
     assert "g" not in desk.broker.groups
     keeper.fail_over()
     assert committed(desk, "g") == {}
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_group_is_there_from_its_first_join_on(version):
+    desk, keeper = kept()
+    joining = desk.send(Desk.join("g"), version)
+    assert joining.answer.error_code == (E.MEMBER_ID_REQUIRED if version > 3 else E.NONE)
+    keeper.fail_over()
+    group = desk.broker.groups["g"]
+    assert (group.state, group.generation, group.protocol_type, group.members) == (State.EMPTY, 0, "", {})
+    member(desk, "g")
+    keeper.fail_over()
+    assert desk.broker.groups["g"].generation == 1
+
+
+def test_a_group_that_nobody_came_into_goes_for_good():
+    desk, keeper = kept()
+    desk.send(Desk.join("g"), 5)
+    commit_simple(desk, "other")
+    keeper.fail_over()
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    keeper.fail_over()
+    assert "g" not in desk.broker.groups
+
+
+def test_a_group_of_the_old_coordinator_is_not_written_before_it_is_stable():
+    desk = Desk(release=RELEASES["3.9"])
+    desk.send(Desk.join("g"), 5)
+    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    assert partition.log.end == 0
 
 
 def test_sessions_begin_anew():
