@@ -4,13 +4,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo simulate simulate-check test check format docs bench bench-broker clients fuzz clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs bench bench-broker clients failover simulate simulate-check fuzz clean oracle oracle-stop \
+	oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
 
 test: .venv/.dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 check: .venv/.dev
 	$(BIN)/ruff check
@@ -65,6 +66,9 @@ simulate-check: .venv/.dev  # the seeds that catch the planted bugs, some minute
 
 clients: .venv/.dev  # what each client can do, into docs/clients.md
 	$(BIN)/pytest tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md
+
+failover: .venv/.dev  # coordinators that die under every client, in every condition; some ten minutes
+	$(BIN)/pytest tests/interop/test_failover.py --every-failover
 
 # Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
 MINUTES ?= 1

@@ -238,13 +238,13 @@ class Broker:
             for txn in rebuilt_transactions(partition.log.batches(), self._wall):
                 self.transaction_keeper.adopt(txn)
                 self.transactions.take_in(txn, now)
-        states = {txn.producer_id: txn.state for txn in self.transactions.values()}
+        known = {txn.producer_id: txn for txn in self.transactions.values()}
         for partition in self.cluster.partitions():
             for producer in partition.producers.open():
-                state = states.get(producer.producer_id)
-                if state not in {State.ONGOING, *PREPARED}:  # nobody else would ever end it
-                    committed = state is State.COMPLETE_COMMIT
-                    partition.end_open(producer, self.wall_ms(now), committed=committed, fence=state is None)
+                owner = known.get(producer.producer_id)
+                if owner is None or owner.state not in {State.ONGOING, *PREPARED}:  # nobody else would ever end it
+                    committed = owner is not None and _ended_as_committed(owner, producer.epoch)
+                    partition.end_open(producer, self.wall_ms(now), committed=committed, fence=owner is None)
 
     def drop_topic(self, topic: Topic) -> None:
         """A topic is gone, with its records and all offsets committed for it."""
@@ -252,6 +252,14 @@ class Broker:
         for group in self.groups.values():
             group.offsets.forget_topic(topic.name)
             self.groups.touch(group.group_id)
+
+
+def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
+    """True if what a producer has open in this epoch is of the transaction that ended last, and that was committed.
+
+    Where each end brings an epoch, what is in the present one came later: the begin of the next, which is lost.
+    """
+    return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 
 
 def _same(now: float) -> float:

@@ -70,6 +70,37 @@ class Door:
     sasl: bool = False
 
 
+@dataclass(slots=True)
+class _Away:
+    """Where a broker that ended listened. ``held``: a socket that keeps the port for it, None if that cannot be had."""
+
+    door: Door
+    address: tuple[str, int]
+    held: socket.socket | None = None
+
+    def hold(self) -> None:
+        """Bind, and do not listen: who connects is refused, and the system gives the port to nobody."""
+        with suppress(OSError):
+            self.held = _bound(*self.address)
+
+    def let_go(self) -> None:
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+
+    def listen(self) -> Door:
+        """Raises: OSError; then the port is held as before, if it can be."""
+        sock = self.held = self.held or _bound(*self.address)
+        try:
+            sock.listen(BACKLOG)
+        except OSError:
+            self.let_go()
+            self.hold()
+            raise
+        self.held = None
+        return replace(self.door, sock=sock)
+
+
 class _Connection:
     """A socket and what belongs to it. ``out``: bytes to be sent; ``draining``: a task is at it.
 
@@ -167,7 +198,7 @@ class Server:
         self._make_watch = watch
         self._watch: Watch[_Connection]
         self._nursery: trio.Nursery | None = None
-        self._away: list[tuple[Door, tuple[str, int]]] = []  # of brokers that ended, and where they listened
+        self._away: list[_Away] = []  # brokers that ended, and where they listened
         self._keep_clock()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -186,6 +217,7 @@ class Server:
         finally:
             self._hang_up()
             self._close_doors()
+            self._forget_away()
             self._watch.close()
 
     def restart(self, broker: Broker, doors: Sequence[Door] | None = None) -> None:
@@ -199,7 +231,7 @@ class Server:
         self._keep_clock()
         if doors is not None:
             self._close_doors()
-            self._away.clear()
+            self._forget_away()
             self.doors = doors
             for door in doors:
                 self._nursery.start_soon(self._accept, door)
@@ -211,9 +243,11 @@ class Server:
         staying = [door for door in self.doors if door.node != node]
         for door in self.doors:
             if door.node == node:
-                self._away.append((door, door.sock.getsockname()[:2]))
+                away = _Away(door, door.sock.getsockname()[:2])
                 notify_closing(door.sock)
                 door.sock.close()
+                away.hold()
+                self._away.append(away)
         self.doors = staying
         for connection in list(self.connections.values()):
             if connection.session.node == node:
@@ -229,20 +263,23 @@ class Server:
     @property
     def nodes_away(self) -> list[int]:
         """Brokers that ended and did not come back."""
-        return sorted({door.node for door, _ in self._away})
+        return sorted({away.door.node for away in self._away})
 
     def come_back(self, node: int) -> None:
         """A broker that left listens again, where it did. Raises: OSError if somebody else does by now."""
         assert self._nursery is not None
+        returning = [away for away in self._away if away.door.node == node]
         opened: list[Door] = []
         try:
-            for door, (host, port) in [(door, at) for door, at in self._away if door.node == node]:
-                opened.append(replace(door, sock=listen(host, port)))
+            for away in returning:
+                door = away.listen()
+                opened.append(door)
         except OSError:
-            for door in opened:
+            for door, away in zip(opened, returning, strict=False):
                 door.sock.close()
+                away.hold()
             raise
-        self._away = [(door, at) for door, at in self._away if door.node != node]
+        self._away = [away for away in self._away if away.door.node != node]
         self.doors = [*self.doors, *opened]
         for door in opened:
             self._nursery.start_soon(self._accept, door)
@@ -642,6 +679,11 @@ class Server:
             notify_closing(door.sock)
             door.sock.close()
 
+    def _forget_away(self) -> None:
+        for away in self._away:
+            away.let_go()
+        self._away.clear()
+
     def _give_up(self, connection: _Connection) -> None:
         """Close; what was answered before still goes out, as far as the peer takes it then."""
         self._flush(connection)
@@ -673,6 +715,17 @@ def _shakes_hands(sock: socket.socket) -> bool:
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 picks a free one. Raises: OSError."""
+    sock = _bound(host, port)
+    try:
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Raises: OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -681,7 +734,6 @@ def listen(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setblocking(False)
         sock.bind(address)
-        sock.listen(BACKLOG)
     except OSError:
         sock.close()
         raise

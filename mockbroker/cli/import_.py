@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import click
 
 from kwire.cli.lines import tell
 from mockbroker.imported import forms
+from mockbroker.imported.data_dir import write
 from mockbroker.imported.groups import Imported, imported
 from mockbroker.settings import Settings
+from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.log_dirs import LogDirError
 
 
@@ -25,17 +29,31 @@ from mockbroker.storage.log_dirs import LogDirError
     help="A log directory of a broker (log.dirs); may be given again, also for those of other brokers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="An object a line: each group, and last what else there is.")
-def import_(folders: tuple[Path, ...], as_json: bool) -> None:
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="Make a data directory of them in this folder, which must be empty or not there: mockbroker serve --data-dir.",
+)
+@click.option(
+    "--brokers", type=click.IntRange(1, 1000), default=1, show_default=True, help="For how many brokers OUT is."
+)
+def import_(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, brokers: int) -> None:
     """Tell the groups and offsets that the files of a stopped broker hold.
 
-    Nothing is written there. What is damaged is told on stderr, with its place, and by exit code 1; each partition of
+    Nothing is written to these. With --data-dir, groups and topics are there again at a start of mockbroker, topics
+    without records. What is damaged is told on stderr, with its place, and by exit code 1; each partition of
     __consumer_offsets counts up to its last whole batch.
     """
     settings = Settings()
     try:
         found = imported(folders, settings)
-    except LogDirError as error:
+        if data_dir is not None:
+            found.notes += write(found, data_dir, brokers, settings, uuid4, round(time.time() * 1000))
+    except (LogDirError, DataDirError) as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"data directory {data_dir}: {error.strerror}") from error
     if as_json:
         for line in forms.json_lines(found, settings):
             click.echo(json.dumps(line))

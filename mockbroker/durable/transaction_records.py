@@ -12,6 +12,7 @@ from mockbroker.cluster.model import TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.durable.clock import Wall
 from mockbroker.transaction.state import PREPARED, State, Transaction
 
+BUMPING = 2  # the version of transactions in which each end brings another epoch
 STATES = [
     State.EMPTY,
     State.ONGOING,
@@ -85,7 +86,7 @@ def _value(txn: Transaction, wall: Wall) -> TransactionLogValue:
         transaction_partitions=None if txn.state is State.EMPTY else lines,
         transaction_last_update_timestamp_ms=-1,
         transaction_start_timestamp_ms=-1 if txn.started is None else wall.ms(txn.started),
-        client_transaction_version=0,
+        client_transaction_version=BUMPING if txn.bumped else 0,
     )
 
 
@@ -100,6 +101,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue, wall: Wall) 
         state=STATES[value.transaction_status],
         partitions={(line.topic, index) for line in value.transaction_partitions or () for index in line.partition_ids},
         next_id=None if value.next_producer_id < 0 else value.next_producer_id,
+        bumped=value.client_transaction_version >= BUMPING,
         started=None if started < 0 else wall.at(started),
     )
     if txn.state in PREPARED:

@@ -58,16 +58,16 @@ class Offsets:
         self.held.setdefault((producer_id, epoch), {})[topic, partition] = committed
 
     def restore(self, told: Mapping[Place, tuple[int, Committed]]) -> None:
-        """What holds, with the order in which it was asked for; nothing of it has to be written."""
-        for place, (order, committed) in told.items():
-            self._order = max(self._order, order)
-            self._orders[place] = order
+        """What holds, and at which offset of the log it was asked for; nothing of it has to be written."""
+        for place, (offset, committed) in told.items():
+            self._order = max(self._order, offset + 1)
+            self._orders[place] = offset + 1  # 0 comes before everything
             self.committed[place] = committed
 
     def restore_held(self, producer_id: int, told: Mapping[Place, tuple[int, Committed]]) -> None:
         """The same of what waits for the end of a transaction."""
-        self._order = max(self._order, *(order for order, _ in told.values()))
-        self.pending[producer_id] = dict(told)
+        self._order = max(self._order, *(offset + 1 for offset, _ in told.values()))
+        self.pending[producer_id] = {place: (offset + 1, committed) for place, (offset, committed) in told.items()}
 
     def written(self) -> None:
         """Everything is written down."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire import ErrorCode
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.schema import Versions
 from mockbroker.broker import Broker
@@ -14,6 +15,8 @@ from mockbroker.handlers.handler import Handler
 def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.NONE  # whoever asks; it will be known who is in when the group is read
         return [heartbeat_answer(call.ticket, error)]
     event = Heartbeat(
         ticket=call.ticket,

@@ -5,11 +5,9 @@ Source: Kafka's LogManager.loadLogs, LogLoader, PartitionMetadataFile, Checkpoin
 
 from __future__ import annotations
 
-import base64
 import errno
 import fcntl
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +16,13 @@ from pathlib import Path
 from uuid import UUID
 
 from kwire.records.batch import Batch
+from mockbroker.storage.layout import (
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    START_OFFSETS,
+    read_start_offsets,
+    topic_id_of,
+)
 from mockbroker.storage.segments import (
     LOG,
     PIECE,
@@ -32,11 +37,7 @@ from mockbroker.storage.segments import (
 )
 
 LOCK = ".lock"  # a broker that runs has locked it
-META = "meta.properties"
-PARTITION_METADATA = "partition.metadata"
-LOG_STARTS = "log-start-offset-checkpoint"
 SMALL = 16 * 1024 * 1024  # bytes of a file of text: a line for each of 100,000 partitions
-_TOPIC_ID = re.compile(r"version: 0\s+topic_id: ([A-Za-z0-9_-]{22})\s*", re.ASCII)
 _HELD = {errno.EAGAIN, errno.EACCES}
 
 
@@ -69,8 +70,8 @@ def partitions(folder: Path) -> dict[Directory, Path]:
         directory = parsed_directory(name)
         if directory is not None and directory.kind is Kind.LIVE and (folder / name).is_dir():
             found[directory] = folder / name
-    if not found and META not in names:
-        raise LogDirError(f"{folder}: no log directory of Kafka: neither {META} nor a partition in it")
+    if not found and META_PROPERTIES not in names:
+        raise LogDirError(f"{folder}: no log directory of Kafka: neither {META_PROPERTIES} nor a partition in it")
     return found
 
 
@@ -86,43 +87,32 @@ def _refuse_running(folder: Path) -> None:
 def topic_id(partition: Path) -> UUID | Problem | None:
     """The id of the topic that a partition belongs to; None if no file says it."""
     path = partition / PARTITION_METADATA
-    if (text := _text(path)) is None or isinstance(text, Problem):
-        return text
-    if (found := _TOPIC_ID.fullmatch(text)) is None:
-        return Problem(path, None, "no topic id in it")
-    return UUID(bytes=base64.urlsafe_b64decode(found[1] + "=="))
+    if (data := _content(path)) is None or isinstance(data, Problem):
+        return data
+    return topic_id_of(data) or Problem(path, None, "no topic id in it")
 
 
 def log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
     """The first offset that counts of each partition, by topic and partition, where it is not 0."""
-    path = folder / LOG_STARTS
-    if isinstance(text := _text(path), Problem):
-        return text
-    if not text:  # a broker makes the file at once, and writes it after a minute
+    path = folder / START_OFFSETS
+    if isinstance(data := _content(path), Problem):
+        return data
+    if not data:  # a broker makes the file at once, and writes it after a minute
         return {}
-    lines = text.splitlines()
-    found: dict[tuple[str, int], int] = {}
     try:
-        version, count, *entries = lines
-        for topic, index, offset in map(str.split, entries):
-            found[topic, int(index)] = int(offset)
-    except ValueError:
-        return Problem(path, None, "no checkpoint: a line that is not topic, partition and offset")
-    if version != "0" or count != str(len(entries)):
-        return Problem(
-            path, None, f"no checkpoint: version {version!r}, {count!r} entries where there are {len(entries)}"
-        )
-    return found
+        return read_start_offsets(data)
+    except ValueError as error:
+        return Problem(path, None, f"no checkpoint: {error}")
 
 
-def _text(path: Path) -> str | Problem | None:
+def _content(path: Path) -> bytes | Problem | None:
     try:
         with path.open("rb") as file:
-            return file.read(SMALL).decode("utf-8")
+            return file.read(SMALL)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        return Problem(path, None, (error.strerror if isinstance(error, OSError) else None) or "not text")
+    except OSError as error:
+        return Problem(path, None, error.strerror or str(error))
 
 
 def read_partition(folder: Path) -> Iterator[tuple[Path, Batch] | Problem]:

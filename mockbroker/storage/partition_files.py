@@ -74,9 +74,7 @@ class PartitionFiles:
         """Come back when everything that was written is sure. Nothing happens if it is already."""
         if not self.segments:
             return  # what ``create`` made may be lost
-        for file in self._unsure:
-            self._disk.sync(file)
-        self._unsure.clear()
+        self._sync_files()
         if self._epochs_changed:
             replace_file(self._disk, self._path(LEADER_EPOCHS), leader_epochs(self._epochs))
             self._epochs_changed = self._names_unsure = False
@@ -136,14 +134,22 @@ class PartitionFiles:
         self._indexer = Indexer(base)
 
     def _roll(self, base: int) -> None:
-        """Begin another segment. What is before it is sure by then: a crash leaves no hole between two of them."""
+        """Begin another segment. What is before it is sure by then: a crash leaves no hole between two of them, and
+        no batches without a word on whose they are.
+        """
         if self.segments:
             self.write()
             self.sync()
             self._write_indexes()
+        self._sync_files()
         self.segments.append(base)
         self._begin(base)
         self._names_unsure = True
+
+    def _sync_files(self) -> None:
+        for file in self._unsure:
+            self._disk.sync(file)
+        self._unsure.clear()
 
     def _take(self, last_offset: int, size: int, max_timestamp: int) -> None:
         self._indexer.add(last_offset, self._size, size, max_timestamp)

@@ -94,7 +94,7 @@ def verify(txn: Transaction | None, asked: Identity, partition: tuple[str, int])
 def add(txn: Transaction, partitions: Partitions, now: float) -> None:
     """The partitions are in; with the first the transaction begins."""
     if txn.state is not State.ONGOING:
-        txn.state, txn.started, txn.partitions = State.ONGOING, now, set()
+        txn.state, txn.started, txn.partitions, txn.bumped = State.ONGOING, now, set(), False
     txn.partitions.update(partitions)
 
 
@@ -126,7 +126,7 @@ def is_over(txn: Transaction, asked: Identity, *, kip890: bool) -> bool:
 def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
     """The next transaction has another epoch (KIP-890); ``new_id`` as in next_identity, from the end of this one on."""
     txn.next_id = new_id() if txn.exhausted else None
-    txn.last_epoch, txn.epoch = txn.epoch, txn.epoch + 1
+    txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True
 
 
 def fence(txn: Transaction, *, remember: bool) -> None:

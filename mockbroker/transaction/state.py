@@ -43,7 +43,8 @@ class Transaction:
 
     ``previous_id``: the producer id before the epochs of one were used up. ``marker``: who ends the transaction, while
     it is prepared; the epoch may have grown for it. ``next_id``: the producer id from then on, if it changes.
-    ``started``: seconds, None if the id is new. ``partitions``: topic names and indexes.
+    ``bumped``: the last end brought another epoch (KIP-890). ``started``: seconds, None if the id is new.
+    ``partitions``: topic names and indexes.
     """
 
     transactional_id: str
@@ -56,6 +57,7 @@ class Transaction:
     partitions: set[tuple[str, int]] = field(default_factory=set)
     marker: Identity | None = None
     next_id: int | None = None
+    bumped: bool = False
     started: float | None = None
 
     @property

@@ -67,6 +67,7 @@ _meetings: dict[tuple[str, ...], str] = {}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--clients", type=Path, metavar="FILE", help="write what each client can do to FILE")
+    parser.addoption("--every-failover", action="store_true", help="every scenario of test_failover with every client")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -320,6 +320,10 @@ class Stage:
         """The newest that this client had."""
         return [event.member_id for event in self.events() if event.client == client and event.member_id][-1]
 
+    def client_of(self, member_id: str) -> str:
+        """Whose id it is; "" if nobody's."""
+        return next((event.client for event in self.events() if event.member_id == member_id and event.client), "")
+
     def all_partitions(self) -> list[Owned]:
         topics = sorted([self.topic, *self.other_topics])
         return [(topic, index) for topic in topics for index in range(self.partitions)]

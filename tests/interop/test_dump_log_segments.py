@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from interop.kafka_tools import dumped
 from tools.story import Story, content, opened
 
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker import ThreadCluster, run_cluster
 from mockbroker.cluster.model import OFFSETS_TOPIC
 from mockbroker.storage.real_disk import RealDisk
 
@@ -92,12 +96,76 @@ def test_offsets(story: Story, tmp_path: Path) -> None:
     assert decoded[1][1] is None
 
 
+def test_groups_of_real_clients(tmp_path: Path) -> None:
+    """Members of both protocols, commits, a transaction and a group that is deleted, as Kafka's tool tells them."""
+    quick = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
+    with run_cluster(topics={"t": 2}, config=quick, data_dir=tmp_path) as cluster:
+        cluster.produce("t", ["a", "b"])
+        with consumer(cluster, "old"), consumer(cluster, "new", **{"group.protocol": "consumer"}):
+            pass
+        with producer(cluster) as sending:
+            sending.begin_transaction()
+            metadata = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "paid"})
+            sending.send_offsets_to_transaction([TopicPartition("t", 0, 7)], metadata.consumer_group_metadata())
+            sending.commit_transaction()
+            metadata.close()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.delete_consumer_groups(["old"])["old"].result(10)
+    folders = [path.parent for path in tmp_path.glob(f"{OFFSETS_TOPIC}-*/*.log")]
+    decoded = [line for folder in folders for line in offsets(folder)]
+    told: dict[str, list[tuple[str, object]]] = {}
+    for key, value in decoded:
+        data = key["data"]
+        assert isinstance(data, dict)
+        told.setdefault(str(data.get("group", data.get("groupId"))), []).append((str(key["type"]), value))
+    stable = next(value for kind, value in told["old"] if kind == "2" and value and value["data"]["members"])  # type: ignore[index]
+    [member] = stable["data"]["members"]  # type: ignore[index]
+    assert member["clientId"] == "a client"
+    assert member["assignment"]["assignedPartitions"] == [{"topic": "t", "partitions": [0, 1]}]
+    assert {kind for kind, _ in told["new"]} == {"1", "3", "5", "6", "7", "8"}
+    for kind in ("1", "2"):
+        assert [value for each, value in told["old"] if each == kind][-1] is None  # tombstones
+    assert [value["data"]["offset"] for kind, value in told["paid"] if kind == "1" and value] == [7]  # type: ignore[index]
+    segments = [path for path in tmp_path.glob("__transaction_state-*/*.log") if path.stat().st_size]
+    printed = dumped(segments, "--transaction-log-decoder", "--print-data-log")
+    states = [
+        json.loads(line.partition(" payload: ")[2])["data"]["transactionStatus"]
+        for line in printed
+        if "payload" in line
+    ]
+    assert states == [0, 1, 2, 4]  # Empty, Ongoing, PrepareCommit, CompleteCommit
+
+
+@contextmanager
+def consumer(cluster: ThreadCluster, group: str, **more: str) -> Iterator[None]:
+    """A member that has read everything, and commits when it leaves."""
+    given = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "client.id": "a client"}
+    member = Consumer(given | {"auto.offset.reset": "earliest", "enable.auto.commit": "false"} | more)
+    try:
+        member.subscribe(["t"])
+        message = member.poll(10)
+        assert message is not None
+        assert message.error() is None
+        member.commit(message, asynchronous=False)
+        yield
+    finally:
+        member.close()
+
+
+@contextmanager
+def producer(cluster: ThreadCluster) -> Iterator[Producer]:
+    sending = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "payments"})
+    sending.init_transactions(10)
+    yield sending
+    sending.flush(10)
+
+
 def offsets(folder: Path) -> list[tuple[dict[str, object], dict[str, object] | None]]:
     """Keys and values of a partition of the offsets topic, as DumpLogSegments decodes them: type or version, and data."""
     lines = dumped(files(folder, ".log"), "--offsets-decoder", "--print-data-log")
     found = []
     for line in lines:
-        if line.startswith("| offset"):
+        if line.startswith("| offset") and " key: " in line:  # no marker of a transaction
             key, _, payload = line.partition(" key: ")[2].partition(" payload: ")
             found.append((json.loads(key), json.loads(payload) if payload.startswith("{") else None))
     return found

@@ -18,12 +18,13 @@ from kwire.frames import pack
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kwire.messages.add_partitions_to_txn import Topic as AddedTopic
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.end_txn import EndTxnRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record as WireRecord
-from kwire.records.batch import build_batch
+from kwire.records.batch import build_batch, read_batch
 from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, cluster_api, open_cluster, run_cluster
 from mockbroker.server import Server, listen
 from mockbroker.storage.real_disk import RealDisk
@@ -212,6 +213,32 @@ async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
     assert files() == before
 
 
+async def test_the_port_of_a_broker_that_is_gone_stays_its_own():
+    async with open_cluster(brokers=2) as cluster:
+        at = cluster.nodes[1].host, cluster.nodes[1].port
+        cluster.kill_broker(1)
+        with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+            client.connect(at)
+        with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+            other.bind(at)  # as the system would, for whoever connects to somewhere
+        cluster.start_broker(1)
+        await (await trio.open_tcp_stream(*at)).aclose()
+
+
+async def test_who_takes_the_port_of_a_broker_that_is_gone_has_it():
+    async with open_cluster(brokers=2) as cluster:
+        at = cluster.nodes[1].host, cluster.nodes[1].port
+        cluster.stop_broker(1)
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(at)
+            other.listen()
+            with pytest.raises(PortInUseError, match="broker 1 cannot come back"):
+                cluster.start_broker(1)
+        cluster.start_broker(1)
+        await (await trio.open_tcp_stream(*at)).aclose()
+
+
 @pytest.mark.parametrize(("port", "brokers"), [(65_535, 2), (70_000, 1), (-1, 1)])
 async def test_ports_that_do_not_exist(port, brokers):
     before = files()
@@ -384,7 +411,7 @@ async def test_a_disk_that_fails_ends_the_block(tmp_path, monkeypatch):
         await use()
 
 
-def test_transactions_that_were_open_are_aborted(tmp_path):
+def test_transactions_that_were_open_go_on(tmp_path):
     batch = {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster, PlainClient(cluster.bootstrap_servers) as client:
         client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 3)
@@ -402,6 +429,24 @@ def test_transactions_that_were_open_are_aborted(tmp_path):
         topic = ProduceRequest.Topic(name="t", partition_data=[data])
         answer = client.ask(ProduceRequest(transactional_id="x", acks=-1, topic_data=[topic]), 7)
         assert answer.responses[0].partition_responses[0].error_code == 0
+        cluster.produce("t", ["behind it"])
+        assert cluster.records("t", committed=True) == []
+    with run_cluster(data_dir=tmp_path) as cluster, PlainClient(cluster.bootstrap_servers) as client:
+        assert cluster.records("t", committed=True) == []
+        ended = client.ask(EndTxnRequest(transactional_id="x", producer_id=0, producer_epoch=0, committed=True), 3)
+        assert ended.error_code == E.NONE
+        assert [record.value for record in cluster.records("t", committed=True)] == [b"v", b"behind it"]
+    with run_cluster(data_dir=tmp_path) as cluster:
+        assert [record.value for record in cluster.records("t", committed=True)] == [b"v", b"behind it"]
+
+
+def test_transactions_that_belong_to_nobody_are_aborted(tmp_path):
+    """As after a power cut that lost what the coordinator wrote, and not what was written in its name."""
+    with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
+        batch = build_batch(
+            [WireRecord(value=b"v")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        cluster._call(lambda inner: inner._router.broker.cluster.partition("t", 0).append(read_batch(batch)))
         cluster.produce("t", ["behind it"])
         assert cluster.records("t", committed=True) == []
     with run_cluster(data_dir=tmp_path) as cluster:

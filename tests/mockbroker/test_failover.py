@@ -25,6 +25,7 @@ from mockbroker.broker import Broker
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition, Topic
 from mockbroker.group.offsets import Committed
 from mockbroker.journal import Journal
+from mockbroker.release import RELEASES
 from mockbroker.router import Router
 from mockbroker.transaction.state import Identity
 
@@ -103,7 +104,10 @@ def test_while_it_reads(desk):
     desk.move()
     node = desk.coordinator
     desk.wait(0.9)
-    assert desk.beat(member_id) == E.COORDINATOR_LOAD_IN_PROGRESS
+    assert desk.beat(member_id) == E.NONE  # so that nobody joins again for it
+    assert desk.beat("anybody", 77) == E.NONE
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
+    assert desk.ask(sync, 3, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     assert desk.ask(ListGroupsRequest(), 4, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     described = desk.ask(DescribeGroupsRequest(groups=["g"]), 5, node=node).groups[0]
     assert described.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
@@ -115,6 +119,15 @@ def test_while_it_reads(desk):
     desk.wait(0.2)
     assert desk.beat(member_id) == E.NONE
     assert [event.event for event in desk.journal.events][-2:] == ["unload", "load"]
+
+
+def test_while_an_old_coordinator_reads():
+    desk = Failing(config=LOAD, release=RELEASES["3.9"])
+    member_id = member(desk, "g")
+    desk.move()
+    assert desk.beat(member_id) == E.NONE
+    sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
+    assert desk.ask(sync, 3, node=desk.coordinator).error_code == E.REBALANCE_IN_PROGRESS
 
 
 def test_who_waits_is_told(desk):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -30,10 +31,10 @@ def produce(value: bytes = b"v", acks: int = -1):
     return ProduceRequest(acks=acks, timeout_ms=0, topic_data=[topic]), 7
 
 
-def fetch():
-    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=10**7)
+def fetch(offset: int = 0, wait: int = 0):
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=10**7)
     topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
-    return FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=10**7, topics=topics), 11
+    return FetchRequest(max_wait_ms=wait, min_bytes=1, max_bytes=10**7, topics=topics), 11
 
 
 class Gate(PretendDisk):
@@ -193,6 +194,31 @@ async def test_who_goes_away_is_forgotten() -> None:
             peer.reset()
             await place.until(lambda: len(place.server.connections) == 1)
         assert (await other.ask(*BEAT)).error_code == E.UNKNOWN_MEMBER_ID
+
+
+async def test_an_answer_that_joins_others_on_their_way_waits_as_well() -> None:
+    disk = Gate()
+    async with serving(disk=disk) as place:
+        writer, reader = await place.connect(), await place.connect()
+        reader.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 200_000)
+        await writer.ask(*produce(bytes(1_000_000)))
+        await reader.ask(*BEAT)
+        for connection in place.server.connections.values():
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        await reader.send(fetch(), fetch(offset=1, wait=60_000))
+        await place.until(lambda: any(connection.draining for connection in place.server.connections.values()))
+        with disk.closed():
+            await writer.send(produce(b"too early"))
+            await disk.asked()
+            seen, quiet = bytearray(), False
+            while not quiet:
+                with trio.move_on_after(0.1) as scope:
+                    seen += (data := await reader.stream.receive_some(65_536))
+                    reader.side.receive(data)
+                quiet = scope.cancelled_caught
+            assert b"too early" not in seen
+        assert len((await reader.receive()).responses[0].partitions[0].records) > 1_000_000
+        assert b"too early" in (await reader.receive()).responses[0].partitions[0].records
 
 
 async def test_answers_do_not_pile_up_while_they_are_held() -> None:

@@ -84,16 +84,12 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
     properties = run / "server.properties"
     lines = {**_properties(port, run), **SETTINGS, **(settings or {})}
     properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    java = ["java", "-Xmx640m", "-cp", f"{jars}/*"]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     format_ = ["format", f"--cluster-id={cluster}", "-c", str(properties)]  # an id may begin with a hyphen
     with (run / "log").open("wb") as log:
-        subprocess.run([*java, "kafka.tools.StorageTool", *format_], check=True, stdout=log, stderr=log)
-        broker = subprocess.Popen(
-            [*java, "kafka.Kafka", str(properties)], stdout=log, stderr=log, start_new_session=True
-        )
-    _started[port] = broker
-    (run / "pid").write_text(str(broker.pid))
+        command = [*_java(jars), "kafka.tools.StorageTool", *format_]
+        subprocess.run(command, check=True, stdout=log, stderr=log)
+    broker = _launch(jars, run, port)
     until = time.monotonic() + READY_WITHIN
     while not _serves_groups(port):
         if broker.poll() is not None or time.monotonic() > until:
@@ -101,6 +97,25 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
             raise RuntimeError(f"no broker on port {port}: see {run / 'log'}")
         time.sleep(0.2)
     return f"127.0.0.1:{port}"
+
+
+def kill_and_start(release: str = NEWEST, port: int = 19092) -> None:
+    """The broker on this port, which we started, gets SIGKILL and is started again with its data; not waited for."""
+    stop(port)
+    _launch(fetch(release), FOLDER / f"run-{port}", port)
+
+
+def _java(jars: Path) -> list[str]:
+    return ["java", "-Xmx640m", "-cp", f"{jars}/*"]
+
+
+def _launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
+    with (run / "log").open("ab") as log:
+        command = [*_java(jars), "kafka.Kafka", str(run / "server.properties")]
+        broker = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    _started[port] = broker
+    (run / "pid").write_text(str(broker.pid))
+    return broker
 
 
 def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:

@@ -21,6 +21,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Client, Close, NoReply, Reply, Ticket
 from mockbroker.cluster.model import Node
 from mockbroker.journal import Journal
+from mockbroker.release import KAFKA_4_2
 from mockbroker.router import Router
 from mockbroker.settings import Settings
 
@@ -32,8 +33,9 @@ WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a desk says 0
 class Sent:
     """One request: ``answer`` as the client reads it, None while there is none; ``closed``: the reason, if it was."""
 
-    def __init__(self, ticket: Ticket, message: type) -> None:
+    def __init__(self, ticket: Ticket, message: type, node: int = -1) -> None:
         self.ticket = ticket
+        self.node = node
         self.message = message
         self.done = False
         self.answer = None
@@ -48,12 +50,11 @@ class Sent:
 class Desk:
     """``topics``: names to partitions, one replica each; ``config``: Kafka's names; the clock begins at 0."""
 
-    def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0) -> None:
+    def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0, release=KAFKA_4_2) -> None:
         ids = count(1)
         nodes = [Node(first_node + number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
-        self.broker = Broker(
-            nodes, Settings.parse(QUICK | (config or {})), lambda: UUID(int=next(ids)), wall_at_zero=WALL
-        )
+        settings = Settings.parse(QUICK | (config or {}))
+        self.broker = Broker(nodes, settings, lambda: UUID(int=next(ids)), release, wall_at_zero=WALL)
         cluster = self.broker.cluster
         for name, partitions in ({"t": 2} if topics is None else topics).items():
             cluster.create_topic(name, cluster.place(partitions, 1))
@@ -94,8 +95,8 @@ class Desk:
         assert api is not None
         assert self.router.serves(api.key, version), f"{api.name} v{version} is not served"
         ticket = Ticket(next(self._numbers), 1, api.key, version)
-        sent = self.sent[ticket] = Sent(ticket, api.response)
         node = min(self.broker.cluster.nodes) if node is None else node
+        sent = self.sent[ticket] = Sent(ticket, api.response, node)
         frame = kwire.encode_request(request, version, correlation_id=1, client_id=client_id)
         received = kwire.decode(type(request), kwire.encode(request, version), version)
         call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, frame)

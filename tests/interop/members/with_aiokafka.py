@@ -6,6 +6,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaError
 from talk import OPTIONS, POLL, command, tell, tell_left, tell_partitions, tell_record
 
 ASSIGNORS = {
@@ -23,6 +24,17 @@ class Listener(ConsumerRebalanceListener):
         tell_partitions("revoked", revoked)
 
 
+async def committed(consumer):
+    """False if that has to be tried again."""
+    try:
+        await consumer.commit()
+    except KafkaError as refused:
+        if not refused.retriable:
+            raise
+        return False
+    return True
+
+
 async def main():
     consumer = AIOKafkaConsumer(
         bootstrap_servers=OPTIONS["bootstrap"],
@@ -38,13 +50,15 @@ async def main():
     )
     consumer.subscribe([OPTIONS["topic"]], listener=Listener())
     await consumer.start()
-    while (asked := command()) != "leave":
+    asked = ""
+    while asked != "leave":
         for records in (await consumer.getmany(timeout_ms=int(POLL * 1000))).values():
             for record in records:
                 tell_record(record.topic, record.partition, record.offset, record.value)
-        if asked == "commit":
-            await consumer.commit()
+        if asked == "commit" and await committed(consumer):
             tell("committed")
+            asked = ""
+        asked = asked or command()
     await consumer.stop()
     tell_left()
 

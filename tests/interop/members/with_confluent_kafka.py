@@ -12,6 +12,7 @@ MOVED_ON = {
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 consumer = Consumer(
@@ -36,11 +37,11 @@ consumer.subscribe(
 
 
 def committed():
-    """False if the group has moved on, as this member will with its next poll."""
+    """False if the group has moved on, as this member will with its next poll, or its coordinator has."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as refused:
-        if refused.args[0].code() not in MOVED_ON:
+        if not (refused.args[0].code() in MOVED_ON or refused.args[0].retriable()):
             raise
         return False
     return True

@@ -7,6 +7,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaConnectionError
 from talk import OPTIONS, command, interrupt_on_command, tell, tell_left, tell_partitions, tell_record, waiting
 
 ASSIGNORS = {
@@ -58,6 +59,8 @@ def poll():
     try:
         return consumer.poll(timeout_ms=60_000) if waiting() == 0 else {}
     except Asked:
+        return {}
+    except KafkaConnectionError:  # raised by the poll that learns of it, if a broker is gone while it begins
         return {}
     finally:
         polling = False

@@ -131,3 +131,15 @@ def test_every_directory_is_read(folder: Path) -> None:
     assert result.exit_code == 0
     groups, _ = lines(result)
     assert {"c-stable", "s-simple", "t-committed"} <= groups.keys()
+
+
+def test_a_data_directory(tmp_path: Path) -> None:
+    result = run("--log-dir", STOPPED, "--data-dir", tmp_path / "out")
+    assert result.exit_code == 0
+    assert result.stdout == run("--log-dir", STOPPED).stdout
+    waiting = "2 offsets of transactions that were open are not taken along"
+    assert result.stderr.splitlines()[:2] == [f"group 't-open': {waiting}", f"group 't-waiting': {waiting}"]
+    again = run("--log-dir", STOPPED, "--data-dir", tmp_path / "out")
+    assert again.exit_code == 1
+    assert again.stdout == ""
+    assert again.stderr == f"Error: data directory {tmp_path / 'out'}: it is not an empty folder\n"

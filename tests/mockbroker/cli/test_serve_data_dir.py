@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import select
 import signal
@@ -20,6 +21,8 @@ from plain_client import PlainClient
 
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, batches, build_batch
 
@@ -119,6 +122,67 @@ def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
                 producer.join(LIMIT)
             sure = [before + producer.sure for before, producer in zip(sure, producers, strict=True)]
     assert min(len(each) for each in sure) > 10
+
+
+class Committer(threading.Thread):
+    """Commits growing offsets of one group until the broker is gone. ``sure``: the last that was acknowledged."""
+
+    def __init__(self, address: str, group: str, sure: int) -> None:
+        super().__init__()
+        self.group, self.sure, self.asked = group, sure, sure
+        self._address = address
+
+    def run(self) -> None:
+        try:
+            with PlainClient(self._address) as client:
+                while True:
+                    self.asked += 1
+                    answer = client.ask(*commit(self.group, self.asked))
+                    assert answer.topics[0].partitions[0].error_code == 0
+                    self.sure = self.asked
+        except OSError:
+            pass  # killed
+
+
+def commit(group: str, offset: int) -> tuple[OffsetCommitRequest, int]:
+    partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequest.Topic(name="t", partitions=[partition])]), 7
+
+
+def committed(client: PlainClient, group: str) -> int:
+    wanted = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
+    answer = client.ask(OffsetFetchRequest(group_id=group, topics=wanted), 5)
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+KILLS = int(os.environ.get("MOCKBROKER_KILLS", "50"))
+GROUPS = 4
+
+
+def test_no_commit_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    port = "0"
+    groups = [Committer("", f"g{number}", 0) for number in range(GROUPS)]
+    for _ in range(KILLS):
+        with served(tmp_path, "--topic", "t", port=port) as (process, address):
+            port = address.rpartition(":")[2]
+            with PlainClient(address) as client:
+                for each in groups:
+                    found = max(committed(client, each.group), 0)
+                    assert each.sure <= found <= each.asked
+                    each.sure = found
+            groups = [Committer(address, each.group, each.sure) for each in groups]
+            before = sum(each.sure for each in groups)
+            for each in groups:
+                each.start()
+            wanted = before + chance.randrange(5, 60)
+            while sum(each.sure for each in groups) < wanted:
+                assert process.poll() is None
+                time.sleep(chance.random() / 1_000)
+            process.send_signal(signal.SIGKILL)
+            for each in groups:
+                each.join(LIMIT)
+    assert sum(each.sure for each in groups) > 5 * KILLS
 
 
 ENDS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]

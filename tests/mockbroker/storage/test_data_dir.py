@@ -64,7 +64,7 @@ def length() -> int:
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_a_crash_at_every_operation(crash: str) -> None:
+def test_a_crash_at_every_operation(crash: str, caplog: pytest.LogCaptureFixture) -> None:
     survives, names = CRASHES[crash]
     total = length()
     assert total > 100
@@ -75,6 +75,7 @@ def test_a_crash_at_every_operation(crash: str) -> None:
         go_on(disk)
         disk.crash(survives, names=names)
         story.check(opened(disk, 1_000).cluster)
+    assert [message for message in caplog.messages if "cut at" not in message] == []
 
 
 @pytest.mark.parametrize("crash", CRASHES)
@@ -256,3 +257,24 @@ def test_a_log_whose_batches_all_went_keeps_its_end() -> None:
     assert partition.append(read_batch(a_batch("next"))) == 8
     again.flush()
     assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 9
+
+
+def test_what_a_start_serves_is_sure() -> None:
+    """The process was killed before it synced, so nobody was told; the next one tells everybody what it reads."""
+    disk = PretendDisk()
+    story = Story(opened(disk))
+    topic = story.topic("a", 1)
+    story.append(topic, 0)
+
+    def before(operation: str, file: str) -> None:
+        if operation == "sync" and file.endswith(".log"):
+            raise CrashError
+
+    disk.before = before
+    with pytest.raises(CrashError):
+        story.flush()
+    go_on(disk)
+    served = content(opened(disk, 1_000).cluster.topics["a"].partitions[0])
+    assert len(served) == 1
+    disk.crash()
+    assert content(opened(disk, 2_000).cluster.topics["a"].partitions[0]) == served

@@ -1,0 +1,320 @@
+"""Real clients whose coordinator dies: the fifteen scenarios of scenarios.py, each with three clients of three kinds.
+
+Scenarios spend their time waiting, so several are played at once, each in a cluster of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from interop.raw import Connection
+from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, SESSION_MS, Member, Stage, stage_of
+from scenarios import SCENARIOS, Scenario
+from tools.striking import Strike, strike
+
+from kwire.messages.offset_commit import OffsetCommitRequest
+from mockbroker import run_cluster
+
+pytestmark = MARKS
+AT_ONCE = 4  # scenarios
+STANDING = {"classic": ("confluent-kafka", "kafka-python"), "consumer": ("confluent-kafka", "confluent-kafka")}
+ACTORS = {"classic": ("confluent-kafka", "kafka-python", "aiokafka"), "consumer": ("confluent-kafka",)}
+BUILT = ("java", "franz-go")  # actors that are not in Python
+PATIENT_MS = 5_000  # a session, where members may need a second or two to find the next coordinator
+CONDITIONS: dict[str, dict[str, Any]] = {  # what else the cluster has to bear
+    "at once": {},
+    "read for a second": {"config": {"mockbroker.coordinator.load.ms": 1_000}},
+    "noticed a second late": {"noticed_after": 1.0},
+    "stale metadata for a second": {"stale": True},
+}
+
+
+@dataclass(frozen=True)
+class Play:
+    """One scenario with real clients. ``request``: which of the step's; ``actor``: the family that makes the step."""
+
+    scenario: Scenario
+    request: str
+    actor: str
+    protocol: str = "classic"
+    condition: str = "at once"
+
+    @property
+    def name(self) -> str:
+        return f"{self.protocol}: {self.scenario.name}: {self.request}, {self.actor}, {self.condition}"
+
+
+def each(protocol: str, scenario: Scenario, actor: str, condition: str = "at once") -> list[Play]:
+    """One for each request that makes the step."""
+    return [Play(scenario, request, actor, protocol, condition) for request in getattr(scenario.step, protocol)]
+
+
+def usual() -> Iterator[Play]:
+    """All scenarios in both protocols; the actors take turns so that each makes every step, and so do conditions."""
+    for protocol, actors in ACTORS.items():
+        for number, scenario in enumerate(SCENARIOS):
+            turn = number + number // 3
+            yield from each(protocol, scenario, actors[turn % len(actors)])
+            if scenario.moment == "during":
+                condition = list(CONDITIONS)[1 + turn % 3]
+                yield from each(protocol, scenario, actors[(turn + 1) % len(actors)], condition)
+                yield from each(protocol, scenario, BUILT[turn % 2])
+
+
+def every() -> Iterator[Play]:
+    """All actors in all conditions."""
+    for protocol, actors in ACTORS.items():
+        for scenario in SCENARIOS:
+            for actor in (*actors, *BUILT):
+                for condition in CONDITIONS:
+                    yield from each(protocol, scenario, actor, condition)
+
+
+def play(play: Play) -> None:
+    """Raises: AssertionError where something does not hold, with all that happened."""
+    condition = CONDITIONS[play.condition]
+    session_ms = PATIENT_MS if condition else SESSION_MS
+    config = {
+        **CONFIG,
+        "default.replication.factor": 3,
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.heartbeat.interval.ms": CONSUMER_HEARTBEAT_MS,
+        **condition.get("config", {}),
+    }
+    with (
+        run_cluster(brokers=3, topics={Stage.topic: Stage.partitions}, config=config) as cluster,
+        stage_of(cluster) as stage,
+    ):
+        stage.session_ms = session_ms
+        Failing(stage, play).run()
+
+
+class Failing:
+    """A stage on which a play goes on."""
+
+    def __init__(self, stage: Stage, play: Play) -> None:
+        self.stage, self.play = stage, play
+        self.produced: list[str] = []
+        self.members: list[Member] = []
+        self.acknowledged: dict[tuple[str, int], int] = {}
+
+    def run(self) -> None:
+        self.begin()
+        self.act()
+        self.check_written()
+        self.recovers()
+        self.comes_back()
+
+    # --- what happens ---
+
+    def begin(self) -> None:
+        """Two members, or three if no newcomer will make it three; all is read and committed."""
+        families = list(STANDING[self.play.protocol])
+        self.newcomer = self.play.actor
+        if not self.play.scenario.step.newcomer:
+            families = [self.play.actor, *families]
+        elif self.play.request == "SyncGroup":  # it is the leader who dares it: the first
+            self.newcomer, families[0] = families[0], self.play.actor
+        self.commit_nothing()
+        self.members = [self.join(family, f"standing-{number}") for number, family in enumerate(families)]
+        self.settled()
+        self.produce("first", 24)
+        self.read()
+        self.commit()
+
+    def commit_nothing(self) -> None:
+        """The group has read no record of any partition, and says so.
+
+        Without that librdkafka (2.16) begins at an offset that it asks for, and half a second later, when a timer of
+        the first time goes off, once more; if a leader was lost meanwhile, at the beginning.
+        """
+        places = [OffsetCommitRequest.Topic.Partition(partition_index=n) for n in range(self.stage.partitions)]
+        topics = [OffsetCommitRequest.Topic(name=self.stage.topic, partitions=places)]
+        with Connection(self.stage.cluster, self.stage.cluster.coordinator(self.stage.group)) as connection:
+            connection.ask(OffsetCommitRequest(group_id=self.stage.group, topics=topics), 5)
+
+    def act(self) -> None:
+        """The step at which the coordinator dies."""
+        newcomer = self.play.scenario.step.newcomer
+        self.name = "newcomer" if newcomer else self.members[0].name
+        self.before = self.stage.generation()
+        if self.play.request == "OffsetCommit":
+            self.produce("second", 24)
+            self.read()
+        self.printed = {member.name: len(member.records) for member in self.members}
+        self.strike = self.arm("" if self.play.request == "SyncGroup" else self.name)
+        actor = self.join(self.newcomer, self.name) if newcomer else self.members.pop(0)
+        if self.leaves:
+            actor.say("leave")
+        else:
+            self.members.append(actor)
+            if self.play.request == "OffsetCommit":
+                actor.say("commit")
+        assert self.strike.happened.wait(LIMIT), self.stage.report("the coordinator did not die")
+        if self.leaves:
+            actor.ended()
+        if CONDITIONS[self.play.condition].get("stale"):
+            time.sleep(1.0)  # so long one broker knows of nothing
+            self.stage.cluster.thaw_metadata()
+
+    @property
+    def leaves(self) -> bool:
+        return self.play.request in ("LeaveGroup", "ConsumerGroupHeartbeat, epoch -1")
+
+    def arm(self, client: str) -> Strike:
+        condition = CONDITIONS[self.play.condition]
+        stale = condition.get("stale", False)
+
+        def also(cluster, dies):
+            if stale:
+                cluster.freeze_metadata(next(node.node_id for node in cluster.nodes if node.node_id != dies))
+
+        return strike(
+            self.stage.cluster,
+            self.stage.group,
+            self.play.request,
+            self.play.scenario.moment,
+            client=client,
+            noticed_after=condition.get("noticed_after", 0.0),
+            also=also,
+        )
+
+    # --- what must hold ---
+
+    def check_written(self) -> None:
+        """What the next coordinator finds, and nothing else."""
+        loaded = self.stage.wait("the next coordinator", lambda: self.stage.events("load"))[0]
+        counts = self.play.protocol in self.play.scenario.counts
+        members = {self.stage.client_of(member_id) for member_id in loaded.members}
+        there = counts or not self.play.scenario.step.newcomer
+        if self.leaves:  # of a classic group that is left in a rebalance nothing is written
+            there = not counts or self.play.protocol == "classic"
+        assert (self.name in members) == there, self.stage.report(f"{self.name} in {members}")
+        if self.play.request == "OffsetCommit" and counts:
+            for topic in self.strike.request.topics:
+                for each in topic.partitions:
+                    place = topic.name or self.stage.topic, each.partition_index
+                    self.acknowledged[place] = max(self.acknowledged[place], each.committed_offset)
+        if self.play.protocol == "classic":
+            expected = self.before + (counts and self.play.scenario.step.newcomer)
+            assert loaded.generation == expected, self.stage.report(f"generation {expected} was written")
+
+    def recovers(self) -> None:
+        self.settled()
+        self.kept()
+        self.produce("third", 24)
+        self.read()
+        self.twice()
+        self.commit()
+        self.quiet()
+
+    def comes_back(self) -> None:
+        """The dead broker returns: nobody joins again for it, and all goes on."""
+        assert self.strike.killed is not None
+        generation = self.stage.generation()
+        self.stage.cluster.start_broker(self.strike.killed)
+        self.produce("fourth", 24)
+        self.read()
+        self.commit()
+        values = [value for member in self.members for value in member.values if value.startswith("fourth")]
+        assert len(values) == len(set(values)), self.stage.report("read twice in quiet times")
+        assert self.stage.generation() == generation
+        self.generations()
+
+    def settled(self) -> None:
+        """Stable, of just these members, with a share for each partition."""
+        names = {member.name for member in self.members}
+        self.stage.wait(f"a stable group of {sorted(names)}", lambda: self.stage.stable_with(names), 2 * LIMIT)
+        self.stage.cluster.wait_group(self.stage.group, "Stable", len(names), LIMIT)
+
+    def kept(self) -> None:
+        committed = self.stage.cluster.committed(self.stage.group)
+        for place, offset in self.acknowledged.items():
+            assert committed.get(place, -1) >= offset, self.stage.report(f"{place}: {offset} was acknowledged")
+
+    def twice(self) -> None:
+        """What had been committed when the coordinator died is not read again."""
+        for member in self.stage.members:
+            for topic, partition, offset, _ in member.records[self.printed.get(member.name, 0) :]:
+                committed = self.acknowledged.get((topic, partition), 0)
+                assert offset >= committed, self.stage.report(f"{topic} {partition}: {offset} read again")
+
+    def quiet(self) -> None:
+        """Every member has shown itself in the newest generation, after it committed."""
+        asked = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}[self.play.protocol]
+        since = len(self.stage.cluster.requests(asked))
+
+        def shown() -> bool:
+            beats = self.stage.cluster.requests(asked)[since:]
+            newest = self.stage.generation()
+            return {member.name for member in self.members} <= {
+                beat.client_id
+                for beat in beats
+                if newest == (beat.body.generation_id if asked == "Heartbeat" else beat.body.member_epoch)
+            }
+
+        for _ in range(40):
+            if shown():
+                return
+            self.stage.wait_a_moment(
+                lambda: False
+            )  # not shown: the broker's thread may be waiting to tell us something
+        raise AssertionError(self.stage.report("some do not come to rest"))
+
+    def generations(self) -> None:
+        """None falls, and in none has a partition two owners."""
+        if self.play.protocol == "consumer":
+            self.stage.check_owners()
+            seen = [event.generation for event in self.stage.events("generation")]
+        else:
+            self.stage.check_generations()
+            seen = [event.generation for event in self.stage.events("assign")]
+        assert seen == sorted(seen), self.stage.report("a generation fell")
+
+    # --- what members do ---
+
+    def join(self, family: str, name: str) -> Member:
+        return self.stage.member(family, name, protocol=self.play.protocol)
+
+    def produce(self, name: str, number: int) -> None:
+        values = [f"{name}-{n}" for n in range(number)]
+        self.produced += values
+        self.stage.produce(values)
+
+    def read(self) -> None:
+        """Everything that was produced has been read by somebody, also by who has left since."""
+        wanted = set(self.produced)
+        everybody = self.stage.members
+        self.stage.wait(
+            f"{len(wanted)} records", lambda: wanted <= {value for each in everybody for value in each.values}
+        )
+
+    def commit(self) -> None:
+        for done in [member.start_commit() for member in self.members]:
+            done()
+        self.acknowledged = self.stage.cluster.committed(self.stage.group)
+
+
+# --- the tests ---------------------------------------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    wanted = list(every() if metafunc.config.getoption("--every-failover") else usual())
+    metafunc.parametrize("which", wanted, ids=[play.name for play in wanted])
+
+
+@pytest.fixture(scope="module")
+def played(request: pytest.FixtureRequest) -> Iterator[dict[Play, Future[None]]]:
+    """What comes of all plays that were asked for."""
+    wanted = [item.callspec.params["which"] for item in request.session.items if item.path == request.path]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {which: pool.submit(play, which) for which in wanted}
+
+
+def test_the_group_survives(which: Play, played: dict[Play, Future[None]]) -> None:
+    played[which].result()

@@ -1,0 +1,162 @@
+"""The fifteen scenarios of scenarios.py in virtual time: every kind of member, in every condition, to the last error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from golden import ROOT
+from scenarios import SCENARIOS, Scenario
+from tools.striking import Strike
+from tools.survivors import GROUP, PARTITIONS, REBALANCE, RECORDS, Classic, Consumer, Member, World
+
+from mockbroker.group.state import Group, State
+
+KINDS: dict[str, tuple[type[Member], bool]] = {  # whether static
+    "classic": (Classic, False),
+    "static": (Classic, True),
+    "consumer": (Consumer, False),
+    "static consumer": (Consumer, True),
+}
+CONDITIONS = {
+    "at once": {},
+    "read for a second": {"mockbroker.coordinator.load.ms": 1_000},
+    "noticed late": {"noticed_after": 2.0},
+    "stale metadata": {"stale": True},
+    "everything": {"mockbroker.coordinator.load.ms": 1_000, "noticed_after": 2.0, "stale": True},
+}
+BOUND = 2 * REBALANCE + 4.0  # seconds; the last are those of the conditions
+CASES = [
+    (scenario, request, kind)
+    for scenario in SCENARIOS
+    for kind, (member, _) in KINDS.items()
+    for request in getattr(scenario.step, member.asks)
+]
+OUTCOMES = ROOT / "fixtures" / "failover" / "outcomes.txt"  # PYTHONPATH=tests python tests/mockbroker/test_scenarios.py
+
+
+@dataclass
+class Outcome:
+    """``world``: as it came to rest; ``before``: the generation when the coordinator died; ``seconds``: since then.
+
+    ``joined``: how often each member joined since then; ``heard``: what was not answered well.
+    """
+
+    world: World
+    killed: int
+    before: int
+    seconds: float
+    joined: dict[str, int]
+    heard: dict[str, list[tuple[str, str]]]
+
+    def line(self) -> str:
+        """Generations, who joined, and who heard what; in the order of their names."""
+        told: dict[str, list[str]] = {}
+        for name, heard in sorted(self.heard.items()):
+            for api, error in dict.fromkeys(heard):
+                told.setdefault(f"{api} {error}", []).append(name)
+        heard = "; ".join(f"{what}: {' '.join(names)}" for what, names in sorted(told.items()))
+        joined = " ".join(f"{name}{times if times > 1 else ''}" for name, times in sorted(self.joined.items()) if times)
+        return f"{self.before} -> {generation_of(self.world)}, {self.seconds:.1f} s, joins: {joined or '-'}, {heard or '-'}"
+
+
+def play(scenario: Scenario, request: str, kind: str, condition: str = "at once") -> Outcome:
+    """Two members and an actor; the coordinator dies; what then is. Raises: AssertionError where something is broken."""
+    of, static = KINDS[kind]
+    world = World(**CONDITIONS[condition])
+    leaves = request in ("LeaveGroup", "ConsumerGroupHeartbeat, epoch -1")
+    standing = ["a", "b", "c"] if leaves else ["a", "b"]
+    for name in standing:
+        world.member(name, of, f"instance-{name}" if static else None)
+    world.run(2.0)
+    assert at_rest(world)
+    before = generation_of(world)
+    heard = {name: len(member.heard) for name, member in world.members.items()}
+    joins = {name: member.joins for name, member in world.members.items()}
+    actor = "c" if scenario.step.newcomer or leaves else "a"
+    strike = Strike(world, GROUP, request, scenario.moment, "" if request == "SyncGroup" else actor)
+    if scenario.step.newcomer:
+        world.member("c", of, "instance-c" if static else None)
+    elif leaves:
+        world.members["c"].leave()
+    world.run(10.0, lambda: strike.killed is not None)
+    assert strike.killed is not None, "nobody asked"
+    world.run(1.0)
+    while not at_rest(world):
+        world.run(0.5)
+        assert world.now < world.struck_at + BOUND, [event.to_json() for event in world.journal.events]
+    world.run(1.0)
+    assert at_rest(world)
+    return Outcome(
+        world,
+        strike.killed,
+        before,
+        max(0.0, *(member.came - world.struck_at for member in world.members.values())),
+        {name: member.joins - joins.get(name, 0) for name, member in world.members.items()},
+        {name: member.heard[heard.get(name, 0) :] for name, member in world.members.items()},
+    )
+
+
+def generation_of(world: World) -> int:
+    group = world.broker.groups[GROUP]
+    return group.generation if isinstance(group, Group) else group.epoch
+
+
+def at_rest(world: World) -> bool:
+    """True if the group and its members are of one mind, and each partition has one reader."""
+    group, there = world.broker.groups.get(GROUP), [each for each in world.members.values() if not each.gone]
+    if group is None or set(group.members) != {member.member_id for member in there}:
+        return False
+    if isinstance(group, Group):
+        agreed = group.state is State.STABLE
+    else:
+        agreed = all(member.epoch == group.epoch for member in group.members.values())
+    told = {member.generation for member in there} == {generation_of(world)}
+    owned = sorted(index for member in there for index in member.owned)
+    return agreed and told and owned == list(range(PARTITIONS)) and all(None not in m.owned.values() for m in there)
+
+
+def check_nothing_lost(world: World) -> None:
+    """Every record was read, and what members heard to be committed is. (That none is read again, each looks itself.)"""
+    read = {record for member in world.members.values() for record in member.records}
+    assert read == {(index, at) for index in range(PARTITIONS) for at in range(RECORDS)}
+    committed = {place[1]: each.offset for place, each in world.broker.groups[GROUP].offsets.committed.items()}
+    assert all(committed.get(index, 0) >= offset for index, offset in world.acknowledged.items())
+
+
+def written(world: World) -> list[int]:
+    """The generations that coordinators read, and those whose shares were told, as they came."""
+    return [event.generation for event in world.journal.events if event.event in ("load", "assign")]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize(("scenario", "asked", "kind"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_the_group_survives(scenario: Scenario, asked: str, kind: str, condition: str) -> None:
+    outcome = play(scenario, asked, kind, condition)
+    world, generation = outcome.world, generation_of(outcome.world)
+    if KINDS[kind][0] is Classic:
+        assert written(world) == sorted(written(world))
+    world.start(outcome.killed)
+    before = {name: (len(member.heard), member.joins) for name, member in world.members.items()}
+    while any(at < RECORDS for member in world.members.values() for at in member.owned.values()):
+        world.run(0.5)
+    assert at_rest(world)
+    assert generation_of(world) == generation
+    assert {name: (len(member.heard), member.joins) for name, member in world.members.items()} == before
+    check_nothing_lost(world)
+
+
+def outcomes() -> str:
+    """A line for each, where the next coordinator is there at once."""
+    lines = []
+    for scenario, request, kind in CASES:
+        lines += [f"{scenario.name}: {request}, {kind}", f"    {play(scenario, request, kind).line()}"]
+    return "\n".join(lines) + "\n"
+
+
+def test_to_the_last_error() -> None:
+    assert outcomes() == OUTCOMES.read_text("utf-8")
+
+
+if __name__ == "__main__":
+    OUTCOMES.write_text(outcomes(), "utf-8")

@@ -1,0 +1,42 @@
+"""Tells the stories of failover_scripts.py to a real broker, killed and started again, into fixtures/failover.
+
+failover.py [--release 4.2.0] [--port 19092]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import kafka
+from failover_scripts import NEW, TOPIC, Peer, Teller, tell_all
+
+from kwire.messages.create_topics import CreateTopicsRequest
+
+FOLDER = Path(__file__).parent.parent.parent / "fixtures" / "failover"
+SETTINGS = {"group.consumer.session.timeout.ms": "45000"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--release", default=NEW)
+    parser.add_argument("--port", type=int, default=19092)
+    asked = parser.parse_args()
+    with kafka.running(asked.release, asked.port, SETTINGS) as address:
+        host, _, port = address.partition(":")
+        at = host, int(port)
+        peer = Peer(Teller("topic", at), "topic")
+        topic = CreateTopicsRequest.Topic(name=TOPIC, num_partitions=3, replication_factor=1)
+        peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+        peer.close()
+        told = tell_all(at, asked.release, partial(kafka.kill_and_start, asked.release, asked.port))
+    path = FOLDER / f"{asked.release}.json"
+    path.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    sys.stdout.write(f"{path}: {len(told)} stories\n")
+
+
+if __name__ == "__main__":
+    main()

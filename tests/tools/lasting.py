@@ -1,0 +1,61 @@
+"""A desk whose cluster is kept on a pretend disk, and goes on there after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from uuid import UUID
+
+from tools.desk import QUICK, WALL, WATCHED, Desk
+from tools.written import check_written
+
+from mockbroker import failover
+from mockbroker.broker import Broker
+from mockbroker.cluster.model import Node
+from mockbroker.router import Router
+from mockbroker.settings import Settings
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.pretend import PretendDisk, none
+
+
+class Lasting(Desk):
+    """``restart``: the next broker has what is on the disk, and nothing else."""
+
+    def __init__(self, *, brokers: int = 1, topics=None, config=None) -> None:
+        super().__init__(brokers=brokers, topics={}, config=config)
+        self.disk = PretendDisk()
+        self._ids = count(1)
+        self._nodes = [Node(number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
+        self._settings = Settings.parse(QUICK | (config or {}))
+        self._begin()
+        cluster = self.broker.cluster
+        for name, partitions in ({"t": 2} if topics is None else topics).items():
+            cluster.create_topic(name, cluster.place(partitions, 1))
+
+    def restart(self, survives: Callable[[int], int] | None = None, *, flushed: bool = True) -> None:
+        """The process is killed, and another begins. ``survives``: the machine went down instead; how many of so many
+        unsynced bytes of a file are left. ``flushed``: everything that was answered is on the disk."""
+        if flushed:
+            self.data_dir.flush()
+        if survives is not None:
+            self.disk.crash(survives)
+        for sent in self.sent.values():
+            if not sent.done:
+                sent.done, sent.closed = True, "the broker has gone"
+        self._begin()
+        check_written(self.broker, WALL)
+
+    def lose_power(self) -> None:
+        """What was synced is there, and nothing else."""
+        self.restart(none)
+
+    def _begin(self) -> None:
+        self.data_dir = DataDir(self.disk, "pretended")
+        cluster = self.data_dir.open(self._nodes, self._new_uuid)
+        self.broker = Broker(self._nodes, self._settings, self._new_uuid, wall_at_zero=WALL, cluster=cluster)
+        self.router = Router(self.broker, self.journal)
+        self.watched = WATCHED
+        self._take(self.router.finish(failover.recovered(self.broker, self.now), self.now))
+
+    def _new_uuid(self) -> UUID:
+        return UUID(int=next(self._ids))
