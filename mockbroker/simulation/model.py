@@ -149,7 +149,8 @@ class Model:
                 if not asked:
                     return f"{key} waits for producer {producer_id} with {offset}, which nobody asked for"
                 found.setdefault(producer_id, {})[key] = asked[-1]
-        self.undecided = {producer_id: None for _, producer_id, _ in self.ended if producer_id in found}
+        open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
+        self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
         self.held, self.ended, self.numbers = found, [], {}
         return ""
 
