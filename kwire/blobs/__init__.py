@@ -116,6 +116,7 @@ class _Blobs(Mapping[str, type]):
 
 # What the first two bytes of a blob that was read said: the version to read it as, and the one that it says.
 _known: dict[tuple[type, bytes], tuple[int, int]] = {}
+_prefixes: dict[tuple[type, int], bytes] = {}  # what stands before the bodies of those that were written
 
 BLOBS: Mapping[str, type] = _Blobs()
 STORED: Mapping[str, type] = _Blobs(without="StickyUserData")
@@ -184,7 +185,12 @@ def prefix(value: object, version: int) -> bytes:
 def encode_stored(value: object, version: int) -> bytes:
     """A blob as it is stored. Raises: EncodeError, SchemaError."""
     body = codec.encode(value, version)
-    return prefix(value, version) + body
+    before = _prefixes.get((value.__class__, version))
+    if before is None:
+        before = prefix(value, version)
+        if before:  # else the value says its version itself, and each has to be looked at
+            _prefixes[value.__class__, version] = before
+    return before + body
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> tuple[object, object | None]:
