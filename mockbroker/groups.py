@@ -143,7 +143,7 @@ class Groups(dict[str, AnyGroup]):
         return self._put(Group.configured(group_id, self._settings, java_coordinator=self._java_coordinator))
 
     def _begin(self, group_id: str) -> Group:
-        """The same for somebody who joins. Before Kafka 4.0 the first rebalance comes to its end before it is written."""
+        """The same for somebody who joins. Before Kafka 4.0 it is not written before the first rebalance has ended."""
         group = self.make(group_id)
         group.begun = self._java_coordinator
         return group
