@@ -76,7 +76,9 @@ class Broker:
         )
         self._new_uuid = new_uuid
         self._wall = Wall(wall_at_zero)
-        self.keeper = Keeper(self.cluster, self._wall, release.offset_value_version)
+        self.keeper = Keeper(
+            self.cluster, self._wall, release.offset_value_version, java_coordinator=release.java_coordinator
+        )
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
         self.grown: list[Partition] = []  # where transactional ids were written
         self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading

@@ -126,7 +126,7 @@ def _metadata(member: ConsumerMember) -> Metadata:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
-        subscribed_topic_regex=member.regex or None,
+        subscribed_topic_regex=member.regex,
         rebalance_timeout_ms=round(member.rebalance_timeout * 1000),
         server_assignor=member.assignor,
         classic_member_metadata=None

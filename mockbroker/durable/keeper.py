@@ -45,9 +45,13 @@ class _Kept:
 
 
 class Keeper:
-    """``wall``: how times of groups are told in records; ``version``: in which offsets are written."""
+    """``wall``: how times of groups are told in records; ``version``: in which offsets are written.
 
-    def __init__(self, cluster: Cluster, wall: Wall, version: int) -> None:
+    ``java_coordinator``: as since Kafka 4.0 (release.py).
+    """
+
+    def __init__(self, cluster: Cluster, wall: Wall, version: int, *, java_coordinator: bool) -> None:
+        self._java_coordinator = java_coordinator
         self._version = version
         self._cluster = cluster
         self._wall = wall
@@ -62,11 +66,11 @@ class Keeper:
         found: list[Change] = []
         held: list[tuple[int, int, list[Change]]] = []
         if kept is not None and (group is None or kept.kind is not type(group)):
-            found += changes(kept.image, {})
+            found += self._taken_back(group_id, kept)
             kept.image, kept.changes, kept.target, kept.resolved = {}, -1, {}, None
         if group is None:
             assert kept is not None
-            found += _tombstones(_keys(group_id, kept.all_places().items()))
+            found = _tombstones(_keys(group_id, kept.all_places().items())) + found
             del self._kept[group_id]
         else:
             if kept is None:
@@ -103,6 +107,13 @@ class Keeper:
         self._kept.pop(group_id, None)
 
     # --- what has changed ---
+
+    def _taken_back(self, group_id: str, kept: _Kept) -> list[Change]:
+        """What was written of the group itself. Kafka makes a classic group of an offset alone, and has it until it is
+        taken back by name; before 4.0 it did neither."""
+        if kept.kind is Group and self._java_coordinator and not kept.image:
+            return _tombstones([classic_records.encoded_key(group_id)])
+        return changes(kept.image, {})
 
     def _classic(self, kept: _Kept, group: Group) -> Iterator[Change]:
         if kept.changes == group.changes:

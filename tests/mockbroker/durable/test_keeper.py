@@ -11,7 +11,8 @@ from tools.producer import Producer
 from tools.written import check_written
 
 from kwire import ErrorCode as E
-from kwire.blobs.offsets_topic import ConsumerGroupMetadataKey
+from kwire.blobs import encode_stored
+from kwire.blobs.offsets_topic import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.leave_group import LeaveGroupRequest
@@ -21,6 +22,7 @@ from mockbroker.durable import consumer_records, keeper, rebuild
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.rebuild import rebuilt
 from mockbroker.durable.replay import Replay
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
 from mockbroker.group.state import State
 from mockbroker.release import RELEASES
 from tests.mockbroker.group.test_consumer_machine import HUNT, QUICK, ConsumerMachine
@@ -164,6 +166,18 @@ def test_a_group_that_nobody_came_into_goes_for_good():
     assert "g" not in desk.broker.groups
 
 
+@pytest.mark.parametrize(
+    ("release", "last"), [("4.2", GroupMetadataKey(group="g")), ("3.9", OffsetCommitKey(group="g", topic="t"))]
+)
+def test_the_last_word_on_a_group_without_members(release, last):
+    desk = Desk(release=RELEASES[release])
+    commit_simple(desk, "g")
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    *_, record = (record for batch in partition.log.batches() for record in batch.records())
+    assert (record.key, record.value) == (encode_stored(last, 0), None)
+
+
 def test_a_group_of_the_old_coordinator_is_not_written_before_it_is_stable():
     desk = Desk(release=RELEASES["3.9"])
     desk.send(Desk.join("g"), 5)
@@ -222,6 +236,12 @@ def commit_simple_of(desk: Desk, member_id: str) -> None:
     topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
     asked = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id, topics=topics)
     assert desk.ask(asked, 5).topics[0].partitions[0].error_code == E.NONE
+
+
+def test_a_member_without_an_expression():
+    """A real coordinator tells tools of null where it finds null, and of nothing where it finds nothing."""
+    found = consumer_records.metadata(ConsumerGroup(group_id="g"), ConsumerMember(member_id="m"))
+    assert found[1].subscribed_topic_regex == ""
 
 
 # --- records of a real coordinator --------------------------------------------------------------------------------
