@@ -68,7 +68,7 @@ def rebuilt(
     group.state = State.STABLE if value.members else State.EMPTY
     group.since = wall.at(value.current_state_timestamp) if value.current_state_timestamp >= 0 else now
     group.generation, group.protocol_type = value.generation, value.protocol_type
-    group.protocol, group.leader = value.protocol, value.leader or ""
+    group.protocol, group.leader = (value.protocol or "") if value.members else value.protocol, value.leader or ""
     for told in value.members:
         member = Member(
             member_id=told.member_id,

@@ -12,6 +12,20 @@ from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.cluster.model import Partition
 
 DELETE_RETENTION_MS = 86_400_000
+FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has doubled
+
+
+class Compactor:
+    """Compacts the partitions of one topic as they grow."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, int] = {}  # bytes, by partition
+
+    def look(self, partition: Partition, now_ms: int) -> None:
+        """The partition has grown. ``now_ms``: milliseconds since 1970."""
+        if partition.log.size > self._at.get(partition.index, FIRST_COMPACTION):
+            compact(partition, now_ms)
+            self._at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
 
 
 def compact(partition: Partition, now_ms: int) -> None:
@@ -25,7 +39,8 @@ def compact(partition: Partition, now_ms: int) -> None:
     young = all_of_it[len(old) :]
     last: dict[bytes, int] = {}
     for batch in [*old, *young]:
-        if not batch.control and (batch.base_offset >= until or partition.is_committed(batch)):
+        may_be_aborted = batch.transactional and not partition.is_committed(batch)
+        if not (batch.control or may_be_aborted):
             last.update((record.key or b"", record.offset) for record in batch.records())
     log.replace([batch.data for batch in [*_kept(partition, old, last, now_ms), *young]])
 

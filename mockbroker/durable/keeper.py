@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from kwire.assignors import GroupAssignment
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
-from mockbroker.durable import classic_records, compaction, consumer_records, offset_records
+from mockbroker.durable import classic_records, consumer_records, offset_records
 from mockbroker.durable.clock import Wall
+from mockbroker.durable.compaction import Compactor
 from mockbroker.durable.image import Change, Image, changes, encoded, image_of
 from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
 from mockbroker.group.offsets import Offsets, Place
 from mockbroker.group.state import Group
-
-FIRST_COMPACTION = 1 << 20  # bytes of a partition; from then on, when it has doubled
 
 
 @dataclass(slots=True)
@@ -56,7 +55,7 @@ class Keeper:
         self._cluster = cluster
         self._wall = wall
         self._kept: dict[str, _Kept] = {}
-        self._compact_at: dict[int, int] = {}
+        self._compactor = Compactor()
 
     def write(self, group_id: str, group: Group | ConsumerGroup | None, now: float) -> Partition | None:
         """Write what has changed in a group, None if it is gone; the partition if that was anything."""
@@ -87,7 +86,7 @@ class Keeper:
             self._append(partition, found, now)
         for producer_id, epoch, records in held:
             self._append(partition, records, now, producer_id, epoch)
-        self._compact_if_large(partition, now)
+        self._compactor.look(partition, self._wall.ms(now))
         return partition
 
     def adopt(self, group: Group | ConsumerGroup) -> None:
@@ -181,11 +180,6 @@ class Keeper:
         records = [Record(key=key, value=value, timestamp=timestamp) for key, value in found]
         data = build_batch(records, producer_id=producer_id, producer_epoch=epoch, transactional=producer_id >= 0)
         partition.append(read_batch(data))
-
-    def _compact_if_large(self, partition: Partition, now: float) -> None:
-        if partition.log.size > self._compact_at.get(partition.index, FIRST_COMPACTION):
-            compaction.compact(partition, self._wall.ms(now))
-            self._compact_at[partition.index] = max(FIRST_COMPACTION, 2 * partition.log.size)
 
 
 def _keys(group_id: str, places: Iterable[tuple[Place, bytes | None]]) -> Iterator[bytes]:

@@ -24,7 +24,7 @@ from kwire.blobs.offsets_topic import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kwire.errors import UnknownApi
+from kwire.errors import DecodeError, UnknownApi
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster
 from mockbroker.durable import classic_records, consumer_records, offset_records
 from mockbroker.durable.clock import Wall
@@ -74,7 +74,7 @@ def rebuilt(
     """Groups by id. Sessions begin anew at ``now``.
 
     Records of types that are newer than we know are passed over, as Kafka does. Raises: DecodeError for one that is
-    damaged.
+    damaged, or says what cannot be.
     """
     told: dict[str, _Told] = {}
     for key, value, order in _decoded(found.live):
@@ -197,10 +197,18 @@ def _member(
         ),
         epoch=told.member_epoch,
         previous_epoch=told.previous_member_epoch,
-        state=MemberState(told.state),
+        state=_state(member_id, told.state),
         assigned=_share(told.assigned_partitions),
         revoking=_share(told.partitions_pending_revocation),
     )
+
+
+def _state(member_id: str, number: int) -> MemberState:
+    try:
+        return MemberState(number)
+    except ValueError:
+        name = ConsumerGroupCurrentMemberAssignmentValue.__name__
+        raise DecodeError(f"state {number} of member {member_id}", message=name) from None
 
 
 def _share(lines: Iterable[ConsumerGroupCurrentMemberAssignmentValue.TopicPartition]) -> Share:

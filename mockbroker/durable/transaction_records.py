@@ -10,6 +10,7 @@ from kwire.errors import UnknownApi
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from mockbroker.cluster.model import TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.durable.clock import Wall
+from mockbroker.durable.compaction import Compactor
 from mockbroker.transaction.state import PREPARED, State, Transaction
 
 BUMPING = 2  # the version of transactions in which each end brings another epoch
@@ -30,6 +31,7 @@ class TransactionKeeper:
         self._cluster = cluster
         self._wall = wall
         self._version = version
+        self._compactor = Compactor()
         self._written: dict[str, TransactionLogValue] = {}
 
     def write(self, txn: Transaction, now: float) -> Partition | None:
@@ -45,6 +47,7 @@ class TransactionKeeper:
         record = Record(key=key, value=encode_stored(value, self._version), timestamp=timestamp)
         value.transaction_last_update_timestamp_ms = -1
         partition.append(read_batch(build_batch([record])))
+        self._compactor.look(partition, timestamp)
         return partition
 
     def adopt(self, txn: Transaction) -> None:

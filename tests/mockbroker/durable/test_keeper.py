@@ -12,7 +12,18 @@ from tools.written import check_written
 
 from kwire import ErrorCode as E
 from kwire.blobs import encode_stored
-from kwire.blobs.offsets_topic import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
+from kwire.blobs.offsets_topic import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+)
+from kwire.errors import DecodeError
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.leave_group import LeaveGroupRequest
@@ -21,9 +32,9 @@ from kwire.records.batch import batches
 from mockbroker.durable import consumer_records, keeper, rebuild
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.rebuild import rebuilt
-from mockbroker.durable.replay import Replay
+from mockbroker.durable.replay import Kept, Replay
 from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
-from mockbroker.group.state import State
+from mockbroker.group.state import Group, State
 from mockbroker.release import RELEASES
 from tests.mockbroker.group.test_consumer_machine import HUNT, QUICK, ConsumerMachine
 
@@ -245,6 +256,34 @@ def test_a_member_without_an_expression():
 
 
 # --- records of a real coordinator --------------------------------------------------------------------------------
+
+
+def read(*told: tuple[object, object]) -> Group | ConsumerGroup:
+    found = Replay()
+    for order, (key, value) in enumerate(told):
+        found.live[encode_stored(key, 0)] = Kept(encode_stored(value, 0), order)
+    desk = Desk()
+    group = rebuilt(found, desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)["g"]
+    desk.broker.keeper.adopt(group)
+    return group
+
+
+def test_a_state_of_a_member_that_nobody_knows():
+    with pytest.raises(DecodeError, match="state 77 of member m"):
+        read(
+            (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)),
+            (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), ConsumerGroupMemberMetadataValue()),
+            (
+                ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"),
+                ConsumerGroupCurrentMemberAssignmentValue(state=77),
+            ),
+        )
+
+
+def test_members_without_a_protocol():
+    value = GroupMetadataValue(protocol=None, leader=None, members=[GroupMetadataValue.Member(member_id="m")])
+    group = read((GroupMetadataKey(group="g"), value))
+    assert (group.state, group.protocol, list(group.members)) == (State.STABLE, "", ["m"])
 
 
 def test_records_of_kafka():

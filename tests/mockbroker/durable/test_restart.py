@@ -12,7 +12,7 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
-from mockbroker.durable import compaction, keeper, transaction_records
+from mockbroker.durable import compaction, transaction_records
 from mockbroker.transaction.state import State
 from tests.mockbroker.test_transactions import LOOKS_EVERY, Transactions
 
@@ -110,7 +110,7 @@ TestRestarting.settings = settings(max_examples=60, stateful_step_count=40, dead
 
 
 def test_a_log_stays_small(monkeypatch, desk):
-    monkeypatch.setattr(keeper, "FIRST_COMPACTION", 2_000)
+    monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
     producer = Producer(desk, "tx", new=True)
     producer.init()
     for offset in range(200):
@@ -126,6 +126,23 @@ def test_a_log_stays_small(monkeypatch, desk):
     assert committed(desk, "g") == before == {("t", 0): 199}
     log = desk.broker.cluster.partition(*desk.broker.offsets_partition("g")).log
     assert log.end > 200
+
+
+def test_a_log_of_transactions_stays_small(monkeypatch, desk):
+    monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
+    producers = [Producer(desk, name, new=True) for name in ("tx", "other")]
+    for producer in producers:
+        assert producer.init() == E.NONE
+    for offset in range(50):
+        assert producers[0].commit("g", offset) == E.NONE
+        assert producers[0].end(committed=True) == E.NONE
+    logs = [partition.log for partition in desk.broker.cluster.topics["__transaction_state"].partitions]
+    assert sum(log.end for log in logs) > 150
+    assert sum(log.size for log in logs) < 5_000
+    desk.lose_power()
+    assert (producers[0].commit("g", 50), producers[0].end(committed=True)) == (E.NONE, E.NONE)
+    assert committed(desk, "g") == {("t", 0): 50}
+    assert set(desk.broker.transactions) == {"tx", "other"}
 
 
 def test_tombstones_stay_for_a_day():
@@ -146,6 +163,20 @@ def test_tombstones_stay_for_a_day():
     partition.append(next(iter(partition.log.batches())))
     compaction.compact(partition, (1_700_000_000 + 2 * 86_400) * 1_000)
     assert [batch.base_offset for batch in partition.log.batches()] == [end]
+
+
+@pytest.mark.parametrize("ended", [None, False, True])
+def test_what_may_be_aborted_takes_nothing_away(desk, ended):
+    producer = Producer(desk, "tx", new=True)
+    producer.init()
+    commit_simple(desk, "g", offset=1)
+    assert producer.commit("g", 9) == E.NONE
+    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    compaction.compact(partition, 1_700_000_000_000)
+    desk.lose_power()
+    if ended is not None:
+        assert producer.end(committed=ended) == E.NONE
+    assert committed(desk, "g") == {("t", 0): 9 if ended else 1}
 
 
 def test_what_is_open_is_left_alone(desk):

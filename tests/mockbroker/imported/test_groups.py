@@ -288,7 +288,7 @@ def test_a_member_in_a_state_that_is_not_known(log_dir: LogDir) -> None:
     found = read(log_dir.folder)
     assert offsets(found) == {"other": {0: 1}}
     assert [problem.text for problem in found.problems] == [
-        "group 'g' cannot be rebuilt: 77 is not a valid MemberState"
+        "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: state 77 of member m"
     ]
 
 
