@@ -299,6 +299,8 @@ class World:
         self.shell.broker.frozen.clear()
         for node in list(self.shell.away):
             self._broker_back(node)
+        late = [client.stands for client in self.clients]
+        late += [client.polls_at for client in self.clients if isinstance(client, Reader)]  # what it puts off till then
         for client in self.clients:
             client.link.lose = ""
             client.slow = 0.0
@@ -307,7 +309,7 @@ class World:
             self.shell.network.free(client.link)
             if not client.up and not client.fatal:
                 client.start()
-        until = max([self.queue.now] + [client.stands for client in self.clients]) + self.patience
+        until = max(self.queue.now, *late) + self.patience
         most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
         while why and self.queue.next <= until and self.trace.events < most:
