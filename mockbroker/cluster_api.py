@@ -369,7 +369,7 @@ async def open_cluster(
     port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
     broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
     ``users``: passwords by name; ``data_dir``: a folder that keeps topics and records, in the form of Kafka's log
-    directories, and has them again for the next cluster; no answer leaves before what it tells is on disk. ``clock``:
+    directories, and has them again for the next cluster; no answer goes to a socket before what it tells is on disk. ``clock``:
     manual for one that stands still until it is advanced.
     Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
     """

@@ -68,6 +68,7 @@ class Partition:
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: Producers = field(default_factory=Producers)
     aborted: list[Aborted] = field(default_factory=list)
+    _aborted_of: dict[int, list[Aborted]] = field(default_factory=dict)  # the same by producer
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
     def __post_init__(self) -> None:
@@ -81,13 +82,21 @@ class Partition:
         return self.log.end if first is None else first
 
     def is_committed(self, batch: Batch) -> bool:
-        """True if readers of committed records see the batch, which is stored here. The work grows with ``aborted``."""
+        """True if readers of committed records see the batch, which is stored here."""
         if batch.base_offset >= self.last_stable:
             return False
-        return not batch.transactional or not any(
-            each.producer_id == batch.producer_id and each.first <= batch.base_offset <= each.last
-            for each in self.aborted
-        )
+        aborted = self._aborted_of.get(batch.producer_id) if batch.transactional else None
+        if aborted is None:
+            return True
+        at = bisect_left(aborted, batch.base_offset, key=lambda each: each.last)  # one comes after the other
+        return at == len(aborted) or aborted[at].first > batch.base_offset
+
+    def forget_aborted(self, before: int) -> None:
+        """What ended before this offset and was aborted is not in the log any more."""
+        del self.aborted[: bisect_left(self.aborted, before, key=lambda each: each.last)]
+        self._aborted_of.clear()
+        for each in self.aborted:
+            self._aborted_of.setdefault(each.producer_id, []).append(each)
 
     def append(self, batch: Batch) -> int:
         """Store a batch; the offset of its first record."""
@@ -156,7 +165,9 @@ class Partition:
     ) -> None:
         first = self.producers.end(producer_id, epoch, coordinator_epoch, timestamp)
         if first is not None and not committed:
-            self.aborted.append(Aborted(producer_id, first, at))
+            aborted = Aborted(producer_id, first, at)
+            self.aborted.append(aborted)
+            self._aborted_of.setdefault(producer_id, []).append(aborted)
 
     def aborted_from(self, offset: int, size: int) -> list[Aborted]:
         """What was aborted of the records in so many bytes from ``offset`` on, and a little behind them."""

@@ -43,6 +43,7 @@ def compact(partition: Partition, now_ms: int) -> None:
         if not (batch.control or may_be_aborted):
             last.update((record.key or b"", record.offset) for record in batch.records())
     log.replace([batch.data for batch in [*_kept(partition, old, last, now_ms), *young]])
+    partition.forget_aborted(until)
 
 
 def _kept(partition: Partition, old: list[Batch], last: dict[bytes, int], now_ms: int) -> Iterator[Batch]:

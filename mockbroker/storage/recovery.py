@@ -68,7 +68,7 @@ def recover(disk: Disk) -> Kept | None:
     names = disk.names("")
     if CATALOGUE not in names:
         if found := next((name for name in names if name == META_PROPERTIES or parsed_directory(name)), None):
-            raise DataDirError(f"there is {found}, but no {CATALOGUE}: it belongs to somebody else, as a Kafka")
+            raise DataDirError(f"there is {found}, but no {CATALOGUE}: it belongs to a Kafka; see mockbroker import")
         return None
     try:
         catalogue = parsed(disk.read(CATALOGUE))

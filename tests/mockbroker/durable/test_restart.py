@@ -179,6 +179,23 @@ def test_what_may_be_aborted_takes_nothing_away(desk, ended):
     assert committed(desk, "g") == {("t", 0): 9 if ended else 1}
 
 
+def test_what_was_aborted_is_forgotten(desk):
+    producers = [Producer(desk, name, new=True) for name in ("tx", "other")]
+    assert [producer.init() for producer in producers] == [E.NONE, E.NONE]
+    for offset, producer in enumerate(producers * 3):
+        assert (producer.commit("g", offset), producer.end(committed=offset == 2)) == (E.NONE, E.NONE)
+    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    batches = [batch for batch in partition.log.batches() if not batch.control]
+    assert [partition.is_committed(batch) for batch in batches] == [False, False, True, False, False, False]
+    assert len(partition.aborted) == 5
+    compaction.compact(partition, 1_700_000_000_000)
+    assert [batch.base_offset for batch in partition.log.batches() if not batch.control] == [batches[2].base_offset]
+    assert len(partition.aborted) == 1  # of which the marker is the last batch
+    assert committed(desk, "g") == {("t", 0): 2}
+    desk.lose_power()
+    assert committed(desk, "g") == {("t", 0): 2}
+
+
 def test_what_is_open_is_left_alone(desk):
     producer = Producer(desk, "tx", new=True)
     producer.init()

@@ -214,6 +214,6 @@ def test_a_directory_of_a_kafka(name: str) -> None:
     disk = PretendDisk()
     disk.make_folder("orders-0") if name == "orders-0" else disk.write(name, b"version=1\n")
     assert refused(disk) == (
-        f"data directory DIR: there is {name}, but no mockbroker.json: it belongs to somebody else, as a Kafka"
+        f"data directory DIR: there is {name}, but no mockbroker.json: it belongs to a Kafka; see mockbroker import"
     )
     assert disk.names("") == [name]
