@@ -368,9 +368,9 @@ async def open_cluster(
     ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
     port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
     broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
-    ``users``: passwords by name; ``data_dir``: a folder that keeps topics and records, in the form of Kafka's log
-    directories, and has them again for the next cluster; no answer goes to a socket before what it tells is on disk. ``clock``:
-    manual for one that stands still until it is advanced.
+    ``users``: passwords by name; ``data_dir``: a folder that keeps everything, in the form of Kafka's log directories,
+    and has it again for the next cluster; no answer goes to a socket before what it tells is on disk. ``clock``: manual
+    for one that stands still until it is advanced.
     Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
     """
     plan = _Plan.checked(brokers, topics, config, as_version, listeners, users, clock)

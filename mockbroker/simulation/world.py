@@ -300,7 +300,8 @@ class World:
         for node in list(self.shell.away):
             self._broker_back(node)
         late = [client.stands for client in self.clients]
-        late += [client.polls_at for client in self.clients if isinstance(client, Reader)]  # what it puts off till then
+        readers = [client for client in self.clients if isinstance(client, Reader) and client.up]
+        late += [client.polls_at for client in readers]  # what they put off till then
         for client in self.clients:
             client.link.lose = ""
             client.slow = 0.0

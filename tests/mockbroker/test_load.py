@@ -5,6 +5,7 @@ Cost is counted in calls of Python functions, which do not depend on the machine
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from contextlib import contextmanager
@@ -41,11 +42,14 @@ class Calls:
 @contextmanager
 def counted():
     calls = Calls()
+    gc.collect()
+    gc.disable()  # what it ends would be counted
     sys.setprofile(calls)
     try:
         yield calls
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 def form(desk: Desk, group: str, size: int) -> list[str]:
