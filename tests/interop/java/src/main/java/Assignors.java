@@ -39,10 +39,15 @@ final class Assignors {
 
   /**
    * What the assignor gives to each member, what the member then says in its user data, and the nanoseconds of the
-   * fastest of `rounds`.
+   * fastest of `rounds`; or what it threw.
    */
   static Map<String, Object> answer(JsonNode question) {
-    return new Assignors(question).assign();
+    Assignors group = new Assignors(question);
+    try {
+      return group.assign();
+    } catch (NullPointerException | IllegalStateException problem) {
+      return Map.of("threw", problem.getClass().getSimpleName());
+    }
   }
 
   private Map<String, Object> assign() {
@@ -88,7 +93,7 @@ final class Assignors {
         replicas.add(new Node(number * MAX_REPLICAS + replicas.size(), "host", 9092, rack.textValue()));
       }
       Node[] nodes = replicas.toArray(new Node[0]);
-      partitions.add(new PartitionInfo(topic, number, nodes.length == 0 ? Node.noNode() : nodes[0], nodes, nodes));
+      partitions.add(new PartitionInfo(topic, number, null, nodes, nodes));
     }
   }
 
