@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs bench bench-broker clients failover assignors fuzz clean oracle oracle-stop oracle-check
+.PHONY: demo test check format docs bench bench-broker bench-assignors clients failover assignors fuzz clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -58,6 +58,9 @@ clients: .venv/.dev  # what each client can do, into docs/clients.md
 
 failover: .venv/.dev  # coordinators that die under every client, in every condition; some ten minutes
 	$(BIN)/pytest tests/interop/test_failover.py --every-failover
+
+bench-assignors: .venv/.dev  # a leader's work beside Apache Kafka's own assignors (Java 17, Maven)
+	@$(BIN)/python benchmarks/client_assignors.py
 
 GROUPS ?= 5000
 

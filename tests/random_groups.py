@@ -1,4 +1,7 @@
-"""Random classic groups over several generations, as their leaders meet them: with old, wrong and missing claims."""
+"""Random classic groups over several generations, as their leaders meet them: with old, wrong and missing claims.
+
+A topic that was deleted never comes back smaller: Java then throws, or gives a partition twice, and ours does not.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,7 @@ class RandomGroup:
         self._wild = random.random() < 0.3  # members claim what is not theirs
         self._versions = [3] if random.random() < 0.5 else [0, 1, 2, 3]
         self._racks: dict[str, list[list[str | None]]] = {}  # of the replicas of each partition of a topic
+        self._deleted: dict[str, list[list[str | None]]] = {}
         self._members: dict[str, Member] = {}
         self.generation = random.choice([0, 0, 7])
         self._known = random.sample(TOPIC_NAMES, random.randint(0, 6)) + [
@@ -119,10 +123,13 @@ class RandomGroup:
             if random.random() < 0.1:
                 self._grow(topic, random.choice([1, 5]))
         if self._racks and random.random() < 0.1:
-            del self._racks[random.choice(list(self._racks))]
+            topic = random.choice(list(self._racks))
+            self._deleted[topic] = self._racks.pop(topic)
 
     def _grow(self, topic: str, more: int) -> None:
         copies = self._random.choice([1, 2, 3])
+        if topic in self._deleted:
+            self._racks[topic] = self._deleted.pop(topic)
         at = [*RACKS, *([None] if self._random.random() < 0.1 else [])]
         for _ in range(more):
             racks: list[str | None] = [self._random.choice(at) for _ in range(copies)] if self._with_racks else []

@@ -90,11 +90,12 @@ def assigned(shares: GroupAssignment) -> dict[str, Assignment]:
     return {member_id: Assignment(partitions) for member_id, partitions in shares.items()}
 
 
-def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscriptions) -> None:
+def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscriptions, protocol: str = EAGER) -> None:
     """Raises AssignorError, with member and partition, for what no assignor may answer.
 
-    That is a member that is not in the group, a partition that is not there, or not subscribed to, or given twice.
-    Partitions may be left out: cooperative assignors withhold them for a generation.
+    That is a member that is not in the group, a partition that is not there, or not subscribed to, or given twice; with
+    COOPERATIVE, one that another member gives up only now. Partitions may be left out: cooperative assignors withhold
+    them for a generation. Source of the last rule: ConsumerCoordinator.validateCooperativeAssignment.
     """
     owners: dict[TopicPartition, str] = {}
     for member_id, assignment in assignments.items():
@@ -112,6 +113,17 @@ def check(assignments: Mapping[str, Assignment], topics: Topics, members: Subscr
         if len(set(assignment.partitions)) != len(assignment.partitions):
             twice = next(p for n, p in enumerate(assignment.partitions) if p in assignment.partitions[:n])
             raise AssignorError(f"{member_id!r} is given {twice[0]}-{twice[1]} twice")
+    if protocol == COOPERATIVE:
+        _check_withheld(owners, members)
+
+
+def _check_withheld(owners: Mapping[TopicPartition, str], members: Subscriptions) -> None:
+    for member_id, member in members.items():
+        for partition in member.owned:
+            owner = owners.get(partition, member_id)
+            if owner != member_id and partition not in members[owner].owned:
+                given = f"{owner!r} is given {partition[0]}-{partition[1]}"
+                raise AssignorError(f"{given}, which {member_id!r} owns and has to give up first")
 
 
 def read_subscription(blob: ConsumerProtocolSubscription, instance_id: str | None = None) -> Subscription:

@@ -32,10 +32,10 @@ def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
     listed = walked(members)
     found = subscribed_topics(topics, listed)
     subscribers: dict[str, list[tuple[str, Subscription]]] = {topic: [] for topic in found}
-    for member_id, member in listed:
-        for topic in dict.fromkeys(member.topics):
+    for member_id in static_first(listed):
+        for topic in dict.fromkeys(members[member_id].topics):
             if topic in found:
-                subscribers[topic].append((member_id, member))
+                subscribers[topic].append((member_id, members[member_id]))
     states = [_Topic(topic, partitions, subscribers[topic]) for topic, partitions in found.items()]
     shares: GroupAssignment = {member_id: [] for member_id in members}
     if any(state.racks.members for state in states):
@@ -59,13 +59,13 @@ class RangeAssignor(Assignor):
 
 
 class _Topic:
-    """A topic while it is shared out."""
+    """A topic while it is shared out; ``subscribers`` in their order."""
 
     def __init__(
         self, topic: str, partitions: Sequence[Partition], subscribers: Sequence[tuple[str, Subscription]]
     ) -> None:
         self.topic = topic
-        self.members = static_first(subscribers)
+        self.members = [member_id for member_id, _ in subscribers]
         self.racks = Racks.of({topic: partitions}, subscribers)
         self.has_racks = bool(self.racks.nearby)
         self.free = dict.fromkeys(range(len(partitions)))

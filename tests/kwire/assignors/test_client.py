@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.assignors import (
+    COOPERATIVE,
     EAGER,
     Assignment,
     Assignor,
@@ -70,6 +71,15 @@ def test_nonsense_is_refused(given: Mapping[str, list[tuple[str, int]]], problem
     with pytest.raises(AssignorError) as refused:
         check({member_id: Assignment(listed) for member_id, listed in given.items()}, TOPICS, MEMBERS)
     assert str(refused.value) == problem
+
+
+def test_a_cooperative_answer_takes_nothing_from_its_owner() -> None:
+    members = {"a": Subscription(["t"], None, [("t", 0), ("t", 1)], 1), "b": Subscription(["t"], None, [("t", 1)], 1)}
+    check({"b": Assignment([("t", 1)])}, TOPICS, members, COOPERATIVE)  # both say that they own it
+    moved = {"b": Assignment([("t", 0)])}
+    check(moved, TOPICS, members)
+    with pytest.raises(AssignorError, match="'b' is given t-0, which 'a' owns and has to give up first"):
+        check(moved, TOPICS, members, COOPERATIVE)
 
 
 def test_partitions_may_be_left_out() -> None:

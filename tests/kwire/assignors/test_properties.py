@@ -53,7 +53,9 @@ def again(name: str, topics: Topics, found: Shares, ids: list[str], generation: 
             member.on_assignment(as_read(owned), generation)
         said_generation = generation if member_id in found else -1
         members[member_id] = Subscription(list(topics), member.user_data(topics), owned, said_generation)
-    return shares(assignor(name).assign(topics, members))
+    answer = assignor(name).assign(topics, members)
+    check(answer, topics, members, assignor(name).protocols[0])
+    return shares(answer)
 
 
 def kept(before: Shares, after: Shares) -> int:
