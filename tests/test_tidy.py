@@ -351,7 +351,7 @@ TESTS_OF_MANY = [
     "cli/test_main",
     "messages/test_definitions",
 ]
-TESTS_OF_MANY += ["assignors/test_init", "assignors/test_properties", "analysis/test_exact"]
+TESTS_OF_MANY += ["analysis/test_exact", *(f"assignors/test_{name}" for name in ("init", "properties", "documents"))]
 TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
 
 

@@ -32,7 +32,9 @@ from kwire.assignors.client import (
     Subscriptions,
     TopicPartition,
     Topics,
+    by_name,
     check,
+    common_protocol,
     read_assignment,
     read_subscription,
     without_racks,
@@ -54,6 +56,7 @@ from kwire.assignors.sticky import CooperativeStickyAssignor, FirstStickyAssigno
 __all__ = [
     "CLIENT",
     "COOPERATIVE",
+    "DEFAULT",
     "EAGER",
     "SERVER",
     "Assignment",
@@ -76,7 +79,9 @@ __all__ = [
     "Topics",
     "assign",
     "assignor",
+    "by_name",
     "check",
+    "common_protocol",
     "read_assignment",
     "read_subscription",
     "without_racks",
@@ -98,6 +103,9 @@ CLIENT: Mapping[str, Callable[[], Assignor]] = {
     "sticky-0.11": FirstStickyAssignor,
 }
 """Assignors of members by name. A member keeps one: sticky ones remember. ``sticky-0.11`` is ``sticky`` before 2.4."""
+
+DEFAULT = ("range", "cooperative-sticky")
+"""What a Java member carries if it is not told otherwise: eager, until all members leave ``range`` out."""
 
 
 def assignor(name: str) -> Assignor:

@@ -66,8 +66,7 @@ GroupAssignment = dict[str, list[TopicPartition]]  # by member id; every member 
 class Assignor(ABC):
     """A way to share partitions out, as a member of a classic group carries it. Write your own by deriving from it.
 
-    ``name``: of the protocol in JoinGroup. ``protocols``: what it supports, best first; a member takes the first that
-    all its assignors support.
+    ``name``: of the protocol in JoinGroup. ``protocols``: what it supports, see ``common_protocol``.
     """
 
     name: str
@@ -83,6 +82,28 @@ class Assignor(ABC):
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - most need not know
         """Called by every member with what it got."""
+
+
+def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
+    """Those that one member carries, by name, in its order of preference. Raises AssignorError if two have one name."""
+    found: dict[str, Assignor] = {}
+    for one in assignors:
+        if other := found.get(one.name):
+            kinds = f"{type(other).__name__} and {type(one).__name__}"
+            raise AssignorError(f"{kinds} have one name, {one.name!r}, by which members choose between them")
+        found[one.name] = one
+    return found
+
+
+def common_protocol(assignors: Collection[Assignor]) -> str:
+    """How a member that carries these rebalances: COOPERATIVE if all of them can. Raises AssignorError.
+
+    Source: the constructor of ConsumerCoordinator.
+    """
+    for protocol in (COOPERATIVE, EAGER):
+        if all(protocol in one.protocols for one in assignors):
+            return protocol
+    raise AssignorError(f"{', '.join(one.name for one in assignors)} support no protocol that all of them do")
 
 
 def assigned(shares: GroupAssignment) -> dict[str, Assignment]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kwire.assignors import (
     COOPERATIVE,
+    DEFAULT,
     EAGER,
     Assignment,
     Assignor,
@@ -18,7 +19,9 @@ from kwire.assignors import (
     Subscriptions,
     Topics,
     assignor,
+    by_name,
     check,
+    common_protocol,
     read_assignment,
     read_subscription,
     without_racks,
@@ -89,6 +92,33 @@ def test_partitions_may_be_left_out() -> None:
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(AssignorError, match=r"no assignor 'zz', only range, roundrobin, sticky, cooperative-sticky"):
         assignor("zz")
+
+
+def test_names_differ() -> None:
+    assert list(by_name(map(assignor, DEFAULT))) == list(DEFAULT)
+    with pytest.raises(AssignorError, match="StickyAssignor and FirstStickyAssignor have one name, 'sticky'"):
+        by_name([assignor("sticky"), assignor("sticky-0.11")])
+
+
+class OnlyCooperative(Everything):
+    protocols = (COOPERATIVE,)
+
+
+@pytest.mark.parametrize(
+    ("carried", "protocol"),
+    [
+        (["range", "cooperative-sticky"], EAGER),
+        (["cooperative-sticky"], COOPERATIVE),
+        (["sticky"], EAGER),
+    ],
+)
+def test_a_member_is_cooperative_if_all_it_carries_are(carried: list[str], protocol: str) -> None:
+    assert common_protocol([assignor(name) for name in carried]) == protocol
+
+
+def test_nothing_in_common() -> None:
+    with pytest.raises(AssignorError, match="range, everything support no protocol"):
+        common_protocol([assignor("range"), OnlyCooperative()])
 
 
 @given(PARTITIONS, st.sampled_from(range(4)), st.none() | st.binary(max_size=3))
