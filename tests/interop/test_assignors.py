@@ -10,7 +10,7 @@ from interop.programs import asked
 from interop.stage import MARKS
 from random_groups import RandomGroup, decoded
 
-from kwire.assignors import CLIENT, assignor
+from kwire.assignors import CLIENT, DEFAULT, assignor
 
 pytestmark = MARKS
 
@@ -50,3 +50,8 @@ def test_as_java(name: str, request: pytest.FixtureRequest) -> None:
             assert said == theirs["next"], where
             compared += 1
     assert broken * 100 <= compared * CHUNK
+
+
+def test_a_member_carries_the_same_ones_by_default() -> None:
+    ours = [{"name": name, "protocols": list(assignor(name).protocols)} for name in DEFAULT]
+    assert asked("java").ask("assignors") == ours

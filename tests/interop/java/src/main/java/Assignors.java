@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
@@ -21,7 +22,7 @@ import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
-import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.Utils;
 
 /** Apache Kafka's assignors of members, given a group as a leader has it. */
 final class Assignors {
@@ -48,6 +49,19 @@ final class Assignors {
     } catch (NullPointerException | IllegalStateException problem) {
       return Map.of("threw", problem.getClass().getSimpleName());
     }
+  }
+
+  /** The assignors that a member carries unless it is told otherwise, by name, with the protocols that each supports. */
+  static List<Map<String, Object>> defaults() {
+    List<Map<String, Object>> found = new ArrayList<>();
+    Object classes = ConsumerConfig.configDef().defaultValues().get(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG);
+    for (Object one : (List<?>) classes) {
+      ConsumerPartitionAssignor assignor =
+          (ConsumerPartitionAssignor) Utils.newInstance((Class<?>) one);
+      List<String> protocols = assignor.supportedProtocols().stream().map(p -> p.name().toLowerCase()).toList();
+      found.add(Map.of("name", assignor.name(), "protocols", protocols));
+    }
+    return found;
   }
 
   private Map<String, Object> assign() {

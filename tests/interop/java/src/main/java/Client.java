@@ -37,6 +37,9 @@ public final class Client {
   }
 
   private static Map<String, Object> answer(JsonNode question) {
+    if (question.get("call").asText().equals("assignors")) {
+      return Map.of("answer", Assignors.defaults());
+    }
     if (question.get("call").asText().equals("assign")) {
       try {
         return Map.of("answer", Assignors.answer(question));
