@@ -4,8 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs bench bench-broker clients failover simulate simulate-check fuzz clean oracle oracle-stop \
-	oracle-check
+.PHONY: demo test check format docs bench bench-broker bench-assignors clients failover assignors simulate simulate-check fuzz \
+	clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
@@ -69,6 +69,14 @@ clients: .venv/.dev  # what each client can do, into docs/clients.md
 
 failover: .venv/.dev  # coordinators that die under every client, in every condition; some ten minutes
 	$(BIN)/pytest tests/interop/test_failover.py --every-failover
+
+bench-assignors: .venv/.dev  # a leader's work beside Apache Kafka's own assignors (Java 17, Maven)
+	@$(BIN)/python benchmarks/client_assignors.py
+
+GROUPS ?= 5000
+
+assignors: .venv/.dev  # random groups beside Apache Kafka's own assignors, some minutes: make assignors GROUPS=20000
+	$(BIN)/pytest tests/interop/test_assignors.py --groups $(GROUPS)
 
 # Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
 MINUTES ?= 1

@@ -37,6 +37,11 @@ def uuid_hash(uuid: UUID) -> int:
     return _signed((halves >> 32 ^ halves) & _MASK)
 
 
+def partition_hash(topic: str, partition: int) -> int:
+    """``TopicPartition.hashCode``, before it is cut to 32 bits."""
+    return 31 * (31 + partition) + string_hash(topic)
+
+
 def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
     """Strings as a HashMap iterates them; see ``bucket_order``."""
     return bucket_order(keys, string_hash, most)
@@ -45,21 +50,26 @@ def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
 def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int = 0) -> list[_Key]:
     """Keys as a HashMap iterates them; ``keys`` in the order they were put, ``most``: the most it ever held."""
     listed = list(keys)
-    size = 16
-    while max(most, len(listed)) > size * 3 // 4:
-        size *= 2
-
-    def bucket(key: _Key) -> int:
-        value = hash_of(key) & _MASK
-        return (value ^ value >> 16) & (size - 1)
-
-    return sorted(listed, key=bucket)
+    return _by_bucket(listed, hash_of, table_size(max(most, len(listed))))
 
 
 def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Key]:
     """Keys as a HashSet iterates them that was made from a collection: one at 12, 24, 48 ... keys has grown already."""
     listed = list(keys)
     return bucket_order(listed, hash_of, most=len(listed) + 1)
+
+
+def grouped_order(calls: Iterable[str]) -> list[str]:
+    """Strings as a HashMap iterates them that computeIfAbsent filled, called with each of ``calls``.
+
+    That puts a new key in front of its bucket, and grows before it looks, so the last new key alone grows nothing.
+    """
+    found: dict[str, None] = {}
+    most = 0
+    for key in calls:
+        most = len(found)
+        found[key] = None
+    return _by_bucket(reversed(found), string_hash, table_size(most))
 
 
 def utf16(text: str) -> bytes:
@@ -70,6 +80,24 @@ def utf16(text: str) -> bytes:
 def uuid_order(uuid: UUID) -> int:
     """A sort key in the order of ``Uuid.compareTo``: both halves as signed numbers."""
     return uuid.int ^ (1 << 127 | 1 << 63)
+
+
+def table_size(held: int) -> int:
+    """How many buckets a HashMap has that once held so many keys."""
+    size = 16
+    while held > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def bucket_of(value: int, size: int) -> int:
+    """The bucket of a hash, of ``size`` buckets."""
+    value &= _MASK
+    return (value ^ value >> 16) & (size - 1)
+
+
+def _by_bucket(keys: Iterable[_Key], hash_of: Callable[[_Key], int], size: int) -> list[_Key]:
+    return sorted(keys, key=lambda key: bucket_of(hash_of(key), size))
 
 
 def _signed(value: int) -> int:

@@ -45,6 +45,10 @@ ORDER: Mapping[str, list[str]] = {
         "blobs/__init__",
         "assignors/server",
         "assignors/uniform_mixed",
+        "assignors/range",
+        "assignors/client",
+        "assignors/sticky_history",
+        "assignors/sticky_[am]*",
         "assignors/[!_]*",
         "assignors/__init__",
         "records/limits",
@@ -340,6 +344,7 @@ TESTED_ELSEWHERE = {
     "kwire/engines/text": "tests/kwire/engines/test_compiled.py: what is generated is run",
     "kwire/engines/reader": "tests/kwire/engines/test_compiled.py",
     "kwire/engines/writer": "tests/kwire/engines/test_compiled.py",
+    "kwire/assignors/sticky_*": "tests/kwire/assignors/test_sticky.py, all of them together",
     "kwire/capture/call": "tests of what makes calls",
     "kwire/capture/salvage": "tests/kwire/capture/test_hostile.py",
     "kwire/capture/records": "tests/kwire/capture/test_files.py",
@@ -369,7 +374,7 @@ TESTS_OF_MANY = [
     "cli/test_main",
     "messages/test_definitions",
 ]
-TESTS_OF_MANY += ["assignors/test_init", "analysis/test_exact"]
+TESTS_OF_MANY += ["analysis/test_exact", *(f"assignors/test_{name}" for name in ("init", "properties", "documents"))]
 TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
 
 

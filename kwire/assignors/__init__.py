@@ -1,4 +1,13 @@
-"""Who gets which partitions: Kafka's own assignors as pure functions.
+"""Who gets which partitions: Kafka's own assignors as pure functions, and the interface of those you write yourself.
+
+Those that members carry along take what they say in JoinGroup:
+
+>>> members = {name: Subscription(["orders"]) for name in "ab"}
+>>> share = assignor("range").assign(without_racks({"orders": 3}), members)
+>>> share["a"].partitions, share["b"].partitions
+([('orders', 0), ('orders', 1)], [('orders', 2)])
+
+Those of the broker take its target assignment so far:
 
 >>> from uuid import UUID
 >>> orders = UUID(int=1)
@@ -13,6 +22,27 @@ from collections.abc import Callable, Mapping
 
 from kwire.assignors import range as range_assignor
 from kwire.assignors import uniform
+from kwire.assignors.client import (
+    COOPERATIVE,
+    EAGER,
+    Assignment,
+    Assignor,
+    Partition,
+    Subscription,
+    Subscriptions,
+    TopicPartition,
+    Topics,
+    by_name,
+    check,
+    common_protocol,
+    read_assignment,
+    read_subscription,
+    without_racks,
+    write_assignment,
+    write_subscription,
+)
+from kwire.assignors.client_range import RangeAssignor
+from kwire.assignors.roundrobin import RoundRobinAssignor
 from kwire.assignors.server import (
     AssignorError,
     GroupAssignment,
@@ -21,16 +51,42 @@ from kwire.assignors.server import (
     MemberSubscription,
     Partitions,
 )
+from kwire.assignors.sticky import CooperativeStickyAssignor, FirstStickyAssignor, StickyAssignor
 
 __all__ = [
+    "CLIENT",
+    "COOPERATIVE",
+    "DEFAULT",
+    "EAGER",
     "SERVER",
+    "Assignment",
+    "Assignor",
     "AssignorError",
+    "CooperativeStickyAssignor",
+    "FirstStickyAssignor",
     "GroupAssignment",
     "MemberAssignment",
     "MemberSubscription",
     "Members",
+    "Partition",
     "Partitions",
+    "RangeAssignor",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "Subscription",
+    "Subscriptions",
+    "TopicPartition",
+    "Topics",
     "assign",
+    "assignor",
+    "by_name",
+    "check",
+    "common_protocol",
+    "read_assignment",
+    "read_subscription",
+    "without_racks",
+    "write_assignment",
+    "write_subscription",
 ]
 
 SERVER: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignment]] = {
@@ -38,6 +94,25 @@ SERVER: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignmen
     "range": range_assignor.assign,
 }
 """Assignors of the broker by name, in the order of Kafka's ``group.consumer.assignors``: the first is the default."""
+
+CLIENT: Mapping[str, Callable[[], Assignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+    "sticky-0.11": FirstStickyAssignor,
+}
+"""Assignors of members by name. A member keeps one: sticky ones remember. ``sticky-0.11`` is ``sticky`` before 2.4."""
+
+DEFAULT = ("range", "cooperative-sticky")
+"""What a Java member carries if it is not told otherwise: eager, until all members leave ``range`` out."""
+
+
+def assignor(name: str) -> Assignor:
+    """A new assignor for a member. Raises AssignorError, which lists those that there are."""
+    if name not in CLIENT:
+        raise AssignorError(f"there is no assignor {name!r}, only {', '.join(CLIENT)}")
+    return CLIENT[name]()
 
 
 def assign(name: str, members: Members, partitions: Partitions, *, alike: bool | None = None) -> GroupAssignment:

@@ -15,7 +15,11 @@ GroupAssignment = dict[str, MemberAssignment]  # member id -> what it should own
 
 
 class AssignorError(ValueError):
-    """A member subscribes to a topic that is not in the metadata. Kafka then answers UNKNOWN_SERVER_ERROR (-1)."""
+    """A group that cannot be assigned, an assignment that cannot be, or an assignor that is not there.
+
+    A member of a group of the new protocol that subscribes to a topic without metadata is the first; Kafka then answers
+    UNKNOWN_SERVER_ERROR (-1).
+    """
 
 
 @dataclass(slots=True)  # made for every member at each change of a group: frozen, that would take four times as long

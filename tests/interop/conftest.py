@@ -68,6 +68,7 @@ _meetings: dict[tuple[str, ...], str] = {}
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--clients", type=Path, metavar="FILE", help="write what each client can do to FILE")
     parser.addoption("--every-failover", action="store_true", help="every scenario of test_failover with every client")
+    parser.addoption("--groups", type=int, metavar="N", help="how many random groups test_assignors compares")
 
 
 def pytest_configure(config: pytest.Config) -> None:

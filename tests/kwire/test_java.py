@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.java import bucket_order, copy_order, utf16, uuid_hash, uuid_order
+from kwire.java import bucket_order, copy_order, grouped_order, map_order, utf16, uuid_hash, uuid_order
 
 IDS = [
     UUID(text)
@@ -54,3 +54,15 @@ def test_ids_are_compared_as_signed_halves() -> None:
 
 def test_strings_are_compared_by_utf_16_units() -> None:
     assert sorted(["\ufffd", "\U0001f600", "a", "B"], key=utf16) == ["B", "a", "\U0001f600", "\ufffd"]
+
+
+def test_grouping_puts_a_new_key_in_front_of_its_bucket() -> None:
+    assert map_order(["Aa", "BB"]) == ["Aa", "BB"]  # of one hash
+    assert grouped_order(["Aa", "BB", "Aa"]) == ["BB", "Aa"]
+
+
+def test_grouping_grows_with_the_call_after_the_thirteenth_key() -> None:
+    keys = [chr(code) for code in range(32, 32 + 13)]  # hashes 32 to 44: in 16 buckets the last come before nobody
+    small = [*keys[:13]]
+    assert grouped_order(["\x10", *keys[:12]]) == [" ", "\x10", *keys[1:12]]
+    assert grouped_order(["\x10", *keys[:12], "\x10"]) == [*small[:12], "\x10"]

@@ -32,4 +32,4 @@ def test_a_topic_without_metadata(name: str, alike: bool | None) -> None:
 
 
 def test_the_example() -> None:
-    assert doctest.testmod(kwire.assignors) == (0, 3 + 1)
+    assert doctest.testmod(kwire.assignors) == (0, 3 + 3 + 1)

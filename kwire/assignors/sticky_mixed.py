@@ -1,0 +1,250 @@
+"""The sticky assignors where members subscribe to different topics: what stays stays, then partitions are moved.
+
+Before 2.4 all groups were shared out like this. Source: AbstractStickyAssignor.GeneralAssignmentBuilder and
+PartitionMovements of kafka-clients.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+
+from kwire.assignors.client import GroupAssignment, Racks, Subscription, TopicPartition, Topics
+from kwire.assignors.sticky_history import Ownership
+from kwire.java import bucket_of, partition_hash, table_size, utf16
+
+
+def share_out(
+    topics: Topics,
+    members: Sequence[tuple[str, Subscription]],
+    before: Ownership,
+    earlier: Mapping[TopicPartition, str],
+    racks: Racks,
+) -> GroupAssignment:
+    """The assignment; ``earlier``: who owned a partition in a generation before the newest."""
+    group = _Group(topics, members, earlier, racks)
+    must_revoke = group.keep(before)
+    first = not any(group.shares)
+    free = [partition for partition in group.partitions if partition not in group.owners]
+    group.fill(free)
+    group.freeze()
+    group.balance(free, must_revoke=must_revoke, first=first)
+    return {member_id: group.shares[place] for member_id, place in group.places.items()}
+
+
+class _Group:
+    """Members are told by their place among all ids, sorted.
+
+    ``ranks``: (number of partitions, place) of those that take part, sorted: who has least comes first.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        members: Sequence[tuple[str, Subscription]],
+        earlier: Mapping[TopicPartition, str],
+        racks: Racks,
+    ) -> None:
+        ids = sorted((member_id for member_id, _ in members), key=utf16)
+        self.places = {member_id: place for place, member_id in enumerate(ids)}
+        self._ids = ids
+        self._topics = topics
+        self._earlier = earlier
+        self._racks = racks
+        self._wanted: list[list[str]] = [[] for _ in ids]  # topics that a member subscribes to
+        self._subscribers: dict[str, list[int]] = {topic: [] for topic in topics}
+        for member_id, member in members:
+            place = self.places[member_id]
+            self._wanted[place] = [topic for topic in member.topics if topic in topics]
+            for topic in self._wanted[place]:
+                self._subscribers[topic].append(place)
+        self._wanted_sets = [frozenset(wanted) for wanted in self._wanted]
+        self._limits = [self._limit(wanted) for wanted in self._wanted]
+        ordered = sorted(topics, key=lambda topic: (len(self._subscribers[topic]), utf16(topic)))
+        self.partitions = [(topic, number) for topic in ordered for number in range(len(topics[topic]))]
+        self.shares: list[list[TopicPartition]] = [[] for _ in ids]
+        self.owners: dict[TopicPartition, int] = {}
+        self._holders: dict[str, dict[int, int]] = {topic: {} for topic in topics}  # place -> how many it has of it
+        self._ranks: list[tuple[int, int]] = []
+        self._movements = _Movements()
+        self._balanced: bool | None = None  # None: something moved since it was asked
+
+    def _limit(self, wanted: Sequence[str]) -> int:
+        """How many partitions a member can have at most."""
+        counted = self._topics if len(wanted) == len(self._topics) else wanted
+        return sum(len(self._topics[topic]) for topic in counted)
+
+    def keep(self, before: Ownership) -> bool:
+        """Members keep what they own, subscribe to and are near to. True if some partition does not stay for that."""
+        revoked = False
+        for member_id, owned in before.owned.items():
+            place = self.places[member_id]
+            for partition in owned:
+                if partition[0] in self._wanted_sets[place] and self._racks.match(member_id, partition):
+                    self._put(partition, place)
+                else:
+                    revoked = True
+        self._ranks = sorted((len(share), place) for place, share in enumerate(self.shares))
+        return revoked
+
+    def fill(self, free: Iterable[TopicPartition]) -> None:
+        """Free partitions go to the subscriber with least; first those that have one in their rack."""
+        if self._racks.members:
+            free = [partition for partition in free if not self._fill_one(partition, near=True)]
+        for partition in free:
+            self._fill_one(partition, near=False)
+
+    def _fill_one(self, partition: TopicPartition, *, near: bool) -> bool:
+        topic = partition[0]
+        for at, (load, place) in enumerate(self._ranks):
+            if topic in self._wanted_sets[place] and (not near or self._racks.match(self._ids[place], partition)):
+                del self._ranks[at]
+                self._put(partition, place)
+                insort(self._ranks, (load + 1, place))
+                return True
+        return False
+
+    def freeze(self) -> None:
+        """Members that have all they can have, and only of topics that are theirs alone, take no part from here on."""
+        self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
+
+    def _can_change(self, place: int) -> bool:
+        share = self.shares[place]
+        return len(share) < self._limits[place] or any(self._is_shared(topic) for topic, _ in share)
+
+    def _is_shared(self, topic: str) -> bool:
+        return len(self._subscribers[topic]) > 1
+
+    def balance(self, free: Sequence[TopicPartition], *, must_revoke: bool, first: bool) -> None:
+        """Moves partitions until it is balanced. What was no better than before is taken back."""
+        taking_part = [place for _, place in self._ranks]
+        shares = {place: list(self.shares[place]) for place in taking_part}
+        if not must_revoke:
+            self._move([partition for partition in free if self._is_shared(partition[0])])
+        moved = self._move([partition for partition in self.partitions if self._is_shared(partition[0])])
+        if moved and not first:
+            loads = [load for load, _ in self._ranks]
+            if _imbalance(loads) >= _imbalance(sorted(map(len, shares.values()))):
+                for place, share in shares.items():
+                    self.shares[place] = share
+
+    def _move(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Goes through partitions again and again until none moves; whether any did."""
+        moved = False
+        while True:
+            again = False
+            for partition in partitions:
+                if self._is_balanced():
+                    break
+                taker = self._taker(partition)
+                if taker is not None:
+                    self._hand_over(self._movements.instead(partition, self.owners[partition], taker), taker)
+                    again = moved = True
+            if not again:
+                return moved
+
+    def _taker(self, partition: TopicPartition) -> int | None:
+        """Who should have it: the one that had it earlier, else the subscriber with least, if that evens out."""
+        load = len(self.shares[self.owners[partition]])
+        had = self._earlier.get(partition)
+        if had is not None:
+            place = self.places[had]
+            count = len(self.shares[place])
+            at = bisect_left(self._ranks, (count, place))  # Java breaks on one that takes no part
+            if load > count + 1 and at < len(self._ranks) and self._ranks[at] == (count, place):
+                return place
+        topic = partition[0]
+        least, place = next(rank for rank in self._ranks if topic in self._wanted_sets[rank[1]])
+        return place if load > least + 1 else None
+
+    def _is_balanced(self) -> bool:
+        if self._balanced is None:
+            self._balanced = self._find_balanced()
+        return self._balanced
+
+    def _find_balanced(self) -> bool:
+        """True if no member could get a partition from one that has two more."""
+        if self._ranks[0][0] >= self._ranks[-1][0] - 1:
+            return True
+        fullest: dict[str, int] = {}  # by topic: how many the fullest of those that have some of it has
+        for load, place in self._ranks:
+            if load == self._limits[place]:
+                continue
+            for topic in self._wanted[place]:
+                if topic not in fullest:
+                    fullest[topic] = max(len(self.shares[holder]) for holder in self._holders[topic])
+                if fullest[topic] > load + 1:
+                    return False
+        return True
+
+    def _put(self, partition: TopicPartition, place: int) -> None:
+        self.shares[place].append(partition)
+        self.owners[partition] = place
+        holders = self._holders[partition[0]]
+        holders[place] = holders.get(place, 0) + 1
+
+    def _hand_over(self, partition: TopicPartition, taker: int) -> None:
+        giver = self.owners[partition]
+        self._movements.add(partition, giver, taker)
+        for place in {giver, taker}:
+            del self._ranks[bisect_left(self._ranks, (len(self.shares[place]), place))]
+        self.shares[giver].remove(partition)
+        holders = self._holders[partition[0]]
+        holders[giver] -= 1
+        if not holders[giver]:
+            del holders[giver]
+        self._put(partition, taker)
+        for place in {giver, taker}:
+            insort(self._ranks, (len(self.shares[place]), place))
+        self._balanced = None
+
+
+class _Movements:
+    """Which partitions moved from whom to whom: instead of a second one, the first is moved back."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, tuple[int, int]] = {}
+        self._between: dict[tuple[str, int, int], _Partitions] = {}
+
+    def add(self, partition: TopicPartition, giver: int, taker: int) -> None:
+        source, _ = self._of.pop(partition, (giver, giver))
+        if source != giver:
+            self._between[partition[0], source, giver].remove(partition)
+        if source != taker:
+            self._of[partition] = source, taker
+            self._between.setdefault((partition[0], source, taker), _Partitions()).add(partition)
+
+    def instead(self, partition: TopicPartition, giver: int, taker: int) -> TopicPartition:
+        """The partition to move, if this one were to move from giver to taker."""
+        source, _ = self._of.get(partition, (giver, giver))
+        back = self._between.get((partition[0], taker, source))
+        return back.first() if back else partition
+
+
+class _Partitions:
+    """Partitions of which the first is the one that a HashSet iterates first; it never shrinks."""
+
+    def __init__(self) -> None:
+        self._held: dict[TopicPartition, None] = {}
+        self._most = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, partition: TopicPartition) -> None:
+        self._held[partition] = None
+        self._most = max(self._most, len(self._held))
+
+    def remove(self, partition: TopicPartition) -> None:
+        del self._held[partition]
+        if not self._held:
+            self._most = 0  # Java throws an empty set away, and makes a new one
+
+    def first(self) -> TopicPartition:
+        size = table_size(self._most)
+        return min(self._held, key=lambda partition: bucket_of(partition_hash(*partition), size))
+
+
+def _imbalance(loads: Sequence[int]) -> int:
+    """The sum of the differences of all pairs; ``loads`` ascending."""
+    return sum((2 * at - len(loads) + 1) * load for at, load in enumerate(loads))

@@ -1,0 +1,101 @@
+"""Groups that Kafka's client-side assignors were given, and what they gave: fixtures/assignors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from golden import ROOT, read
+
+from kwire.assignors import (
+    Assignment,
+    Partition,
+    Subscription,
+    Subscriptions,
+    TopicPartition,
+    Topics,
+    assignor,
+    read_assignment,
+    write_assignment,
+)
+
+FOLDER = ROOT / "fixtures" / "assignors"
+Shares = Mapping[str, list[TopicPartition]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One line: what the assignor was given and gave, and what each member says next in its user data."""
+
+    line: Mapping[str, Any]
+    assignor: str
+    topics: Topics
+    members: Subscriptions
+    expected: Shares
+
+    def assigned(self) -> Shares:
+        """What ours gives."""
+        return shares(assignor(self.assignor).assign(self.topics, self.members))
+
+    def problems(self) -> list[str]:
+        """What differs, in lists or in the user data after them."""
+        found = [self.line["id"]] if self.assigned() != self.expected else []
+        for member_id, said in self.line.get("next_user_data", {}).items():
+            member = assignor(self.assignor)
+            if member_id in self.expected:
+                member.on_assignment(as_read(self.expected[member_id]), self.line["generation"])
+                if (user_data := member.user_data(())) != (None if said is None else bytes.fromhex(said)):
+                    found.append(f"{self.line['id']}: {member_id} says {user_data!r}")
+        return found
+
+
+def groups(name: str, release: str) -> list[Group]:
+    """All lines about an assignor of a release, those with names of their own too."""
+    lines = [*read(FOLDER / f"{name}-{release}.jsonl.gz"), *read(FOLDER / f"named-{release}.jsonl.gz")]
+    return [_group(line) for line in lines if line["assignor"] == name]
+
+
+def named(name: str, assignor_name: str) -> Group:
+    """The group with a name of its own."""
+    (found,) = (group for group in groups(assignor_name, "4.2.0") if group.line.get("name") == name)
+    return found
+
+
+def shares(assignments: Mapping[str, Assignment]) -> Shares:
+    return {member_id: list(assignment.partitions) for member_id, assignment in assignments.items()}
+
+
+def as_read(partitions: Iterable[TopicPartition]) -> Assignment:
+    """An assignment as its member gets it, through the bytes."""
+    return read_assignment(write_assignment(Assignment(list(partitions))))
+
+
+def _group(line: Mapping[str, Any]) -> Group:
+    given = line["input"]
+    return Group(
+        line=line,
+        assignor=line["assignor"],
+        topics={topic: _partitions(said) for topic, said in given["topics"].items()},
+        members={member["member_id"]: _subscription(member) for member in given["members"]},
+        expected=_shares(line["output"]),
+    )
+
+
+def _partitions(said: int | list[list[str | None]]) -> list[Partition]:
+    return [Partition()] * said if isinstance(said, int) else [Partition(racks) for racks in said]
+
+
+def _subscription(member: Mapping[str, Any]) -> Subscription:
+    return Subscription(
+        topics=member["topics"],
+        user_data=None if member["user_data"] is None else bytes.fromhex(member["user_data"]),
+        owned=[(topic, number) for topic, number in member["owned"]],
+        generation=member["generation"],
+        rack_id=member["rack"],
+        instance_id=member["instance_id"],
+    )
+
+
+def _shares(output: Mapping[str, list[tuple[str, int]]]) -> Shares:
+    return {member_id: [(topic, number) for topic, number in listed] for member_id, listed in output.items()}

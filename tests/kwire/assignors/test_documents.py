@@ -1,0 +1,107 @@
+"""What the documents about assignors say, on their own groups; docs/sources.md maps their rows to these tests."""
+
+from __future__ import annotations
+
+import importlib.util
+from itertools import product
+from random import Random
+from types import ModuleType
+
+import pytest
+from client_groups import Group, Shares, named, shares
+from golden import ROOT
+
+from kwire.assignors import Assignor, Partition, Subscription, assignor, without_racks
+
+
+@pytest.fixture(scope="module")
+def own() -> ModuleType:
+    """examples/own_assignors.py."""
+    spec = importlib.util.spec_from_file_location("own_assignors", ROOT / "examples" / "own_assignors.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def loads(found: Shares) -> list[int]:
+    return sorted(map(len, found.values()))
+
+
+def best_loads(group: Group) -> list[int]:
+    """How even it can be at all: every assignment is tried."""
+    every = [(topic, n) for topic, listed in group.topics.items() for n in range(len(listed))]
+    subscribers = [[m for m, member in group.members.items() if topic in member.topics] for topic, _ in every]
+    tried = (sorted(map(owners.count, group.members)) for owners in product(*subscribers))
+    return min(tried, key=lambda counts: sum(count * count for count in counts))
+
+
+def stay(before: Shares, after: Shares) -> int:
+    """How many partitions members that stay keep."""
+    return sum(len({*listed} & {*before[member_id]}) for member_id, listed in after.items())
+
+
+@pytest.mark.parametrize("topics", [1, 2, 5, 20])
+def test_the_imbalance_of_range_adds_up_over_topics(topics: int) -> None:
+    counts = without_racks({f"t{number}": 3 for number in range(topics)})
+    members = {name: Subscription(list(counts)) for name in ("C0", "C1")}
+    few, many = loads(shares(assignor("range").assign(counts, members)))
+    assert many - few == topics
+    few, many = loads(shares(assignor("roundrobin").assign(counts, members)))
+    assert many - few <= 1
+
+
+def test_round_robin_is_uneven_where_subscriptions_differ_and_sticky_as_even_as_can_be() -> None:
+    uneven, even = named("rr-mixed-subscription", "roundrobin"), named("sticky-mixed", "sticky")
+    assert loads(uneven.assigned()) == [1, 1, 4]
+    assert loads(even.assigned()) == best_loads(even) == best_loads(uneven) == [1, 2, 3]
+
+
+def test_sticky_moves_less_than_round_robin_when_one_leaves() -> None:
+    """Where all subscribe alike, and those who stay have five of eight partitions."""
+    first = named("sticky-first", "sticky")
+    ring = shares(assignor("roundrobin").assign(first.topics, first.members))
+    round_robin, sticky = named("rr-after-C1-leaves", "roundrobin"), named("sticky-after-C1-leaves", "sticky")
+    assert (stay(ring, round_robin.assigned()), stay(first.expected, sticky.assigned())) == (3, 5)
+    assert loads(sticky.assigned()) == loads(round_robin.assigned()) == [4, 4]
+
+
+def test_sticky_moves_nothing_that_is_owned_where_subscriptions_differ() -> None:
+    ring, ring_after = named("rr-mixed-subscription", "roundrobin"), named("rr-mixed-after-C0-leaves", "roundrobin")
+    sticky, sticky_after = named("sticky-mixed", "sticky"), named("sticky-mixed-after-C0-leaves", "sticky")
+    assert stay(ring.expected, ring_after.assigned()) == 3
+    assert stay(sticky.expected, sticky_after.assigned()) == 5
+
+
+def test_at_random_everyone_gets_some_now_and_then(own: ModuleType) -> None:
+    topics = without_racks({"t": 1, "u": 1})
+    members = {"a": Subscription(["t"]), "b": Subscription(["t"]), "c": Subscription(["u"])}
+    random: Assignor = own.RandomAssignor(Random(1))
+    seen = [shares(random.assign(topics, members)) for _ in range(20)]
+    assert {member_id for found in seen for member_id, listed in found.items() if ("t", 0) in listed} == {"a", "b"}
+    assert all(found["c"] == [("u", 0)] for found in seen)
+    again: Assignor = own.RandomAssignor(Random(1))
+    assert [shares(again.assign(topics, members)) for _ in range(20)] == seen
+
+
+def test_weights_travel_in_the_user_data(own: ModuleType) -> None:
+    topics = without_racks({"t": 30})
+    members = {f"of {n}": Subscription(["t"], own.WeightedAssignor(n).user_data(["t"])) for n in (1, 2, 3)}
+    found = shares(own.WeightedAssignor().assign(topics, members))
+    assert {member_id: len(listed) for member_id, listed in found.items()} == {"of 1": 5, "of 2": 10, "of 3": 15}
+
+
+def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
+    """One member and one broker in each of two racks."""
+    topics = {"t": [Partition(leader_rack="rack1"), Partition(leader_rack="rack2")] * 2}
+    racks = {"consumer1": "rack1", "consumer2": "rack2"}
+    members = {m: Subscription(["t"], own.NearLeaderAssignor(rack).user_data(["t"])) for m, rack in racks.items()}
+
+    def crossing(assignor: Assignor) -> int:
+        found = shares(assignor.assign(topics, members))
+        return sum(topics[topic][n].leader_rack != racks[m] for m, listed in found.items() for topic, n in listed)
+
+    assert (crossing(assignor("range")), crossing(own.NearLeaderAssignor())) == (2, 0)
+    alone = own.NearLeaderAssignor().assign(topics, {"consumer1": members["consumer1"]})
+    assert len(alone["consumer1"].partitions) == 4  # no one is in rack2: better far than not at all
