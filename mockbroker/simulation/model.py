@@ -17,6 +17,8 @@ Place = tuple[str, int]  # topic name and partition
 Key = tuple[str, Place]  # group and place
 OFFSET_COMMIT, INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE = 8, 22, 26, 28, 42, 47
 
+ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProducerId: what was open is not any more
+
 
 @dataclass(slots=True)
 class Stored:
@@ -64,7 +66,7 @@ class Model:
                     held[request.group_id, place] = self._next(offset, now)
             case key if key == END_TXN and not response.error_code:
                 self._finish(request.producer_id, committed=request.committed)
-            case key if key == INIT_PRODUCER_ID:
+            case key if key == INIT_PRODUCER_ID and response.error_code in ABORTING:
                 self._finish(self.producers.get(request.transactional_id, -1), committed=False)
                 if not response.error_code:
                     self.producers[request.transactional_id] = response.producer_id
