@@ -33,8 +33,7 @@ def move(broker: Broker, partition: Partition, node: int, now: float) -> Effects
 
 def stop(broker: Broker, node: int, now: float) -> Effects:
     """A broker is about to end: others take over first what it leads. Raises: FailoverError."""
-    _take_away(broker, node)
-    return _replace(broker, node, now)
+    return lost(broker, node, now)
 
 
 def kill(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
@@ -51,9 +50,19 @@ def kill(broker: Broker, node: int, now: float, noticed_after: float) -> Effects
 
 
 def lost(broker: Broker, node: int, now: float) -> Effects:
-    """It is noticed that a broker is gone."""
-    _take_away(broker, node)
-    return _replace(broker, node, now)
+    """A broker is away: the first replica that is there leads what it led. Raises: FailoverError if it was already."""
+    cluster = broker.cluster
+    if node not in cluster.nodes:
+        raise FailoverError(f"there is no broker {node} that runs")
+    broker.waits.forget(LossDue(node))
+    cluster.down[node] = cluster.nodes.pop(node)
+    cluster.epoch += 1
+    effects: Effects = []
+    for partition in cluster.partitions():
+        if partition.leader == node:
+            heir = next((each for each in partition.replicas if each in cluster.nodes), NOBODY)
+            effects += _lead(broker, partition, heir, now)
+    return effects
 
 
 def start(broker: Broker, node: int, now: float) -> Effects:
@@ -127,25 +136,6 @@ def check_ended(broker: Broker, node: int) -> None:
         raise FailoverError(f"there is no broker {node}")
 
 
-def _take_away(broker: Broker, node: int) -> None:
-    cluster = broker.cluster
-    if node not in cluster.nodes:
-        raise FailoverError(f"there is no broker {node} that runs")
-    broker.waits.forget(LossDue(node))
-    cluster.down[node] = cluster.nodes.pop(node)
-    cluster.epoch += 1
-
-
-def _replace(broker: Broker, node: int, now: float) -> Effects:
-    """Others lead what a broker led that is away: the first replica that is there."""
-    effects: Effects = []
-    for partition in broker.cluster.partitions():
-        if partition.leader == node:
-            heir = next((each for each in partition.replicas if each in broker.cluster.nodes), NOBODY)
-            effects += _lead(broker, partition, heir, now)
-    return effects
-
-
 def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
     effects: Effects = []
     if partition.topic == OFFSETS_TOPIC:
@@ -169,19 +159,7 @@ def _unload(broker: Broker, partition: Partition) -> Effects:
     effects: Effects = []
     for group in broker.groups_of(partition.index):
         if isinstance(group, Group):
-            effects += _told(group)
+            effects += phases.turn_away(group, ErrorCode.NOT_COORDINATOR)
         effects.append(Note(event="unload", group=group.group_id, reason=f"broker {partition.leader} led it"))
         broker.let_go(group.group_id)
-    return effects
-
-
-def _told(group: Group) -> Effects:
-    """Whoever waits in the group hears that it has moved."""
-    effects: Effects = []
-    for member in group.members.values():
-        if ticket := group.take_join(member):
-            effects.append(phases.join_error(ticket, ErrorCode.NOT_COORDINATOR, member.member_id))
-        if member.sync is not None:
-            effects.append(phases.sync_error(member.sync, ErrorCode.NOT_COORDINATOR))
-            member.sync = None
     return effects

@@ -14,7 +14,7 @@ from mockbroker.calls import Effect, Effects, Note
 from mockbroker.cluster.model import Cluster
 from mockbroker.deadlines import Deadlines
 from mockbroker.due import SWEEP, Due
-from mockbroker.group import classic, consumer, migration, mixed
+from mockbroker.group import classic, consumer, migration, mixed, phases
 from mockbroker.group.consumer import Refused, World, refused_heartbeat
 from mockbroker.group.consumer_state import JOINING, ConsumerGroup
 from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
@@ -109,7 +109,7 @@ class Groups(dict[str, AnyGroup]):
             migration.check_upgrade(group, self._settings)
         except migration.NoUpgrade as why:
             raise Refused(why.error, why.text) from None
-        told = migration.interrupted(group)
+        told = phases.turn_away(group, ErrorCode.REBALANCE_IN_PROGRESS)
         try:
             new = migration.upgraded(group, self._cluster, now)
             effects = consumer.heartbeat(new, event, self._world(), now)

@@ -13,7 +13,7 @@ from uuid import UUID
 from kwire import ErrorCode, WireError
 from kwire.blobs import decode_stored, encode_stored, stored_version
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from mockbroker.calls import Effect, Effects
+from mockbroker.calls import Effect
 from mockbroker.cluster.model import Cluster
 from mockbroker.group import phases, rules
 from mockbroker.group.consumer_state import (
@@ -118,18 +118,6 @@ def _upgraded(group: Group, member: Member, cluster: Cluster) -> ConsumerMember:
         previous_epoch=group.generation,
         assigned=assigned,
     )
-
-
-def interrupted(group: Group) -> Effects:
-    """Answers to everybody who is parked in a classic group that is about to be no more: join again."""
-    effects: Effects = []
-    for member in group.in_map_order():
-        if ticket := group.take_join(member):
-            effects.append(phases.join_error(ticket, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-        if member.sync is not None:
-            effects.append(phases.sync_error(member.sync, ErrorCode.REBALANCE_IN_PROGRESS))
-            member.sync = None
-    return effects
 
 
 # --- consumer to classic ----------------------------------------------------------------------------------------

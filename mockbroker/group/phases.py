@@ -66,6 +66,18 @@ def prepare(group: Group, reason: str, now: float) -> Effects:
     return effects
 
 
+def turn_away(group: Group, error: ErrorCode) -> Effects:
+    """Answers to everybody who is parked in a group that is about to be no more, here or at all."""
+    effects: Effects = []
+    for member in group.in_map_order():
+        if ticket := group.take_join(member):
+            effects.append(join_error(ticket, error, member.member_id))
+        if member.sync is not None:
+            effects.append(sync_error(member.sync, error))
+            member.sync = None
+    return effects
+
+
 def interrupt_syncs(group: Group, now: float) -> Effects:
     effects: Effects = []
     for member in group.members.values():

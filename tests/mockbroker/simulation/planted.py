@@ -13,7 +13,7 @@ import pytest
 
 from kwire import ErrorCode as E
 from kwire.messages.join_group import JoinGroupResponse
-from mockbroker import failover, snapshots
+from mockbroker import snapshots
 from mockbroker.broker import Broker
 from mockbroker.calls import Reply
 from mockbroker.durable import classic_records, consumer_records, keeper, rebuild
@@ -363,7 +363,8 @@ def a_heartbeat_is_answered_as_a_join(patch):
 
 @bug("I7", "I9")
 def nobody_is_told_that_the_coordinator_moved(patch):
-    patch.setattr(failover, "_told", lambda group: [])
+    real = phases.turn_away
+    patch.setattr(phases, "turn_away", lambda group, error: [] if error == E.NOT_COORDINATOR else real(group, error))
 
 
 # --- offsets -------------------------------------------------------------------------------------------------------
