@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.cluster.model import NOBODY, OFFSETS_TOPIC
 from mockbroker.due import LossDue
 from mockbroker.journal import Event
+
+V = TypeVar("V")
 
 
 class Broken(Exception):
@@ -104,3 +106,8 @@ class Watchers:
     def tell(self, hook: str, *what: Any) -> None:
         for each in self._hooks[hook]:
             each(*what)
+
+
+def taken_out(told: dict[tuple[str, int], V], group: str) -> dict[tuple[str, int], V]:
+    """What was told of a group, by group and generation; it is not among the rest any more."""
+    return {key: told.pop(key) for key in list(told) if key[0] == group}

@@ -9,7 +9,7 @@ from mockbroker.calls import Call
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.journal import Event
 from mockbroker.simulation.clients.plans import decoded_share
-from mockbroker.simulation.watching import Watcher
+from mockbroker.simulation.watching import Watcher, taken_out
 
 SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 14, 68
 
@@ -66,9 +66,9 @@ class OneOwner(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         match event.event:
             case "delete":
-                self._take(event.group)
+                taken_out(self._given, event.group)
             case "unload":
-                self._unloaded[event.group] = self._take(event.group)
+                self._unloaded[event.group] = taken_out(self._given, event.group)
             case "load":  # what was not settled is forgotten, and its generation is given again
                 found = self._unloaded.pop(event.group, {})
                 self._given |= {key: given for key, given in found.items() if key[1] <= event.generation}
@@ -78,9 +78,6 @@ class OneOwner(Watcher):
             self._reads.pop(event.group, None)
         elif event.event in ("leave", "expire"):
             self._reads.get(event.group, {}).pop(event.member_id, None)
-
-    def _take(self, group: str) -> dict[tuple[str, int], dict[tuple[str, int], str]]:
-        return {key: self._given.pop(key) for key in list(self._given) if key[0] == group}
 
     def gone(self, broker: Broker, now: float) -> None:
         """Groups may be as they were before some rebalances that were not settled."""

@@ -6,7 +6,7 @@ from mockbroker.broker import Broker
 from mockbroker.cluster.model import OFFSETS_TOPIC
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.rebuild import rebuilt
-from mockbroker.durable.replay import Replay
+from mockbroker.durable.replay import replayed
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.state import Group, State
 from mockbroker.groups import AnyGroup
@@ -35,9 +35,7 @@ class Replayed(Watcher):
     def healed(self, broker: Broker, now: float) -> None:
         found: dict[str, AnyGroup] = {}
         for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
-            replay = Replay()
-            for batch in partition.log.batches():
-                replay.add(batch)
+            replay = replayed(partition.log.batches())
             java = broker.release.java_coordinator
             found |= rebuilt(replay, broker.cluster, broker.settings, Wall(0.0), now, java_coordinator=java)
         for group_id in dict.fromkeys([*broker.groups, *found]):

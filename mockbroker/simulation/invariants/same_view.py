@@ -9,7 +9,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.group.state import Group, State
 from mockbroker.journal import Event
-from mockbroker.simulation.watching import Watcher
+from mockbroker.simulation.watching import Watcher, taken_out
 
 JOIN_GROUP, SYNC_GROUP = 11, 14
 
@@ -47,17 +47,14 @@ class SameView(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         match event.event:
             case "delete" | "upgrade" | "downgrade":
-                self._take(event.group)
+                taken_out(self._views, event.group)
             case "unload":
-                self._unloaded[event.group] = self._take(event.group)
+                self._unloaded[event.group] = taken_out(self._views, event.group)
             case "load":  # what was not settled is forgotten, and its generation is given again
                 found = self._unloaded.pop(event.group, {})
                 self._views |= {key: view for key, view in found.items() if key[1] <= event.generation}
             case _:
                 pass
-
-    def _take(self, group: str) -> dict[tuple[str, int], View]:
-        return {key: self._views.pop(key) for key in list(self._views) if key[0] == group}
 
     def gone(self, broker: Broker, now: float) -> None:
         self._views.clear()
