@@ -18,7 +18,7 @@ from mockbroker.due import Due
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.keeper import Keeper
 from mockbroker.durable.rebuild import rebuilt
-from mockbroker.durable.replay import Replay
+from mockbroker.durable.replay import replayed
 from mockbroker.durable.transaction_records import TransactionKeeper
 from mockbroker.durable.transaction_records import rebuilt as rebuilt_transactions
 from mockbroker.fetch_sessions import FetchSessions
@@ -210,11 +210,8 @@ class Broker:
 
     def load_groups(self, index: int, now: float) -> list[AnyGroup]:
         """Make the groups of a partition of what is written there, and of nothing else. Raises: DecodeError."""
-        found = Replay()
-        for batch in self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches():
-            found.add(batch)
         groups = rebuilt(
-            found,
+            replayed(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
             self.cluster,
             self.settings,
             self._wall,

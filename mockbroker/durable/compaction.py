@@ -38,7 +38,7 @@ def compact(partition: Partition, now_ms: int) -> None:
     old = [batch for batch in all_of_it if batch.base_offset < until]
     young = all_of_it[len(old) :]
     last: dict[bytes, int] = {}
-    for batch in [*old, *young]:
+    for batch in all_of_it:
         may_be_aborted = batch.transactional and not partition.is_committed(batch)
         if not (batch.control or may_be_aborted):
             last.update((record.key or b"", record.offset) for record in batch.records())

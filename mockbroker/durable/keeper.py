@@ -14,7 +14,7 @@ from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
 from mockbroker.durable import classic_records, consumer_records, offset_records
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.compaction import Compactor
-from mockbroker.durable.image import Change, Image, changes, encoded, image_of
+from mockbroker.durable.image import Change, Image, encoded, image_of
 from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
 from mockbroker.group.offsets import Offsets, Place
 from mockbroker.group.state import Group
@@ -91,8 +91,7 @@ class Keeper:
 
     def adopt(self, group: Group | ConsumerGroup) -> None:
         """The group was made of what is written; what it is else has to be written yet."""
-        image = image_of(group, {}, self._wall, with_offsets=False)
-        kept = _Kept(type(group), image, group.offsets, dict.fromkeys(group.offsets.committed))
+        kept = _Kept(type(group), image_of(group, self._wall), group.offsets, dict.fromkeys(group.offsets.committed))
         if isinstance(group, ConsumerGroup):
             kept.target, kept.resolved = group.target, group.resolved
             group.changed.clear()
@@ -112,7 +111,7 @@ class Keeper:
         taken back by name; before 4.0 it did neither."""
         if kept.kind is Group and self._java_coordinator and not kept.image:
             return _tombstones([classic_records.encoded_key(group_id)])
-        return changes(kept.image, {})
+        return _tombstones(kept.image)
 
     def _classic(self, kept: _Kept, group: Group) -> Iterator[Change]:
         if kept.changes == group.changes:

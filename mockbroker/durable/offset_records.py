@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.schema import ZERO_UUID
 from mockbroker.durable.clock import Wall
-from mockbroker.group.offsets import Committed, Offsets
+from mockbroker.group.offsets import Committed
 
 IDS_SINCE = 4  # the version with topic ids, which Kafka writes since 4.1
 EXPIRING = 1  # the version that says when an offset goes
@@ -27,12 +25,6 @@ def encoded_value(committed: Committed, wall: Wall, version: int = IDS_SINCE) ->
         value.expire_timestamp, value.leader_epoch, version = wall.ms(committed.expires), -1, EXPIRING
         value.topic_id = ZERO_UUID
     return encode_stored(value, version)
-
-
-def image(group_id: str, offsets: Offsets, wall: Wall) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each that holds; those of open transactions are not among them."""
-    for place, committed in offsets.committed.items():
-        yield encoded_key(group_id, *place), encoded_value(committed, wall)
 
 
 def encoded_key(group_id: str, topic: str, partition: int) -> bytes:

@@ -70,3 +70,11 @@ class Replay:
             # What was committed outside the transaction and later in the log is the newer one.
             if committed and (key not in self.live or kept.offset > self.live[key].offset):
                 self.live[key] = kept
+
+
+def replayed(batches: Iterable[Batch]) -> Replay:
+    """All of a log. Raises: DecodeError for a batch that cannot be opened."""
+    replay = Replay()
+    for batch in batches:
+        replay.add(batch)
+    return replay

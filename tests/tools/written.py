@@ -9,10 +9,12 @@ from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
 from mockbroker.broker import Broker
 from mockbroker.cluster.model import OFFSETS_TOPIC
 from mockbroker.due import LossDue
-from mockbroker.durable import offset_records
+from mockbroker.durable import classic_records, offset_records
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.image import image_of
-from mockbroker.durable.replay import Replay
+from mockbroker.durable.replay import replayed
+from mockbroker.group.consumer_state import ConsumerGroup
+from mockbroker.group.state import Group
 
 
 def check_written(broker: Broker, wall_at_zero: float) -> None:
@@ -23,9 +25,7 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         groups = broker.groups_of(partition.index)
         if not (groups or partition.log.end):
             continue
-        found = Replay()
-        for batch in partition.log.batches():
-            found.add(batch)
+        found = replayed(partition.log.batches())
         if partition.index in broker.loading or not led:
             assert not groups, "groups of a partition that nobody leads"
             continue
@@ -33,7 +33,10 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         memory: dict[bytes, bytes] = {}
         pending: dict[int, dict[bytes, bytes]] = {}
         for group in groups:
-            memory |= image_of(group, live, wall)
+            memory |= image_of(group, wall) | offsets_of(group, wall)
+            if isinstance(group, Group) and not classic_records.is_settled(group):  # a rebalance changes nothing yet
+                key = classic_records.encoded_key(group.group_id)
+                memory |= {key: live[key]} if key in live else {}
             for producer_id, held in group.offsets.pending.items():
                 pending.setdefault(producer_id, {}).update(
                     (offset_records.encoded_key(group.group_id, *place), offset_records.encoded_value(each, wall))
@@ -53,6 +56,14 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
                 who: {key: kept.value for key, kept in held.items()} for who, held in found.pending.items() if held
             }
             assert written == pending
+
+
+def offsets_of(group: Group | ConsumerGroup, wall: Wall) -> dict[bytes, bytes]:
+    """Offsets that hold, as they are stored; those of open transactions are not among them."""
+    return {
+        offset_records.encoded_key(group.group_id, *place): offset_records.encoded_value(committed, wall)
+        for place, committed in group.offsets.committed.items()
+    }
 
 
 def told(image: dict[bytes, bytes]) -> dict[str, object]:

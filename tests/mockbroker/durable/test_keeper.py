@@ -32,7 +32,7 @@ from kwire.records.batch import batches
 from mockbroker.durable import consumer_records, keeper, rebuild
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.rebuild import rebuilt
-from mockbroker.durable.replay import Kept, Replay
+from mockbroker.durable.replay import Kept, Replay, replayed
 from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
 from mockbroker.group.state import Group, State
 from mockbroker.release import RELEASES
@@ -288,11 +288,8 @@ def test_members_without_a_protocol():
 
 def test_records_of_kafka():
     data = (LOGS / "__consumer_offsets.log").read_bytes()
-    found = Replay()
-    for batch in batches(data):
-        found.add(batch)
     desk = Desk()
-    groups = rebuilt(found, desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)
+    groups = rebuilt(replayed(batches(data)), desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)
     assert {"g-classic", "g-consumer"} <= set(groups)
     classic = groups["g-classic"]
     assert (classic.state, classic.generation, classic.protocol_type) == (State.EMPTY, 2, "consumer")
