@@ -19,7 +19,7 @@ from google_crc32c import value as _crc32c
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
 from kwire.records import compression
 from kwire.records.limits import SMALLEST_RECORD
-from kwire.records.record import MESSAGE, Record, read_records, write_records
+from kwire.records.record import MESSAGE, R, Record, read_records, write_records
 
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
 
@@ -93,7 +93,13 @@ class Batch:
         return bool(_crc32c(self.data[CRC_FROM:]) == self.crc)
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """The records, decompressed; those before a broken one come before its error.
+        """The records, decompressed; those before a broken one come before its error. See ``records_as``."""
+        return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
+
+    def records_as(
+        self, into: type[R], *, verify_crc: bool = True, copy: bool = True, limit: int | None = None
+    ) -> Iterator[R]:
+        """The records as objects of a class derived from Record, whose own fields are left unset.
 
         ``copy=False``: keys and values are memoryviews of the batch, which is cheaper where they are large.
         ``limit``: bytes that the records may take, that of ``limits`` if None.
@@ -120,12 +126,12 @@ class Batch:
                 message=MESSAGE,
                 offset=self.position + COUNT_AT,
             )
-        return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at))
+        return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at, into))
 
-    def _some(self, body: bytes, at: int) -> Iterator[list[Record]]:
+    def _some(self, body: bytes, at: int, into: type[R]) -> Iterator[list[R]]:
         append_time = self.max_timestamp if self.log_append_time else None
         try:
-            yield from read_records(body, at, self.count, self.base_offset, self.base_timestamp, append_time)
+            yield from read_records(body, at, self.count, self.base_offset, self.base_timestamp, append_time, into)
         except DecodeError as error:
             if self.codec != compression.NONE:
                 error.reason += f" (byte {error.offset} after decompression)"

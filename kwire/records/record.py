@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from kwire import varints
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
@@ -61,6 +61,9 @@ class Record:
     __hash__ = None  # type: ignore[assignment]
 
 
+R = TypeVar("R", bound=Record)
+
+
 class _Unusual(Exception):
     """The fast way does not know this record."""
 
@@ -69,23 +72,31 @@ _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
 
 
 def read_records(
-    data: bytes, at: int, count: int, base_offset: int, base_timestamp: int, append_time: int | None
-) -> Iterator[list[Record]]:
+    data: bytes,
+    at: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    into: type[R],
+) -> Iterator[list[R]]:
     """``count`` records from ``at`` to the end, some at a time; those before a broken one come before its error.
 
-    ``append_time``: their timestamp, None if each has its own. A memoryview as ``data`` gives keys and values that are
+    ``append_time``: their timestamp, None if each has its own. ``into``: Record, or a class derived from it whose other
+    fields are left unset. A memoryview as ``data`` gives keys and values that are
     memoryviews.
     Raises: DecodeError, whose path is below the batch and whose offset is that in ``data``.
     """
     left = count
     quick = max(base_offset, abs(base_timestamp)) < 2**62  # else a sum may not fit into an int64
     while left:
-        some: list[Record] = []
+        some: list[R] = []
         try:
             if quick:
-                at = _read_some(data, at, min(left, RECORDS_AT_ONCE), count - left, base_offset, base_timestamp, some)
+                most = min(left, RECORDS_AT_ONCE)
+                at = _read_some(data, at, most, count - left, base_offset, base_timestamp, some, into)
             else:
-                record, at = _read_carefully(data, at, count - left, base_offset, base_timestamp)
+                record, at = _read_carefully(data, at, count - left, base_offset, base_timestamp, into)
                 some.append(record)
         except DecodeError:
             yield some
@@ -100,14 +111,14 @@ def read_records(
 
 
 def _read_some(
-    data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[Record]
+    data: bytes, at: int, most: int, index: int, base_offset: int, base_timestamp: int, some: list[R], into: type[R]
 ) -> int:
     """Append up to ``most`` records to ``some``, the first being number ``index``; where the next one begins.
 
     Long and flat because this is where decoding spends its time. A byte below 128 is a whole varint; of two bytes the
     tables give the value, and raise for what is negative or longer. Timestamps and offsets may be longer.
     """
-    new, head, record_type, append, low, high = object.__new__, _HEAD, Record, some.append, _LOW, _HIGH
+    new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
     names: dict[bytes, str] = {}
     for number in range(index, index + most):
         begin = at
@@ -121,7 +132,7 @@ def _read_some(
                 at += 1
                 end = at + low[a]
                 d, e, f, g, h = c, d, e, f, g
-            record = new(record_type)
+            record = new(into)
             if d > 127:
                 if e > 127:
                     d, at = _long_varint(data, at + 1)
@@ -203,7 +214,7 @@ def _read_some(
             if at != end:
                 raise _Unusual
         except _UNUSUAL:
-            record, at = _read_carefully(data, begin, number, base_offset, base_timestamp)
+            record, at = _read_carefully(data, begin, number, base_offset, base_timestamp, into)
             if len(record.headers) > FEW_HEADERS:  # not too many of these at once
                 append(record)
                 return at
@@ -223,7 +234,9 @@ def _long_varint(data: bytes, at: int) -> tuple[int, int]:
     raise _Unusual
 
 
-def _read_carefully(data: bytes, at: int, number: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
+def _read_carefully(
+    data: bytes, at: int, number: int, base_offset: int, base_timestamp: int, into: type[R]
+) -> tuple[R, int]:
     """Record ``number``, and where the next one begins. Raises: DecodeError for what is wrong with it."""
     path = f"records[{number}]"
     begin = at
@@ -242,7 +255,10 @@ def _read_carefully(data: bytes, at: int, number: int, base_offset: int, base_ti
             f"a record of {size} bytes ends {at - end:+d} bytes off", message=MESSAGE, path=path, offset=begin
         )
     stamp = int64(base_timestamp + timestamp)
-    return Record(offset=int64(base_offset + offset), timestamp=stamp, key=key, value=value, headers=headers), at
+    record = object.__new__(into)
+    record.offset, record.timestamp = int64(base_offset + offset), stamp
+    record.key, record.value, record.headers = key, value, headers
+    return record, at
 
 
 def _headers(data: bytes, at: int, end: int, path: str) -> tuple[Headers, int]:

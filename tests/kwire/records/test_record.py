@@ -33,13 +33,13 @@ RECORDS = st.lists(
 
 
 def read(data: bytes, count: int, base_offset: int = 0, base_timestamp: int = 0) -> list[Record]:
-    return list(chain.from_iterable(read_records(data, 0, count, base_offset, base_timestamp, None)))
+    return list(chain.from_iterable(read_records(data, 0, count, base_offset, base_timestamp, None, Record)))
 
 
 def read_carefully(data: bytes, count: int, base_offset: int = 0, base_timestamp: int = 0) -> list[Record]:
     found, at = [], 0
     for number in range(count):
-        record, at = _read_carefully(data, at, number, base_offset, base_timestamp)
+        record, at = _read_carefully(data, at, number, base_offset, base_timestamp, Record)
         found.append(record)
     if at != len(data):
         raise DecodeError("bytes behind")
@@ -73,7 +73,7 @@ def test_both_readers_agree(records: list[Record], changes: list[tuple[int, int]
 
 def test_many_records_come_some_at_a_time() -> None:
     records = [Record(value=b"v", timestamp=n) for n in range(3 * RECORDS_AT_ONCE + 1)]
-    parts = list(read_records(write_records(records, None, 0), 0, len(records), 0, 0, None))
+    parts = list(read_records(write_records(records, None, 0), 0, len(records), 0, 0, None, Record))
     assert [len(part) for part in parts] == [RECORDS_AT_ONCE] * 3 + [1]
     assert [each.offset for part in parts for each in part] == list(range(len(records)))
 
@@ -86,7 +86,7 @@ def test_more_records_than_there_are_short_varints(count: int) -> None:
 
 def test_records_before_a_broken_one_come_first() -> None:
     data = write_records([Record(value=b"v")] * 5, None, 0)
-    reader = chain.from_iterable(read_records(data[:-3], 0, 5, 0, 0, None))
+    reader = chain.from_iterable(read_records(data[:-3], 0, 5, 0, 0, None, Record))
     assert [next(reader).offset for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(Truncated, match=r"records\[4\]"):
         next(reader)
@@ -114,7 +114,7 @@ def test_memoryviews_are_not_copied() -> None:
 
 def test_one_time_for_all() -> None:
     data = write_records([Record(timestamp=5), Record(timestamp=9)], None, 5)
-    (records,) = read_records(data, 0, 2, 0, 5, 777)
+    (records,) = read_records(data, 0, 2, 0, 5, 777, Record)
     assert [each.timestamp for each in records] == [777, 777]
 
 
@@ -194,7 +194,7 @@ def test_many_headers_are_not_decoded_ahead() -> None:
     records = [Record(headers=[("", None)] * 2_000)] * 20
     data = write_records(records, None, 0)
     tracemalloc.start()
-    for record in chain.from_iterable(read_records(data, 0, 20, 0, 0, None)):
+    for record in chain.from_iterable(read_records(data, 0, 20, 0, 0, None, Record)):
         assert len(record.headers) == 2_000
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -1,0 +1,382 @@
+"""Records from the leaders: one request under way with each, answers in a queue, handed out partition by partition.
+
+A partition is not asked for while any of its records wait to be handed out, and no answer is used that is not one to
+where the partition is now. So no record comes twice, whatever comes late.
+Source: org.apache.kafka.clients.consumer.internals.Fetcher, FetchCollector and AbstractFetch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kwire.errorcodes import ErrorCode
+from kwire.messages.fetch import FETCH, FetchRequest, FetchResponse
+from mockbroker.consumer.backoff import Backoff, Moment
+from mockbroker.consumer.call import Call, Failure
+from mockbroker.consumer.errors import ConsumerError, NoOffset, UnsupportedVersion, broker_error
+from mockbroker.consumer.fetch_session import FINAL_EPOCH, NO_SESSION, Asked, FetchSession
+from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
+from mockbroker.consumer.network import Network, Node
+from mockbroker.consumer.positions import Position, Positions
+from mockbroker.consumer.records import ConsumerRecord, Reader
+from mockbroker.consumer.resolving import Resolver
+from mockbroker.consumer.settings import Settings
+
+CONSUMER_REPLICA = -1
+LOWEST, LAST_WITH_NAMES = 4, 12
+SESSIONS = 7  # the first version with them
+STALE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
+RETRIED = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR)
+Line = FetchResponse.Topic.Partition
+
+
+@dataclass(slots=True, eq=False)
+class Fetched:
+    """What one answer has of one partition. ``position``: whose it was; ``offset``: that was asked for."""
+
+    partition: TopicPartition
+    position: Position
+    offset: int
+    line: Line
+    reader: Reader | None = None
+
+
+class Fetcher:
+    """``answered``: how many answers came; ``latency``: seconds that the last took; ``throttled_ms``: what it said."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        network: Network,
+        metadata: Metadata,
+        positions: Positions,
+        resolver: Resolver,
+        time: Moment,
+        backoff: Backoff,
+    ) -> None:
+        self._settings, self._network, self._metadata = settings, network, metadata
+        self._positions, self._resolver, self._time, self._backoff = positions, resolver, time, backoff
+        self._sessions: dict[int, FetchSession] = {}
+        self._pending: dict[int, Call] = {}
+        self._queue: deque[Fetched] = deque()  # answers, in the order in which they came
+        self._draining: Fetched | None = None
+        self._not_before: dict[int, float] = {}
+        self._failures: dict[int, int] = {}
+        self.failure: ConsumerError | None = None
+        self.answered = self.dropped = 0
+        self.latency = 0.0
+        self.throttled_ms = 0
+
+    @property
+    def buffered(self) -> set[TopicPartition]:
+        """Partitions with records that are not handed out yet."""
+        held = {fetched.partition for fetched in self._queue}
+        if self._draining:
+            held.add(self._draining.partition)
+        return held
+
+    @property
+    def completed(self) -> bool:
+        """True if there may be records to hand out."""
+        return self._draining is not None or bool(self._queue)
+
+    def due(self) -> float:
+        """When a node that failed can be asked again."""
+        now = self._time.now
+        return min((at for at in self._not_before.values() if at > now), default=float("inf"))
+
+    # Asking
+
+    def fetchable(self) -> dict[TopicPartition, Position]:
+        """Assigned, not paused, with a position that holds, and nothing buffered."""
+        held = self.buffered
+        return {p: position for p, position in self._positions.items() if position.fetchable and p not in held}
+
+    def send(self) -> int:
+        """Ask every leader that is not being asked already. Gives how many."""
+        now = self._time.now
+        by_node: dict[int, dict[TopicPartition, Asked]] = {}
+        for partition, position in self.fetchable().items():
+            leader = self._metadata.leader(partition)
+            if leader is None:
+                self._metadata.retry_later()
+                continue
+            node_id = leader.node_id
+            if position.replica:
+                replica, until = position.replica
+                if until > now and self._network.broker(replica):
+                    node_id = replica
+                else:
+                    position.replica = None
+            if node_id in self._pending or self._not_before.get(node_id, 0.0) > now:
+                continue
+            assert position.offset is not None
+            topic_id = self._metadata.topic_id(partition[0])
+            asked = Asked(position.offset, leader.epoch, position.epoch, topic_id)
+            by_node.setdefault(node_id, {})[partition] = asked
+        sent = 0
+        for node_id, wanted in by_node.items():
+            node = self._network.broker(node_id)
+            if node is None or not self._network.can_ask(node):
+                self._metadata.retry_later()
+                continue
+            self._ask(node, wanted)
+            sent += 1
+        return sent
+
+    def _ask(self, node: Node, wanted: dict[TopicPartition, Asked]) -> None:
+        session = self._sessions.setdefault(node.id, FetchSession())
+        positions = {partition: self._positions.of(partition) for partition in wanted}
+        ids = all(asked.topic_id != NO_ID for asked in wanted.values())
+
+        def build(version: int) -> FetchRequest:
+            if version < SESSIONS or not self._settings.fetch_sessions:
+                session.forget()
+            return self._request(session, wanted, version)
+
+        call = self._network.ask(
+            node,
+            FETCH.key,
+            build,
+            lambda call: self._answered(node, session, call, wanted, positions),
+            timeout=self._settings.request_timeout + self._settings.fetch_max_wait,
+            versions=(LOWEST, None if ids else LAST_WITH_NAMES),
+        )
+        if not call.done:
+            self._pending[node.id] = call
+
+    def _request(self, session: FetchSession, wanted: Mapping[TopicPartition, Asked], version: int) -> FetchRequest:
+        settings = self._settings
+        told, forgotten = session.ask(wanted)
+        by_id = version > LAST_WITH_NAMES
+        topics: dict[str, FetchRequest.Topic] = {}
+        for (name, number), asked in told.items():
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = FetchRequest.Topic()
+                if by_id:
+                    topic.topic_id = asked.topic_id
+                else:
+                    topic.topic = name
+            topic.partitions.append(
+                FetchRequest.Topic.Partition(
+                    partition=number,
+                    current_leader_epoch=asked.epoch,
+                    fetch_offset=asked.offset,
+                    last_fetched_epoch=asked.fetched_epoch if version >= LAST_WITH_NAMES else -1,
+                    partition_max_bytes=settings.max_partition_fetch_bytes,
+                )
+            )
+        gone: dict[tuple[str, UUID], FetchRequest.ForgottenTopic] = {}
+        for (name, number), known in forgotten:
+            key = ("", known.topic_id) if by_id else (name, NO_ID)
+            entry = gone.setdefault(key, FetchRequest.ForgottenTopic(topic=key[0], topic_id=key[1]))
+            entry.partitions.append(number)
+        sessions = version >= SESSIONS and settings.fetch_sessions
+        return FetchRequest(
+            replica_id=CONSUMER_REPLICA,
+            max_wait_ms=round(settings.fetch_max_wait * 1000),
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_max_bytes,
+            isolation_level=int(settings.isolation_level == "read_committed"),
+            session_id=session.session_id if sessions else NO_SESSION,
+            session_epoch=session.epoch if sessions else FINAL_EPOCH,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(gone.values()),
+            rack_id=settings.client_rack,
+        )
+
+    def close(self) -> list[Call]:
+        """End the sessions with those that are connected."""
+        calls = []
+        for node_id, session in self._sessions.items():
+            node = self._network.broker(node_id)
+            if node is None or not node.ready or session.session_id == NO_SESSION:
+                continue
+            calls.append(self._network.ask(node, FETCH.key, _ending(session.session_id), versions=(SESSIONS, None)))
+        return calls
+
+    # Answers
+
+    def _answered(
+        self,
+        node: Node,
+        session: FetchSession,
+        call: Call,
+        wanted: Mapping[TopicPartition, Asked],
+        positions: Mapping[TopicPartition, Position],
+    ) -> None:
+        self._pending.pop(node.id, None)
+        if call.failure is not None:
+            session.forget()
+            if call.failure is Failure.UNSUPPORTED:
+                self.failure = UnsupportedVersion(call.reason)
+            for position in positions.values():
+                position.replica = None
+            self._metadata.refresh()
+            self._rest(node.id)
+            return
+        answer: FetchResponse = call.answer
+        self.answered += 1
+        self.latency, self.throttled_ms = self._time.now - call.sent_at, answer.throttle_time_ms
+        if answer.error_code:
+            session.forget()
+            if answer.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            ):
+                self._metadata.refresh()
+                self._rest(node.id)
+            return
+        lines = self._lines(answer, call.version)
+        if lines is None or not session.accepts({partition for partition, _ in lines}):
+            self.dropped += 1
+            session.forget()
+            self._metadata.refresh()
+            self._rest(node.id)
+            return
+        if call.version >= SESSIONS and self._settings.fetch_sessions:
+            session.answered(answer.session_id)
+        self._failures.pop(node.id, None)
+        for partition, line in lines:
+            self._queue.append(Fetched(partition, positions[partition], wanted[partition].offset, line))
+
+    def _lines(self, answer: FetchResponse, version: int) -> list[tuple[TopicPartition, Line]] | None:
+        """The answer's partitions; None if it has one twice, or a topic nobody knows."""
+        found: dict[TopicPartition, Line] = {}
+        for topic in answer.responses:
+            name = topic.topic if version <= LAST_WITH_NAMES else self._metadata.names.get(topic.topic_id)
+            for line in topic.partitions:
+                if name is None or (name, line.partition_index) in found:
+                    return None
+                found[name, line.partition_index] = line
+        return list(found.items())
+
+    def _rest(self, node_id: int) -> None:
+        failures = self._failures.get(node_id, 0)
+        self._failures[node_id] = failures + 1
+        self._not_before[node_id] = self._time.now + self._backoff.after(failures)
+
+    # Handing out
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """Up to so many records; they count as handed out. Raises: ConsumerError, if none came before it."""
+        records: list[ConsumerRecord] = []
+        paused: list[Fetched] = []
+        try:
+            while len(records) < most:
+                if self._draining is None:
+                    if not self._queue:
+                        break
+                    self._draining = self._queue.popleft()
+                fetched = self._draining
+                position = fetched.position
+                if self._positions.get(fetched.partition) is not position or position.revoking:
+                    self._draining = None  # it was taken away meanwhile
+                elif position.paused:
+                    self._draining = None
+                    paused.append(fetched)  # kept for when it goes on
+                elif fetched.reader is None and not self._begin(fetched):
+                    self._draining = None
+                elif fetched.reader and fetched.reader.next_offset != position.offset:
+                    self._draining = None  # somebody sought
+                else:
+                    self._drain(fetched, most - len(records), records)
+        except ConsumerError as error:
+            self._draining = None
+            if not records:
+                raise
+            self.failure = error  # after what came before it
+        finally:
+            self._queue.extendleft(reversed(paused))
+        return records
+
+    def _drain(self, fetched: Fetched, most: int, records: list[ConsumerRecord]) -> None:
+        reader, position = fetched.reader, fetched.position
+        assert reader
+        try:
+            some = reader.take(most)
+        finally:
+            if reader.next_offset != position.offset:
+                position.offset = reader.next_offset
+                if reader.epoch >= 0:
+                    position.epoch = reader.epoch
+        records += some
+        if len(some) < most:
+            self._draining = None
+
+    def _begin(self, fetched: Fetched) -> bool:
+        """Look at an answer whose turn has come. False if there is nothing in it to hand out."""
+        partition, position, line = fetched.partition, fetched.position, fetched.line
+        if position.offset != fetched.offset or not position.known or position.validating:
+            return False  # an answer about where it no longer is
+        if line.error_code:
+            self._failed(fetched)
+            return False
+        if line.diverging_epoch.end_offset >= 0 or line.diverging_epoch.epoch >= 0:
+            self._resolver.truncated(partition, position, line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
+            return False
+        position.high_watermark = line.high_watermark
+        if line.last_stable_offset >= 0:
+            position.last_stable_offset = line.last_stable_offset
+        if line.log_start_offset >= 0:
+            position.log_start_offset = line.log_start_offset
+        if line.preferred_read_replica >= 0:
+            position.replica = line.preferred_read_replica, self._time.now + self._settings.metadata_max_age
+            return False
+        if not line.records:
+            return False
+        fetched.reader = Reader(
+            partition,
+            fetched.offset,
+            line,
+            committed=self._settings.isolation_level == "read_committed",
+            check_crcs=self._settings.check_crcs,
+        )
+        return True
+
+    def _failed(self, fetched: Fetched) -> None:
+        partition, position, line = fetched.partition, fetched.position, fetched.line
+        code = line.error_code
+        if code in STALE:
+            position.replica = None
+            leader = line.current_leader
+            if not self._metadata.leader_is(partition, leader.leader_id, leader.leader_epoch):
+                self._metadata.retry_later()
+            if known := self._metadata.leader(partition):
+                self._rest(known.node_id)
+        elif code in RETRIED:
+            if known := self._metadata.leader(partition):
+                self._rest(known.node_id)
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if position.replica:
+                position.replica = None  # a follower that lags; the leader may have it
+            elif not self._resolver.reset(position):
+                raise NoOffset({partition: fetched.offset})
+        else:
+            raise broker_error(code, f"fetch of {partition[0]}-{partition[1]} at {fetched.offset}")
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop what is buffered of these: they are no longer read."""
+        gone = set(partitions)
+        self._queue = deque(fetched for fetched in self._queue if fetched.partition not in gone)
+        if self._draining and self._draining.partition in gone:
+            self._draining = None
+
+
+def _ending(session_id: int) -> Callable[[int], FetchRequest]:
+    request = FetchRequest(replica_id=CONSUMER_REPLICA, session_id=session_id, session_epoch=FINAL_EPOCH)
+    return lambda _: request

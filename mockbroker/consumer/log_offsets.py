@@ -1,0 +1,72 @@
+"""Offsets of the log by time: where it begins, where it ends, where an hour ago was.
+
+Source: OffsetFetcher of kafka-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
+from mockbroker.consumer.backoff import Backoff, Moment
+from mockbroker.consumer.by_leader import By, ByLeader
+from mockbroker.consumer.metadata import Metadata, TopicPartition
+from mockbroker.consumer.network import Network
+
+CONSUMER_REPLICA = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndTimestamp:
+    """``timestamp``: of the record, in ms; -1 where only an offset was asked for."""
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+class LogInquiry(ByLeader):
+    """``wanted``: timestamps in ms, or questions below zero. ``found``: None where no record is that young."""
+
+    key, where = LIST_OFFSETS.key, "ListOffsets"
+
+    def __init__(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        isolation_level: int,
+        timeout_ms: int,
+        network: Network,
+        metadata: Metadata,
+        time: Moment,
+        backoff: Backoff,
+    ) -> None:
+        super().__init__(wanted, network, metadata, time, backoff)
+        self.wanted, self._isolation_level, self._timeout_ms = dict(wanted), isolation_level, timeout_ms
+        self.found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+
+    def request(self, version: int, asked: By) -> ListOffsetsRequest:
+        topics: dict[str, ListOffsetsRequest.Topic] = {}
+        for (name, number), leader in asked.items():
+            topic = topics.setdefault(name, ListOffsetsRequest.Topic(name=name))
+            topic.partitions.append(
+                ListOffsetsRequest.Topic.Partition(
+                    partition_index=number,
+                    current_leader_epoch=leader.epoch,
+                    timestamp=self.wanted[name, number],
+                )
+            )
+        return ListOffsetsRequest(
+            replica_id=CONSUMER_REPLICA,
+            isolation_level=self._isolation_level if version >= 2 else 0,
+            topics=list(topics.values()),
+            timeout_ms=self._timeout_ms,
+        )
+
+    def lines(self, answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, Any]]:
+        return (((topic.name, line.partition_index), line) for topic in answer.topics for line in topic.partitions)
+
+    def take(self, partition: TopicPartition, line: ListOffsetsResponse.Topic.Partition) -> None:
+        offset = line.old_style_offsets[0] if line.old_style_offsets else line.offset
+        self.found[partition] = OffsetAndTimestamp(offset, line.timestamp, line.leader_epoch) if offset >= 0 else None

@@ -1,0 +1,60 @@
+"""What both kinds of members have in common, as the rest of the consumer sees them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mockbroker.consumer.committing import Identity
+from mockbroker.consumer.flow import Tell
+from mockbroker.consumer.metadata import TopicPartition
+
+
+class Membership(Protocol):
+    """A member of a group. ``failure``: what the user has to know, taken away by who raises it."""
+
+    failure: Exception | None
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def lowest_commit(self) -> int: ...
+
+    @property
+    def tell(self) -> Tell | None:
+        """What the user has to be told before anything else happens."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """True in a group, with what it assigned, as far as is known."""
+        ...
+
+    def commit_refused(self, code: int) -> None: ...
+
+    def told(self, error: Exception | None) -> None: ...
+
+    def polled(self) -> None:
+        """The user polls."""
+        ...
+
+    def step(self, *, polling: bool) -> None:
+        """As far as it goes. Raises what only the user can mend."""
+        ...
+
+    def due(self) -> float: ...
+
+    def rejoin(self, reason: str) -> None:
+        """Begin a rebalance with the next poll."""
+        ...
+
+    def leave(self, reason: str) -> None:
+        """Go out of the group; what is assigned is no longer this member's."""
+        ...
+
+    @property
+    def leaving(self) -> bool:
+        """True until the coordinator has answered that, or cannot."""
+        ...
+
+    def owned(self) -> tuple[TopicPartition, ...]: ...

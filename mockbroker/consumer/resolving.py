@@ -1,0 +1,225 @@
+"""Positions for partitions that have none: committed offsets, else the reset policy; and whether they still hold.
+
+Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded, OffsetFetcher and SubscriptionState of kafka-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from mockbroker.consumer.backoff import Backoff, Moment
+from mockbroker.consumer.committed import CommittedInquiry
+from mockbroker.consumer.committing import Committer
+from mockbroker.consumer.coordinator import Coordinator
+from mockbroker.consumer.errors import ConsumerError, LogTruncated, NoOffset, UnsupportedVersion
+from mockbroker.consumer.log_offsets import LogInquiry
+from mockbroker.consumer.metadata import Metadata, TopicPartition
+from mockbroker.consumer.network import Network
+from mockbroker.consumer.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position, Positions
+from mockbroker.consumer.settings import EARLIEST, NONE, Settings
+from mockbroker.consumer.validating import EpochInquiry
+
+MS = timedelta(milliseconds=1)
+
+
+class Resolver:
+    """``wall_ms``: the time of day in ms since 1970, for resets by duration. ``group``: None without one."""
+
+    def __init__(
+        self,
+        group: str | None,
+        settings: Settings,
+        network: Network,
+        coordinator: Coordinator,
+        metadata: Metadata,
+        positions: Positions,
+        committer: Committer,
+        time: Moment,
+        backoff: Backoff,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._group, self._settings, self._network = group, settings, network
+        self._coordinator, self._metadata, self._positions = coordinator, metadata, positions
+        self._committer, self._time, self._backoff, self._wall_ms = committer, time, backoff, wall_ms
+        self.failure: ConsumerError | None = None
+        self._committed: tuple[CommittedInquiry, dict[TopicPartition, Position]] | None = None
+        self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
+        self._checks: list[tuple[EpochInquiry, dict[TopicPartition, tuple[Position, int]]]] = []
+        self._checked = -1  # version of the metadata
+
+    def due(self) -> float:
+        """When ``step`` has something to do."""
+        under_way = [inquiry.due() for inquiry, _ in (*self._resets, *self._checks)]
+        if self._committed:
+            under_way.append(self._committed[0].due())
+        return min(under_way, default=float("inf"))
+
+    def step(self) -> None:
+        """Take what was found, and look for what is missing."""
+        under_way = self._committed or self._resets or self._checks
+        if not under_way and not self._positions.unsettled and self._checked == self._metadata.version:
+            return
+        self._initialise()
+        self._reset()
+        self._validate()
+        self._positions.unsettled = not all(position.known for _, position in self._positions.items())
+
+    def reset(self, position: Position) -> bool:
+        """Fall back on the policy; False if there is none."""
+        policy = self._settings.auto_offset_reset
+        if policy == NONE:
+            return False
+        if isinstance(policy, timedelta):
+            position.look_up(policy)
+        else:
+            position.look_up(EARLIEST_TIMESTAMP if policy == EARLIEST else LATEST_TIMESTAMP)
+        self._positions.unsettled = True
+        return True
+
+    def truncated(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
+        """The log of the leader ends before the position, as far as records of its epoch go."""
+        assert position.offset is not None
+        if self._settings.auto_offset_reset == NONE:
+            self.failure = LogTruncated(partition, position.offset, end)
+        elif epoch < 0 or end < 0:
+            self.reset(position)
+        else:
+            position.move(end, epoch)
+        self._positions.unsettled = True
+
+    # Committed offsets
+
+    def _initialise(self) -> None:
+        missing = {
+            partition: position
+            for partition, position in self._positions.items()
+            if position.offset is None and position.reset is None and not position.revoking
+        }
+        if self._committed:
+            inquiry, asked_for = self._committed
+            if inquiry.done:
+                self._committed = None
+                self.failure = self.failure or inquiry.error
+                if inquiry.error is None:
+                    self._take_committed(inquiry, asked_for)
+            elif all(self._positions.get(partition) is not position for partition, position in asked_for.items()):
+                self._committed = None  # nobody waits for it any more
+            else:
+                inquiry.step()
+                return
+            missing = {p: at for p, at in missing.items() if at.offset is None and at.reset is None}
+        if not missing:
+            return
+        if self._group is None:
+            self._fall_back(missing)
+            return
+        inquiry = CommittedInquiry(
+            missing, self._group, self._coordinator, self._metadata, self._committer, self._time, self._backoff
+        )
+        self._committed = inquiry, missing
+        inquiry.step()
+
+    def _take_committed(self, inquiry: CommittedInquiry, asked_for: Mapping[TopicPartition, Position]) -> None:
+        unset = {}
+        for partition, position in asked_for.items():
+            if position.offset is not None or position.reset is not None:
+                continue  # somebody has sought meanwhile
+            if self._positions.get(partition) is not position:
+                continue  # it was taken away, perhaps given back since
+            at = inquiry.found[partition]
+            if at is None:
+                unset[partition] = position
+            else:
+                position.move(at.offset, at.leader_epoch)
+        self._fall_back(unset)
+
+    def _fall_back(self, partitions: Mapping[TopicPartition, Position]) -> None:
+        left: dict[TopicPartition, int | None] = {
+            p: None for p, position in partitions.items() if not self.reset(position)
+        }
+        if left:
+            self.failure = self.failure or NoOffset(left)
+
+    # The log by time
+
+    def _reset(self) -> None:
+        under_way = set()
+        for inquiry, asked_for in list(self._resets):
+            inquiry.step()
+            for partition, (position, reset) in asked_for.items():
+                found = inquiry.found.pop(partition, None)
+                if found and position.reset is reset and self._positions.get(partition) is position:
+                    position.move(found.offset, found.leader_epoch)
+            if inquiry.done:
+                self._resets.remove((inquiry, asked_for))
+                self.failure = self.failure or inquiry.error
+                for position, reset in asked_for.values():
+                    if inquiry.error is None and position.reset is reset:  # nothing is that young
+                        position.look_up(LATEST_TIMESTAMP)
+            else:
+                under_way |= inquiry.open
+        now = self._time.now
+        wanted = {
+            partition: (position, position.reset)
+            for partition, position in self._positions.items()
+            if position.reset is not None and partition not in under_way and position.not_before <= now
+        }
+        if wanted:
+            asked = {partition: self._timestamp(reset) for partition, (_, reset) in wanted.items()}
+            inquiry = self.inquire(asked)
+            self._resets.append((inquiry, wanted))
+            inquiry.step()
+
+    def inquire(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
+        """Ask for offsets by timestamp; whoever asks steps it."""
+        committed = self._settings.isolation_level == "read_committed"
+        timeout_ms = round(self._settings.request_timeout * 1000)
+        return LogInquiry(wanted, int(committed), timeout_ms, self._network, self._metadata, self._time, self._backoff)
+
+    def _timestamp(self, reset: int | timedelta) -> int:
+        return self._wall_ms() - reset // MS if isinstance(reset, timedelta) else reset
+
+    # Leaders that changed
+
+    def _validate(self) -> None:
+        for inquiry, asked_for in list(self._checks):
+            inquiry.step()
+            if inquiry.done:
+                self._checks.remove((inquiry, asked_for))
+                for position, offset in asked_for.values():
+                    if position.offset == offset:
+                        position.validating = False
+                if inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion):
+                    self.failure = self.failure or inquiry.error
+        self._checked = self._metadata.version
+        epochs, asked_for = {}, {}
+        for partition, position in self._positions.items():
+            leader = self._metadata.leader(partition)
+            if leader is None or not position.known or position.validating or leader.epoch <= position.validated:
+                continue
+            first, position.validated = position.validated < 0, leader.epoch
+            if position.epoch < 0 or (first and position.epoch == leader.epoch):
+                continue  # nothing to hold against the log, or nothing that could be missing there
+            assert position.offset is not None
+            position.validating = True
+            epochs[partition], asked_for[partition] = position.epoch, (position, position.offset)
+        if epochs:
+            inquiry = EpochInquiry(
+                epochs,
+                lambda p, epoch, end: self._ended(p, asked_for[p], epoch, end),
+                self._network,
+                self._metadata,
+                self._time,
+                self._backoff,
+            )
+            self._checks.append((inquiry, asked_for))
+            inquiry.step()
+
+    def _ended(self, partition: TopicPartition, asked: tuple[Position, int], epoch: int, end: int) -> None:
+        position, offset = asked
+        if position.offset != offset or not position.validating or self._positions.get(partition) is not position:
+            return  # an answer about where it no longer is
+        position.validating = False
+        if end < offset:
+            self.truncated(partition, position, epoch, end)

@@ -1,0 +1,73 @@
+"""How a consumer behaves: Kafka's settings by Kafka's names, durations in seconds, Kafka's defaults.
+
+Source: org.apache.kafka.clients.consumer.ConsumerConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from kwire.assignors import DEFAULT, Assignor
+
+EARLIEST, LATEST, NONE = "earliest", "latest", "none"
+CLASSIC, CONSUMER = "classic", "consumer"  # group protocols
+
+Reset = Literal["earliest", "latest", "none"] | timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """``auto_offset_reset``: a timedelta is ``by_duration``: records of that age and younger.
+
+    ``assignors``: names or your own, in order of preference; range and cooperative-sticky by default, as in Java.
+    ``group_remote_assignor``: for the consumer protocol. ``max_poll_records`` is never sent to a broker.
+    """
+
+    client_id: str = "mockbroker-consumer"
+    client_rack: str = ""
+    group_protocol: Literal["classic", "consumer"] = "classic"
+    group_instance_id: str | None = None
+    group_remote_assignor: str | None = None
+    assignors: Sequence[str | Assignor] = DEFAULT
+    session_timeout: float = 45.0
+    heartbeat_interval: float = 3.0
+    max_poll_interval: float = 300.0
+    max_poll_records: int = 500
+    auto_offset_reset: Reset = "latest"
+    enable_auto_commit: bool = True
+    auto_commit_interval: float = 5.0
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 2**20
+    fetch_max_wait: float = 0.5
+    max_partition_fetch_bytes: int = 2**20
+    fetch_sessions: bool = True
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    check_crcs: bool = True
+    allow_auto_create_topics: bool = True
+    metadata_max_age: float = 300.0
+    request_timeout: float = 30.0
+    default_api_timeout: float = 60.0
+    retry_backoff: float = 0.1
+    retry_backoff_max: float = 1.0
+    reconnect_backoff: float = 0.05
+    reconnect_backoff_max: float = 1.0
+    socket_connection_setup_timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError for what no consumer can do."""
+        if not isinstance(self.auto_offset_reset, timedelta) and self.auto_offset_reset not in (EARLIEST, LATEST, NONE):
+            raise ValueError(
+                f"auto_offset_reset is {self.auto_offset_reset!r}, not earliest, latest, none or a timedelta"
+            )
+        if self.group_protocol not in (CLASSIC, CONSUMER):
+            raise ValueError(f"group_protocol is {self.group_protocol!r}, not classic or consumer")
+        if self.isolation_level not in ("read_uncommitted", "read_committed"):
+            raise ValueError(f"isolation_level is {self.isolation_level!r}, not read_uncommitted or read_committed")
+        if self.max_poll_records < 1:
+            raise ValueError(f"max_poll_records is {self.max_poll_records}, below 1")
+        if self.group_protocol == CLASSIC and self.heartbeat_interval >= self.session_timeout:
+            told = f"{self.heartbeat_interval} s, not below session_timeout, {self.session_timeout} s"
+            raise ValueError(f"heartbeat_interval is {told}")
