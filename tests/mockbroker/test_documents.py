@@ -422,6 +422,26 @@ def test_the_four_steps_of_an_election() -> None:
     assert numbers(desk) == {"C0": [0, 3], "C1": [1], "C2": [2]}
 
 
+def test_cooperative_members_give_up_in_one_generation_and_get_in_the_next() -> None:
+    """Whoever keeps something never stops having it; what moves is nobody's for one generation."""
+    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    old = desk.carrier("old", "cooperative-sticky")
+    desk.live(2.0)
+    desk.carrier("new", "cooperative-sticky")
+    desk.settle()
+    assigned = [event for event in desk.journal.events if event.event == "assign"]
+    told = [(event.generation, event.client, (event.assignment or {}).get("t", [])) for event in assigned]
+    assert told == [
+        (1, "old", [0, 1, 2, 3]),
+        (2, "old", [0, 1]),
+        (2, "new", []),
+        (3, "old", [0, 1]),
+        (3, "new", [2, 3]),
+    ]
+    assert reasons(desk) == ["old joined", "new joined", "old rejoined with other metadata"]
+    assert old.generation == 3
+
+
 # --- which strategy ----------------------------------------------------------------------------------------------
 
 VOTES = [  # what each member proposes, first choice first; what is elected
