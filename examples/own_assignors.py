@@ -1,9 +1,19 @@
 """Assignors of one's own: at random, by weight, and near the leaders. A member's wishes travel in its user data."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
-from kwire.assignors import Assignment, Assignor, Partition, Subscription, Subscriptions, TopicPartition, Topics, check
+from kwire.assignors import (
+    Assignment,
+    Assignor,
+    Partition,
+    PlainAssignor,
+    Subscription,
+    Subscriptions,
+    TopicPartition,
+    Topics,
+    check,
+)
 
 
 def share_out(
@@ -19,16 +29,23 @@ def share_out(
     return {member_id: Assignment(share) for member_id, share in shares.items()}
 
 
-class RandomAssignor(Assignor):
-    """Any subscriber, each as likely as the others."""
+class RandomAssignor(PlainAssignor):
+    """Any subscriber, each as likely as the others. It need not know more than who subscribes to what."""
 
     name = "random"
 
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
-        return share_out(topics, members, lambda subscribers, *_: self.random.choice(subscribers))
+    def share(
+        self, counts: Mapping[str, int], subscribed: Mapping[str, Sequence[str]]
+    ) -> dict[str, list[TopicPartition]]:
+        shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in subscribed}
+        for topic, count in sorted(counts.items()):
+            subscribers = sorted(member_id for member_id, topics in subscribed.items() if topic in topics)
+            for number in range(count if subscribers else 0):
+                shares[self.random.choice(subscribers)].append((topic, number))
+        return shares
 
 
 class WeightedAssignor(Assignor):

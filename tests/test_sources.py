@@ -1,19 +1,83 @@
-"""Every test and example that docs/sources.md names is there."""
+"""Every row of the documents is in docs/sources.md or known to be missing; every test and example named there is there."""
 
 from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 
 import pytest
 from golden import ROOT
 
-ROWS = [
-    (cells[0].strip(), cells[2])
-    for line in (ROOT / "docs" / "sources.md").read_text("utf-8").splitlines()
-    if re.match(r"\| [A-J]\d", line)
-    for cells in [line.strip("|").split("|")]
-]
+LETTERS = {"A": 9, "B": 13, "C": 52, "D": 27, "E": 17, "F": 26, "G": 20, "H": 4, "I": 10, "J": 12}  # how many rows
+MISSING = "A6 B1-B13 C1-C52 D5-D9 D12 F1-F25 G1-G20 H1-H4 I1-I6 I9 I10 J4-J6 J9-J12"
+HALF = "D2 I7 I8"  # the broker's part is there, and says so
+SECTIONS = {  # and the letter that rows in them begin with
+    "Foundations": "A",
+    "Historic schemes": "B",
+    "The draft protocol": "C",
+    "The classic protocol": "D",
+    "Assignors": "E",
+    "The consumer": "F",
+    "Offsets and positions": "G",
+    "Threads": "H",
+    "Errors": "I",
+    "Where the documents are wrong": "J",
+}
+
+
+def spelled(ids: str) -> list[str]:
+    """``A1-A3 B7`` one by one."""
+    found = []
+    for part in ids.split():
+        first, _, last = part.partition("-")
+        found += [f"{first[0]}{number}" for number in range(int(first[1:]), int((last or first)[1:]) + 1)]
+    return found
+
+
+EVERY = spelled(" ".join(f"{letter}1-{letter}{count}" for letter, count in LETTERS.items()))
+
+
+def tables(text: str) -> list[tuple[str, list[list[str]]]]:
+    """The cells of each row, by section."""
+    found = []
+    for section in text.split("\n## ")[1:]:
+        title, _, body = section.partition("\n")
+        lines = [line for line in body.splitlines() if line.startswith("|")][2:]
+        found.append((title, [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]))
+    return found
+
+
+def problems(tables: list[tuple[str, list[list[str]]]], missing: list[str], half: list[str]) -> list[str]:
+    """What is wrong with the ids: out of order, in the wrong section, nowhere, or there and missed."""
+    found = []
+    titles = [title for title, _ in tables]
+    if titles != [title for title in SECTIONS if title in titles]:
+        found.append(f"sections: {titles}")
+    seen: list[str] = []
+    for title, rows in tables:
+        listed = [cells[0].split(", ") for cells in rows]
+        for ids in [*listed, [ids[0] for ids in listed]]:
+            found += [f"{after} behind {before}" for before, after in pairwise(ids) if place(before) >= place(after)]
+        found += [f"{ids[0]} in {title}" for ids in listed if ids[0][0] != SECTIONS.get(title)]
+        seen += [row for ids in listed for row in ids]
+    found += [f"{row} is no row" for row in seen if row not in EVERY]
+    found += [f"{row} twice" for row in set(seen) if seen.count(row) > 1]
+    found += [f"{row} is missing" for row in EVERY if row not in seen and row not in missing]
+    found += [f"{row} is not missing any more" for row in missing if row in seen]
+    said = [
+        row for _, rows in tables for ids, what, _ in rows if "(the broker's part)" in what for row in ids.split(", ")
+    ]
+    found += [f"{row}: the broker's part or all of it?" for row in sorted({*said} ^ {*half})]
+    return found
+
+
+def place(row: str) -> tuple[str, int]:
+    return row[0], int(row[1:])
+
+
+TABLES = tables((ROOT / "docs" / "sources.md").read_text("utf-8"))
+ROWS = [(cells[0], cells[2]) for _, rows in TABLES for cells in rows]
 
 
 def is_there(name: str) -> bool:
@@ -22,16 +86,14 @@ def is_there(name: str) -> bool:
     file = ROOT / path
     if not file.is_file() or not test:
         return file.is_file() and path.startswith("examples/")
-    return any(
-        isinstance(node, ast.FunctionDef) and node.name == test for node in ast.walk(ast.parse(file.read_text()))
-    )
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    return any(isinstance(node, functions) and node.name == test for node in ast.parse(file.read_text()).body)
 
 
 @pytest.mark.parametrize(("row", "shown_by"), ROWS, ids=[row for row, _ in ROWS])
 def test_what_is_named_is_there(row: str, shown_by: str) -> None:
-    names = re.findall(r"`([^`]+)`", shown_by)
-    assert names
-    assert [name for name in names if not is_there(name)] == []
+    assert re.fullmatch(r"`[^`]+`(, `[^`]+`)*", shown_by), "tests and examples, and no prose"
+    assert [name for name in re.findall(r"`([^`]+)`", shown_by) if not is_there(name)] == []
 
 
 @pytest.mark.parametrize("name", ["tests/test_sources.py::test_zz", "tests/zz.py::test_it", "tests/test_sources.py"])
@@ -39,6 +101,44 @@ def test_what_is_not_there(name: str) -> None:
     assert not is_there(name)
 
 
-def test_no_row_twice() -> None:
-    rows = [row for listed, _ in ROWS for row in listed.split(", ")]
-    assert len(rows) == len(set(rows)) > 0
+def test_every_row_is_there_or_known_to_be_missing() -> None:
+    assert len(EVERY) == 178 + 12
+    assert problems(TABLES, spelled(MISSING), spelled(HALF)) == []
+
+
+def of(*sections: tuple[str, str]) -> list[tuple[str, list[list[str]]]]:
+    """Tables with rows of these ids; ``A2+A3`` is one row, ``A2?`` is one of which the broker's part is there."""
+    return [
+        (
+            title,
+            [
+                [ids.strip("?").replace("+", ", "), "x (the broker's part)" if "?" in ids else "x", ""]
+                for ids in rows.split()
+            ],
+        )
+        for title, rows in sections
+    ]
+
+
+REST = "B1-B13 C1-C52 D1-D27 E1-E17 F1-F26 G1-G20 H1-H4 I1-I10 J1-J12"
+WRONG = [  # tables, rows missing beside REST, rows of which a part is there, problems
+    (of(("Foundations", "A1 A2+A3 A4")), "A5-A9", "", []),
+    (of(("Foundations", "A1 A2?")), "A3-A9", "A2", []),
+    (of(("Foundations", "A1 A2")), "A4-A9", "", ["A3 is missing"]),
+    (of(("Foundations", "A1 A2")), "A2-A9", "", ["A2 is not missing any more"]),
+    (of(("Foundations", "A2 A1")), "A3-A9", "", ["A1 behind A2"]),
+    (of(("Foundations", "A1+A3 A2")), "A4-A9", "", []),
+    (of(("Foundations", "A2+A1")), "A3-A9", "", ["A1 behind A2"]),
+    (of(("Foundations", "A1 A2 A10")), "A3-A9", "", ["A10 is no row"]),
+    (of(("Assignors", "A1")), "A2-A9", "", ["A1 in Assignors"]),
+    (of(("Prose", "A1")), "A2-A9", "", ["sections: ['Prose']", "A1 in Prose"]),
+    (of(("Threads", ""), ("Foundations", "A1")), "A2-A9", "", ["sections: ['Threads', 'Foundations']"]),
+    (of(("Foundations", "A1+A2 A2")), "A3-A9", "", ["A2 twice"]),
+    (of(("Foundations", "A1 A2?")), "A3-A9", "", ["A2: the broker's part or all of it?"]),
+    (of(("Foundations", "A1 A2")), "A3-A9", "A2", ["A2: the broker's part or all of it?"]),
+]
+
+
+@pytest.mark.parametrize(("given", "missing", "half", "expected"), WRONG)
+def test_what_is_noticed(given, missing: str, half: str, expected: list[str]) -> None:
+    assert problems(given, spelled(f"{missing} {REST}"), spelled(half)) == expected

@@ -84,6 +84,22 @@ class Assignor(ABC):
         """Called by every member with what it got."""
 
 
+class PlainAssignor(Assignor):
+    """One that has to know no more than how many partitions there are, and who subscribes to what.
+
+    User data, racks and what is owned are taken off; whoever wants them derives from ``Assignor``.
+    Source: AbstractPartitionAssignor of kafka-clients 0.9. Since 0.11 it hands all of it on.
+    """
+
+    @abstractmethod
+    def share(self, counts: Mapping[str, int], subscribed: Mapping[str, Sequence[str]]) -> GroupAssignment:
+        """``counts``: partitions by topic; ``subscribed``: topics by member id."""
+
+    def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
+        counts = {topic: len(partitions) for topic, partitions in topics.items()}
+        return assigned(self.share(counts, {member_id: list(member.topics) for member_id, member in members.items()}))
+
+
 def by_name(assignors: Iterable[Assignor]) -> dict[str, Assignor]:
     """Those that one member carries, by name, in its order of preference. Raises AssignorError if two have one name."""
     found: dict[str, Assignor] = {}

@@ -138,6 +138,10 @@ class Member:
         self.say("commit")
         return lambda: self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
 
+    def unsubscribe(self) -> None:
+        """From everything; it lives on, and waits for leave. Families of Python only."""
+        self.say("unsubscribe")
+
     def leave(self) -> None:
         """Close the client and wait for its process to end."""
         self.say("leave")
@@ -239,6 +243,7 @@ class Stage:
     ) -> Member:
         """A client of this family joins the group; returns at once. ``name``: its client id; ``instance``: static.
 
+        ``assignor``: several with commas between, the first choice first, where the family is of Python;
         ``protocol``: classic or consumer; ``regex``: subscribe to topics that match, not to ``topic``.
         """
         need_client(family)

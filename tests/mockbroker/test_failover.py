@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tools.carriers import Carriers
 from tools.desk import Desk, commit_simple, member
 from tools.producer import Producer
 from tools.written import check_written
@@ -97,6 +98,40 @@ def test_a_group_goes_on_at_the_next_coordinator(desk):
     assert desk.beat(member_id, node=old) == E.NOT_COORDINATOR
     assert desk.beat(member_id) == E.NONE
     assert {desk.find(node) for node in range(3)} == {(E.NONE, desk.coordinator)}
+
+
+def test_the_next_coordinator_has_all_four_of_its_jobs():
+    """It hands out shares, has the offsets, knows the group though the broker is lost, and counts heartbeats."""
+    desk = Carriers(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
+    for name in "abc":
+        desk.carrier(name)
+    for index in range(6):
+        desk.fill("t", [b"v"] * (index + 1), index)
+    desk.live(3.0)
+    before = desk.shares()
+    for each in desk.members:
+        each.read()
+        assert each.commit() == E.NONE
+    lost = desk.broker.coordinator("g")
+    desk._take(desk.router.finish(failover.kill(desk.broker, lost, desk.now, 0.0), desk.now))
+    assert desk.broker.coordinator("g") != lost
+    first, *others = desk.members
+    assert first.committed() == {("t", index): index + 1 for index in range(6)}
+    for each in desk.members:
+        assert each.beat() == E.NONE
+        each.forget()
+    desk.settle()  # they ask for their shares again
+    assert desk.shares() == before
+    assert {each.generation for each in desk.members} == {1}
+    first.fall_silent()
+    desk.live(11.0)
+    desk.settle()
+    assert [event.client for event in desk.journal.events if event.event == "expire"] == ["a"]
+    assert {name: [index for _, index in share] for name, share in desk.shares().items()} == {
+        "b": [0, 1, 2],
+        "c": [3, 4, 5],
+    }
+    assert others[0].committed() == {("t", index): index + 1 for index in range(6)}
 
 
 def test_while_it_reads(desk):

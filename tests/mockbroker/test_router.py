@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from math import inf
 
 import pytest
 from tools.desk import Desk
 
+from kwire import APIS, encode_request
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.join_group import JoinGroupRequest
-from mockbroker.calls import Ticket
+from mockbroker.calls import Call, Client, NoReply, Ticket
 from mockbroker.due import FetchDue
 from mockbroker.handlers import HANDLERS
 from mockbroker.journal import Journal
@@ -43,6 +46,34 @@ def test_only_what_it_was_given_is_served_and_told(desk):
     router = Router(desk.broker, Journal(0.0), {18: HANDLERS[18]})
     assert not router.serves(11, 9)
     assert set(desk.broker.served) == {18}
+
+
+def test_each_key_has_the_handler_of_its_api():
+    """As KafkaApis.handle has one method for each."""
+    stems = {key: re.sub(r"(?<!^)(?=[A-Z])", "_", APIS[key].name).lower() for key in HANDLERS}
+    places = {key: handler.handle.__module__ for key, handler in HANDLERS.items()}
+    assert places == {key: f"mockbroker.handlers.{stem}" for key, stem in stems.items()}
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
+def test_a_request_goes_to_the_handler_of_its_key_and_to_no_other(desk, key):
+    told = []
+
+    def spy(at):
+        def handle(broker, call, now):
+            told.append((at, broker, call, now))
+            return [NoReply(call.ticket)]
+
+        return replace(HANDLERS[at], handle=handle)
+
+    router = Router(desk.broker, Journal(0.0), {at: spy(at) for at in HANDLERS})
+    version = HANDLERS[key].versions.last
+    request = APIS[key].request()
+    ticket = Ticket(1, 1, key, version)
+    frame = encode_request(request, version, correlation_id=1, client_id="c")
+    call = Call(ticket, Client(0, "c", "/127.0.0.1"), request, frame)
+    assert router.step(call, 7.0) == [NoReply(ticket)]
+    assert told == [(key, desk.broker, call, 7.0)]
 
 
 def test_nothing_is_due_at_first(desk):

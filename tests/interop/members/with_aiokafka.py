@@ -7,7 +7,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
-from talk import OPTIONS, POLL, command, tell, tell_left, tell_partitions, tell_record
+from talk import OPTIONS, POLL, awaited, command, tell, tell_left, tell_partitions, tell_record
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -43,7 +43,7 @@ async def main():
         group_id=OPTIONS["group"],
         session_timeout_ms=OPTIONS["session_ms"],
         heartbeat_interval_ms=OPTIONS["heartbeat_ms"],
-        partition_assignment_strategy=[ASSIGNORS[OPTIONS["assignor"]]],
+        partition_assignment_strategy=[ASSIGNORS[name] for name in OPTIONS["assignor"].split(",")],
         auto_offset_reset=OPTIONS["reset"],
         enable_auto_commit=False,
         metadata_max_age_ms=1000,
@@ -58,6 +58,10 @@ async def main():
         if asked == "commit" and await committed(consumer):
             tell("committed")
             asked = ""
+        if asked == "unsubscribe":
+            consumer.unsubscribe()
+            await asyncio.to_thread(awaited)  # only to leave
+            break
         asked = asked or command()
     await consumer.stop()
     tell_left()

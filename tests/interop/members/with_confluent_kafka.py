@@ -52,6 +52,9 @@ while asked != "leave":
     if asked == "commit" and committed():
         tell("committed")
         asked = ""
+    if asked == "unsubscribe":
+        consumer.unsubscribe()
+        asked = ""
     message = consumer.poll(POLL)
     if message is not None:
         if message.error():

@@ -8,7 +8,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaConnectionError
-from talk import OPTIONS, command, interrupt_on_command, tell, tell_left, tell_partitions, tell_record, waiting
+from talk import OPTIONS, awaited, command, interrupt_on_command, tell, tell_left, tell_partitions, tell_record, waiting
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -35,7 +35,7 @@ consumer = KafkaConsumer(
     group_id=OPTIONS["group"],
     session_timeout_ms=OPTIONS["session_ms"],
     heartbeat_interval_ms=OPTIONS["heartbeat_ms"],
-    partition_assignment_strategy=[ASSIGNORS[OPTIONS["assignor"]]],
+    partition_assignment_strategy=[ASSIGNORS[name] for name in OPTIONS["assignor"].split(",")],
     auto_offset_reset=OPTIONS["reset"],
     enable_auto_commit=False,
     metadata_max_age_ms=1000,
@@ -77,6 +77,10 @@ while (asked := command()) != "leave":
     if asked == "commit":
         consumer.commit()
         tell("committed")
+    if asked == "unsubscribe":
+        consumer.unsubscribe()
+        awaited()  # only to leave, and a poll without subscription is an error
+        break
     for records in poll().values():
         for record in records:
             tell_record(record.topic, record.partition, record.offset, record.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,8 @@ from kwire.assignors import (
     Assignment,
     Assignor,
     AssignorError,
+    Partition,
+    PlainAssignor,
     Subscription,
     Subscriptions,
     Topics,
@@ -28,7 +30,7 @@ from kwire.assignors import (
     write_assignment,
     write_subscription,
 )
-from kwire.assignors.client import walked
+from kwire.assignors.client import GroupAssignment, walked
 from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.java import map_order, utf16
@@ -56,6 +58,39 @@ def test_one_of_your_own() -> None:
     check(answer, TOPICS, MEMBERS)
     one.on_assignment(answer["b"], 1)
     assert answer == {"b": Assignment([("t", 0), ("t", 1), ("u", 0)], b"all")}
+
+
+class Nosy(PlainAssignor):
+    """Everything for whoever comes last, and what it was told."""
+
+    name = "nosy"
+
+    def share(self, counts: Mapping[str, int], subscribed: Mapping[str, Sequence[str]]) -> GroupAssignment:
+        self.told = counts, subscribed
+        *rest, last = subscribed
+        every = [(topic, number) for topic, count in counts.items() for number in range(count)]
+        return {last: every, **{member_id: [] for member_id in rest}}
+
+
+def test_a_plain_one_is_told_topics_alone_and_another_everything() -> None:
+    topics = {"t": [Partition(["x"], "x"), Partition(["y"])]}
+    said = {"a": Subscription(["t"], b"heavy", [("t", 1)], 3, "x", "i"), "b": Subscription(["t"])}
+    plain = Nosy()
+    found = plain.assign(topics, said)
+    assert plain.told == ({"t": 2}, {"a": ["t"], "b": ["t"]})
+    assert found == {"a": Assignment([]), "b": Assignment([("t", 0), ("t", 1)])}
+    check(found, topics, said)
+
+    class Heaviest(Assignor):
+        """Everything for the one that says so."""
+
+        name = "heaviest"
+
+        def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
+            every = [(topic, number) for topic, listed in topics.items() for number in range(len(listed))]
+            return {m: Assignment(every if member.user_data == b"heavy" else []) for m, member in members.items()}
+
+    assert Heaviest().assign(topics, said) == {"a": Assignment([("t", 0), ("t", 1)]), "b": Assignment([])}
 
 
 NONSENSE = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from itertools import product
 from random import Random
 from types import ModuleType
@@ -105,3 +106,34 @@ def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
     assert (crossing(assignor("range")), crossing(own.NearLeaderAssignor())) == (2, 0)
     alone = own.NearLeaderAssignor().assign(topics, {"consumer1": members["consumer1"]})
     assert len(alone["consumer1"].partitions) == 4  # no one is in rack2: better far than not at all
+
+
+def test_where_replicas_are_everywhere_the_shipped_ones_do_not_look_at_leaders(own: ModuleType) -> None:
+    """Those of Kafka go by all replicas, as any may be read from (KIP-881); the document's by leaders."""
+    racks = {"consumer1": "rack1", "consumer2": "rack2"}
+    leaders = ["rack2", "rack1", "rack2", "rack1"]
+    everywhere = {"t": [Partition(["rack1", "rack2"], rack) for rack in leaders]}
+    alone = {"t": [Partition([rack], rack) for rack in leaders]}
+
+    def found(name: str, topics: Mapping[str, list[Partition]]) -> dict[str, list[int]]:
+        chosen: Assignor = own.NearLeaderAssignor() if name == "near-leader" else assignor(name)
+        said = {m: own.NearLeaderAssignor(rack).user_data(["t"]) for m, rack in racks.items()}
+        members = {m: Subscription(["t"], said[m], rack_id=rack) for m, rack in racks.items()}
+        return {m: [number for _, number in listed] for m, listed in shares(chosen.assign(topics, members)).items()}
+
+    near = {"consumer1": [1, 3], "consumer2": [0, 2]}
+    assert found("near-leader", everywhere) == found("near-leader", alone) == near
+    assert found("range", alone) == near
+    assert found("range", everywhere) == {"consumer1": [0, 1], "consumer2": [2, 3]}
+
+
+def test_what_could_move_in_the_uneven_ring_is_t1p1() -> None:
+    """One document says t1p2, of a topic with partitions 0 and 1; the other says what it means."""
+    group = named("rr-mixed-subscription", "roundrobin")
+    found = {member_id: set(listed) for member_id, listed in group.assigned().items()}
+    assert len(group.topics["t1"]) == 2
+    assert ("t1", 1) in found["C2"]
+    assert "t1" in group.members["C1"].topics
+    found["C2"].remove(("t1", 1))
+    found["C1"].add(("t1", 1))
+    assert sorted(map(len, found.values())) == best_loads(group)

@@ -1,0 +1,509 @@
+"""What the documents say of groups and their coordinators, on whole clusters; docs/sources.md maps their rows here."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools.carriers import Carriers
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.assignors import read_assignment
+from kwire.blobs import decode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
+from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
+from kwire.messages.create_partitions import CreatePartitionsRequest
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from mockbroker.release import RELEASES
+
+
+def numbers(desk: Carriers, group: str = "g") -> dict[str, list[int]]:
+    """Partitions by member, of a group that reads one topic."""
+    return {name: sorted(index for _, index in share) for name, share in desk.shares(group).items()}
+
+
+def grow(desk: Desk, topic: str, count: int) -> None:
+    wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
+    answer = desk.ask(CreatePartitionsRequest(topics=[wanted]), 3)
+    assert [result.error_code for result in answer.results] == [E.NONE]
+
+
+def described(desk: Desk, group: str = "g"):
+    (found,) = desk.ask(DescribeGroupsRequest(groups=[group]), 5, node=desk.broker.coordinator(group)).groups
+    return found
+
+
+def reasons(desk: Desk) -> list[str]:
+    """Why there were rebalances, by client ids in place of member ids."""
+    names = {event.member_id: event.client for event in desk.journal.events if event.member_id and event.client}
+    found = [event.reason for event in desk.journal.events if event.event == "rebalance"]
+    for member_id, name in names.items():
+        found = [reason.replace(member_id, name) for reason in found]
+    return found
+
+
+# --- groups and partitions ---------------------------------------------------------------------------------------
+
+
+def test_four_members_and_two_in_two_groups_of_four_partitions() -> None:
+    desk = Carriers(brokers=3, topics={"t": 4})
+    for number in range(4):
+        desk.carrier(f"A{number}", group="A")
+    for number in range(2):
+        desk.carrier(f"B{number}", group="B")
+    desk.settle()
+    assert numbers(desk, "A") == {"A0": [0], "A1": [1], "A2": [2], "A3": [3]}
+    assert numbers(desk, "B") == {"B0": [0, 1], "B1": [2, 3]}
+
+
+def test_two_groups_read_the_same_partitions_and_know_nothing_of_each_other() -> None:
+    desk = Carriers(brokers=3, topics={"t": 4})
+    values = {index: [f"{index}-{number}".encode() for number in range(5)] for index in range(4)}
+    for index, listed in values.items():
+        desk.fill("t", listed, index)
+    ahead, behind = desk.carrier("ahead", group="A"), desk.carrier("behind", group="B")
+    desk.settle()
+    everything = sorted((index, value) for index, listed in values.items() for value in listed)
+    assert sorted(ahead.read()) == everything
+    assert ahead.commit() == E.NONE
+    assert (ahead.committed(), behind.committed()) == ({("t", index): 5 for index in range(4)}, {})
+    assert sorted(behind.read()) == everything
+    before = behind.generation
+    ahead.leave()  # a rebalance of the one is none of the other
+    desk.settle()
+    assert (behind.generation, behind.heard[-1]) == (before, ("join", E.MEMBER_ID_REQUIRED))
+    assert behind.commit() == E.NONE
+    desk.fill("t", [b"more"], 2)
+    assert behind.read() == [(2, b"more")]
+    assert behind.commit() == E.NONE
+    back = desk.carrier("back", group="A")
+    desk.settle()
+    assert back.read() == [(2, b"more")]
+    assert behind.committed() == {("t", 0): 5, ("t", 1): 5, ("t", 2): 6, ("t", 3): 5}
+    assert back.committed() == {("t", index): 5 for index in range(4)}
+
+
+def test_seven_partitions_as_consumers_come() -> None:
+    desk = Carriers(topics={"t": 7})
+    seen = []
+    for name in ("C0", "C1", "C2"):
+        desk.carrier(name)
+        desk.settle()
+        seen.append(numbers(desk))
+    assert seen == [
+        {"C0": [0, 1, 2, 3, 4, 5, 6]},
+        {"C0": [0, 1, 2, 3], "C1": [4, 5, 6]},
+        {"C0": [0, 1, 2], "C1": [3, 4], "C2": [5, 6]},
+    ]
+
+
+def test_the_eighth_of_seven_partitions_waits_in_the_group_until_somebody_leaves() -> None:
+    desk = Carriers(topics={"t": 7})
+    members = [desk.carrier(f"C{number}") for number in range(8)]
+    desk.settle()
+    assert numbers(desk) == {f"C{number}": [number] for number in range(7)} | {"C7": []}
+    desk.live(60.0)  # six of its sessions
+    assert members[7].beat() == E.NONE
+    found = described(desk)
+    assert (found.group_state, len(found.members)) == ("Stable", 8)
+    members[3].leave()
+    desk.settle()
+    assert numbers(desk) == {"C0": [0], "C1": [1], "C2": [2], "C4": [3], "C5": [4], "C6": [5], "C7": [6]}
+
+
+changes = st.lists(
+    st.sampled_from(["comes", "leaves", "falls silent", "subscribes otherwise", "the topic grows"]), max_size=6
+)
+
+
+@pytest.mark.parametrize("carried", ["range", "roundrobin", "sticky", "sticky-0.11", "cooperative-sticky"])
+@settings(max_examples=20)
+@given(st.data(), changes)
+def test_after_a_rebalance_every_partition_of_what_is_subscribed_has_one_owner(
+    carried: str, data: st.DataObject, changes: list[str]
+) -> None:
+    topics = {"t": 3, "u": 2}
+    desk = Carriers(topics=topics)
+    wishes = st.sampled_from([("t",), ("u",), ("t", "u")])
+    desk.carrier("m0", carried, topics=data.draw(wishes))
+    for number, change in enumerate(["comes", *changes], 1):
+        member = data.draw(st.sampled_from(desk.members)) if desk.members else None
+        match change:
+            case "leaves" if member:
+                member.leave() if member.member_id else member.fall_silent()
+            case "falls silent" if member:
+                member.fall_silent()
+            case "subscribes otherwise" if member:
+                member.subscribe(*data.draw(wishes))
+            case "the topic grows":
+                topics["t"] += 1
+                grow(desk, "t", topics["t"])
+            case _:
+                desk.carrier(f"m{number}", carried, topics=data.draw(wishes))
+        desk.live(15.0)  # until whoever is silent is out
+        desk.settle()
+        owned = Counter(partition for share in desk.shares().values() for partition in share)
+        subscribed = {topic for member in desk.members for topic in member.topics}
+        assert owned == Counter((topic, index) for topic in subscribed for index in range(topics[topic]))
+        assert all(topic in member.topics for member in desk.members for topic, _ in member.share)
+
+
+# --- who coordinates ---------------------------------------------------------------------------------------------
+
+
+def home(group_id: str, partitions: int = 50) -> int:
+    """The partition of the offsets topic, as Java counts it. ASCII only."""
+    value = 0
+    for letter in group_id:
+        value = (value * 31 + ord(letter)) % 2**32
+    return abs(value - 2**32 if value >= 2**31 else value) % partitions
+
+
+def test_each_broker_coordinates_the_groups_whose_partition_it_leads() -> None:
+    desk = Desk(brokers=3)
+    names = [f"group-{number}" for number in range(150)]
+    homes: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
+    for name in names:
+        homes[desk.leader("__consumer_offsets", home(name))].add(name)
+        answers = [desk.send(Desk.join(name), 3, node=node).answer.error_code for node in range(3)]
+        assert Counter(answers) == {E.NONE: 1, E.NOT_COORDINATOR: 2}
+    found = [{g.group_id for g in desk.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
+    assert found == [homes[node] for node in range(3)]
+    assert all(len(listed) >= 30 for listed in found)
+
+
+def test_broker_1_says_that_it_is_broker_3() -> None:
+    desk = Desk(brokers=3, first_node=1)
+    name = next(f"g{number}" for number in range(50) if desk.broker.coordinator(f"g{number}") == 3)
+    assert desk.leader("__consumer_offsets", home(name)) == 3
+    assert desk.send(Desk.join(name), 3, node=1).answer.error_code == E.NOT_COORDINATOR
+    answer = desk.ask(FindCoordinatorRequest(key=name), 3, node=1)
+    assert (answer.node_id, answer.host, answer.port) == (3, "127.0.0.1", desk.broker.cluster.nodes[3].port)
+    assert desk.send(Desk.join(name), 3, node=3).answer.error_code == E.NONE
+
+
+def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
+    """So a client may ask the broker that is least busy. For a group that is not there it is the same question."""
+    desk = Desk(brokers=3)
+    before = {name: desk.broker.coordinator(name) for name in ("g", "h", "i")}
+    assert set(before.values()) == {0, 1, 2}
+    for name, node in before.items():
+        asked = [desk.ask(FindCoordinatorRequest(key=name), 3, node=each) for each in range(3)]
+        assert [(answer.node_id, answer.port) for answer in asked] == [(node, desk.broker.cluster.nodes[node].port)] * 3
+    assert desk.broker.groups == {}
+
+
+# --- old offset requests and new ones ----------------------------------------------------------------------------
+
+
+def commit(desk: Desk, version: int, offset: int, **who) -> E:
+    kind = OffsetCommitRequest.Topic
+    place = kind.Partition(partition_index=0, committed_offset=offset)
+    topics = [kind(name="t", topic_id=desk.topic_id("t"), partitions=[place])]
+    answer = desk.ask(OffsetCommitRequest(group_id="g", topics=topics, **who), version)
+    return E(answer.topics[0].partitions[0].error_code)
+
+
+def fetched(desk: Desk, version: int) -> tuple[int, E]:
+    if version >= 8:
+        kind = OffsetFetchRequest.Group
+        topic = kind.Topic(name="t", topic_id=desk.topic_id("t"), partition_indexes=[0])
+        asked = OffsetFetchRequest(groups=[kind(group_id="g", topics=[topic])])
+        place = desk.ask(asked, version).groups[0].topics[0].partitions[0]
+    else:
+        topic = OffsetFetchRequest.Topic(name="t", partition_indexes=[0])
+        place = desk.ask(OffsetFetchRequest(group_id="g", topics=[topic]), version).topics[0].partitions[0]
+    return place.committed_offset, E(place.error_code)
+
+
+def test_old_and_new_offset_requests_go_to_one_group_at_the_broker() -> None:
+    """v0 went to ZooKeeper, and is refused as by a Kafka without it."""
+    desk = Carriers(release=RELEASES["all"])
+    assert commit(desk, 0, 1) == E.UNSUPPORTED_VERSION
+    for written in range(1, 11):  # each by somebody who is in no group, on a connection of its own
+        assert commit(desk, written, written) == E.NONE
+        assert {fetched(desk, read) for read in range(1, 11)} == {(written, E.NONE)}
+    assert fetched(desk, 0)[1] == E.UNSUPPORTED_VERSION
+    member = desk.carrier("m")
+    desk.settle()
+    for written in range(1, 11):  # the group has a member now, and all know it
+        who = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation}
+        assert commit(desk, written, 100 + written, **who) == E.NONE
+        assert {fetched(desk, read) for read in range(1, 11)} == {(100 + written, E.NONE)}
+        assert commit(desk, written, 7) == E.UNKNOWN_MEMBER_ID
+        assert commit(desk, written, 7, **who | {"generation_id_or_member_epoch": 9}) == E.ILLEGAL_GENERATION
+
+
+def test_what_a_client_forgets_its_group_still_knows() -> None:
+    """Whoever has id and generation goes on as the member, whatever connection or client it is."""
+    desk = Carriers(topics={"t": 3})
+    for name in "ab":
+        desk.carrier(name)
+    desk.settle()
+    before = numbers(desk)
+    known = [(member.member_id, member.generation) for member in desk.members]
+    desk.members.clear()
+    for member_id, generation in known:
+        asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+        assert desk.ask(asked, 4, client_id="somebody else").error_code == E.NONE
+    found = {
+        member.client_id: read_assignment(decode_stored(ConsumerProtocolAssignment, member.member_assignment)[0])
+        for member in described(desk).members
+    }
+    assert {name: [index for _, index in share.partitions] for name, share in found.items()} == before
+
+
+# --- what makes a group rebalance --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three() -> Carriers:
+    """Members a (leader), b and c in a Stable group, on six partitions."""
+    desk = Carriers(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
+    for name in "abc":
+        desk.carrier(name)
+    desk.live(3.0)
+    assert [member.led for member in desk.members] == [True, False, False]
+    assert numbers(desk) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+    assert reasons(desk) == ["a joined"]
+    return desk
+
+
+def comes(desk: Carriers) -> None:
+    desk.carrier("d")
+
+
+def leaves(desk: Carriers) -> None:
+    desk.members[1].leave()
+
+
+def falls_silent(desk: Carriers) -> None:
+    desk.members[1].fall_silent()
+
+
+def grows(desk: Carriers) -> None:
+    grow(desk, "t", 9)
+
+
+def subscribes_otherwise(desk: Carriers) -> None:
+    desk.members[1].subscribe("u")
+
+
+@pytest.mark.parametrize(
+    ("what", "why", "after"),
+    [
+        (grows, "a rejoined as leader", {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6, 7, 8]}),
+        (comes, "d joined", {"a": [0, 1], "b": [2, 3], "c": [4], "d": [5]}),
+        (falls_silent, "session of b timed out", {"a": [0, 1, 2], "c": [3, 4, 5]}),
+        (leaves, "b left", {"a": [0, 1, 2], "c": [3, 4, 5]}),
+        (subscribes_otherwise, "b rejoined with other metadata", {"a": [0, 1, 2], "b": [0, 1], "c": [3, 4, 5]}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_makes_a_group_rebalance(three: Carriers, what, why: str, after: dict[str, list[int]]) -> None:
+    generation = three.members[0].generation
+    what(three)
+    three.live(15.0)
+    three.settle()
+    assert reasons(three)[1:] == [why]
+    assert {member.generation for member in three.members} == {generation + 1}
+    assert numbers(three) == after
+
+
+def test_a_silent_member_is_out_at_the_end_of_its_session_and_not_before(three: Carriers) -> None:
+    falls_silent(three)
+    three.live(9.0)
+    assert reasons(three) == ["a joined"]
+    three.live(2.0)
+    assert reasons(three) == ["a joined", "session of b timed out"]
+
+
+def test_a_follower_that_joins_again_with_nothing_new_moves_nothing(three: Carriers) -> None:
+    follower = three.members[1]
+    generation = follower.generation
+    follower.subscribe("t")
+    three.settle()
+    assert reasons(three) == ["a joined"]
+    assert follower.generation == generation
+
+
+# --- joining and syncing -----------------------------------------------------------------------------------------
+
+
+def test_only_the_leader_is_told_who_is_in(three: Carriers) -> None:
+    leader, *followers = three.members
+    assert sorted(leader.listed) == sorted(member.member_id for member in three.members)
+    assert [follower.listed for follower in followers] == [[], []]
+
+
+def test_the_leader_watches_topics_that_only_others_read() -> None:
+    desk = Carriers(topics={"t": 2, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
+    for name, topic in (("a", "t"), ("b", "u")):
+        desk.carrier(name, topics=[topic])
+    desk.live(3.0)
+    grow(desk, "u", 3)
+    desk.members[1].step()
+    assert reasons(desk) == ["a joined"]  # b has seen it, and does nothing
+    desk.settle()
+    assert reasons(desk) == ["a joined", "a rejoined as leader"]
+    assert numbers(desk) == {"a": [0, 1], "b": [0, 1, 2]}
+
+
+def group_records(desk: Desk) -> list[GroupMetadataValue]:
+    """What is written of group g."""
+    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    found = []
+    for batch in partition.log.batches():
+        for record in batch.records():
+            assert record.key[:2] == b"\0\2"  # of a group, not an offset
+            assert decode_stored(GroupMetadataKey, record.key)[0].group == "g"
+            found.append(decode_stored(GroupMetadataValue, record.value)[0])
+    return found
+
+
+def test_what_the_leader_planned_is_written_and_handed_out() -> None:
+    """Followers send nothing with their SyncGroup and wait; the leader's brings the shares of all."""
+    desk = Carriers(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
+    leader, *followers = [desk.carrier(name) for name in "abc"]
+    for member in desk.members:
+        assert [member.step() for _ in range(3)] == [True] * 3  # for an id, gets it, with it
+    desk.wait(2.0)
+    for member in followers:
+        member.step()
+    assert [sync.body.assignments for sync in desk.router.requests.of("SyncGroup")] == [[], []]
+    assert [member.step() for member in followers] == [False, False]
+    assert [value.members for value in group_records(desk)] == [[]]  # that there is a group
+    leader.step()
+    desk.settle()
+    sync = desk.router.requests.of("SyncGroup")[-1]
+    assert sync.client_id == "a"
+    planned = {each.member_id: each.assignment for each in sync.body.assignments}
+    assert planned.keys() == {member.member_id for member in desk.members}
+    _, written = group_records(desk)
+    assert (written.generation, written.protocol, written.leader) == (1, "range", leader.member_id)
+    assert {member.member_id: member.assignment for member in written.members} == planned
+    assert numbers(desk) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+
+
+def test_the_four_steps_of_an_election() -> None:
+    """All propose, the coordinator elects leader and strategy, answers, and hands out what the leader made of it."""
+    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    (
+        desk.carrier("C0", "range", "roundrobin"),
+        desk.carrier("C1", "roundrobin", "range"),
+        desk.carrier("C2", "roundrobin"),
+    )
+    desk.live(2.0)
+    asked = [request for request in desk.router.requests.of() if request.api in ("JoinGroup", "SyncGroup")]
+    proposed = [(r.client_id, [p.name for p in r.body.protocols]) for r in asked if r.api == "JoinGroup"]
+    assert sorted(proposed) == [  # twice each: for an id, and with it
+        *[("C0", ["range", "roundrobin"])] * 2,
+        *[("C1", ["roundrobin", "range"])] * 2,
+        *[("C2", ["roundrobin"])] * 2,
+    ]
+    (elected,) = [event for event in desk.journal.events if event.event == "generation"]
+    assert (elected.leader, elected.protocol) == (desk.members[0].member_id, "roundrobin")
+    synced = [(r.client_id, len(r.body.assignments)) for r in asked if r.api == "SyncGroup"]
+    assert sorted(synced) == [("C0", 3), ("C1", 0), ("C2", 0)]
+    assert [r.api for r in asked] == ["JoinGroup"] * 6 + ["SyncGroup"] * 3
+    assert [(len(member.listed), member.protocol) for member in desk.members] == [
+        (3, "roundrobin"),
+        (0, "roundrobin"),
+        (0, "roundrobin"),
+    ]
+    assert numbers(desk) == {"C0": [0, 3], "C1": [1], "C2": [2]}
+
+
+def test_cooperative_members_give_up_in_one_generation_and_get_in_the_next() -> None:
+    """Whoever keeps something never stops having it; what moves is nobody's for one generation."""
+    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    old = desk.carrier("old", "cooperative-sticky")
+    desk.live(2.0)
+    desk.carrier("new", "cooperative-sticky")
+    desk.settle()
+    assigned = [event for event in desk.journal.events if event.event == "assign"]
+    told = [(event.generation, event.client, (event.assignment or {}).get("t", [])) for event in assigned]
+    assert told == [
+        (1, "old", [0, 1, 2, 3]),
+        (2, "old", [0, 1]),
+        (2, "new", []),
+        (3, "old", [0, 1]),
+        (3, "new", [2, 3]),
+    ]
+    assert reasons(desk) == ["old joined", "new joined", "old rejoined with other metadata"]
+    assert old.generation == 3
+
+
+# --- which strategy ----------------------------------------------------------------------------------------------
+
+VOTES = [  # what each member proposes, first choice first; what is elected
+    pytest.param(["range"], "range", id="alone"),
+    pytest.param(["range roundrobin", "range roundrobin", "roundrobin range"], "range", id="two to one"),
+    pytest.param(["range roundrobin", "roundrobin range", "roundrobin range"], "roundrobin", id="one to two"),
+    pytest.param(["range roundrobin", "roundrobin range"], "range", id="a tie"),
+    pytest.param(["roundrobin range", "range roundrobin"], "range", id="a tie, the other way round"),
+    pytest.param(["sticky range", "sticky range", "range"], "range", id="most want what not all can do"),
+    pytest.param(["sticky roundrobin range", "range roundrobin", "roundrobin range"], "roundrobin", id="second choice"),
+    pytest.param(["range", "roundrobin range", "roundrobin range"], "range", id="the only one that all can do"),
+]
+
+
+@pytest.mark.parametrize(("proposals", "elected"), VOTES)
+def test_the_vote(proposals: list[str], elected: str) -> None:
+    """Candidates are what all support; each member votes for the first candidate that it names; most votes win."""
+    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    for number, proposed in enumerate(proposals):
+        desk.carrier(f"m{number}", *proposed.split())
+    desk.live(2.0)
+    desk.settle()
+    assert [member.protocol for member in desk.members] == [elected] * len(proposals)
+    assert [member.generation for member in desk.members] == [1] * len(proposals)
+
+
+def test_whoever_lacks_what_the_others_can_do_is_refused() -> None:
+    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    members = [desk.carrier("a", "range", "sticky"), desk.carrier("b", "roundrobin", "range")]
+    desk.live(2.0)
+    for carried in ("roundrobin", "sticky", "cooperative-sticky"):  # one of them can do each of the first two
+        stranger = desk.carrier("c", carried)
+        desk.live(2.0)
+        assert stranger.heard == [("join", E.INCONSISTENT_GROUP_PROTOCOL)]
+    assert [(member.protocol, member.generation) for member in members] == [("range", 1)] * 2
+    assert reasons(desk) == ["a joined"]
+    desk.settle()
+
+
+def test_the_strategy_changes_with_the_members_and_the_broker_goes_on() -> None:
+    """From range to round robin: first all learn the new one, then they unlearn the old one."""
+    desk = Carriers(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
+    broker = desk.broker
+    for name in ("m0", "m1"):
+        desk.carrier(name, "range", topics=["t", "u"])
+    desk.live(2.0)
+    seen = [{member.protocol for member in desk.members}]
+    hasty = desk.carrier("hasty", "roundrobin", topics=["t", "u"])
+    desk.live(2.0)
+    assert hasty.heard == [("join", E.INCONSISTENT_GROUP_PROTOCOL)]
+    for carries in (["roundrobin", "range"], ["roundrobin"]):
+        for name in ("m0", "m1"):
+            old = next(member for member in desk.members if member.name == name)
+            old.leave()
+            desk.live(2.0)
+            desk.carrier(name, *carries, topics=["t", "u"])
+            desk.live(2.0)
+            desk.settle()
+            seen.append({member.protocol for member in desk.members})
+    assert seen == [{"range"}, {"range"}, {"roundrobin"}, {"roundrobin"}, {"roundrobin"}]
+    assert {name: sorted(share) for name, share in desk.shares().items()} == {
+        "m0": [("t", 0), ("t", 2), ("u", 1)],
+        "m1": [("t", 1), ("u", 0), ("u", 2)],
+    }
+    assert desk.broker is broker
