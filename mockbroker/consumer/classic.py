@@ -171,7 +171,8 @@ class Classic:
 
     def due(self) -> float:
         rested = self._resting_until if self._resting_until > self._time.now else float("inf")
-        return min(rested, self.beat.due() if self.state is not MemberState.UNJOINED else float("inf"))
+        beating = self.state is not MemberState.UNJOINED and not self._joining and self._coordinator.node is not None
+        return min(rested, self.beat.due() if beating else float("inf"))
 
     def leave(self, reason: str) -> None:
         if self._flow:
@@ -294,6 +295,8 @@ class Classic:
         """Once a rebalance: commit, and give up what cannot be kept."""
         if self.state is MemberState.STABLE:
             self.state = MemberState.PREPARING_REBALANCE
+        if self._protocol != COOPERATIVE:
+            self._set_revoking(self.owned())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and self.generation != NO_GENERATION:
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done and self.generation != NO_GENERATION:
@@ -317,7 +320,6 @@ class Classic:
                 if error:
                     raise error
         else:
-            self._set_revoking(owned)
             error = yield Tell("revoked", owned)
             self._positions.assign(())
             self._prepared = True

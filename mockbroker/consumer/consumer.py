@@ -76,7 +76,7 @@ class Consumer:
         self._listener, self._interceptors = listener, list(interceptors)
         self._owner: trio.lowlevel.Task | None = None
         self._depth = 0
-        self._closed = False
+        self._closed = self._telling = False
         self._batch: list[ConsumerRecord] = []  # what iteration hands out
         self._handed = 0  # how many of them
         self._callbacks: dict[
@@ -99,11 +99,13 @@ class Consumer:
         engine = self._engine
         if engine.interest.mode is Mode.NOTHING:
             raise IllegalUse("neither subscribed to topics nor assigned partitions")
+        if engine.tell is not None and self._telling:
+            raise IllegalUse("a listener cannot poll: the rebalance waits for it to return")
         deadline = trio.current_time() + timeout
+        await trio.lowlevel.checkpoint()  # not later: who is cancelled then would lose what was taken
         self._driver.now()
         engine.polled()
         engine.auto_commit(engine.positions.to_commit())
-        waited = False
         while True:
             self._driver.raise_wakeup()
             await self._go_on()
@@ -113,15 +115,10 @@ class Consumer:
             if records:
                 for interceptor in self._interceptors:
                     records = interceptor.on_consume(records)
-                if not waited:
-                    await trio.lowlevel.checkpoint()
                 return records
             if trio.current_time() >= deadline:
-                if not waited:
-                    await trio.lowlevel.checkpoint()
                 return []
             await self._driver.wait(min(deadline, engine.auto_commit_at))
-            waited = True
             self._driver.now()
             engine.auto_commit(engine.positions.to_commit())
 
@@ -410,10 +407,13 @@ class Consumer:
                     "assigned": self._listener.on_assigned,
                     "lost": self._listener.on_lost,
                 }[tell.what]
+                self._telling = True
                 try:
                     await called(self, tell.partitions)
                 except Exception as raised:
                     error = raised
+                finally:
+                    self._telling = False
             self._driver.now()
             engine.told(error)
 

@@ -201,6 +201,7 @@ class ConsumerMember:
         return self._resolved() != set(self._positions)
 
     def _reconcile(self) -> Steps:
+        self._mark(self._resolved())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done:
@@ -209,10 +210,9 @@ class ConsumerMember:
         target, owned = self._resolved(), self.owned()
         gone = tuple(p for p in owned if p not in target)
         added = tuple(sorted(target - set(owned)))
+        self._mark(target)
         first: Exception | None = None
         if gone:
-            for partition in gone:
-                self._positions.of(partition).revoking = True
             first = yield Tell("revoked", gone)
         kept = [p for p in owned if p in target]
         self._positions.assign([*kept, *added])
@@ -225,12 +225,16 @@ class ConsumerMember:
         if first or error:
             raise first or error  # type: ignore[misc]
 
+    def _mark(self, kept: set[TopicPartition]) -> None:
+        """What is not kept is not read any more."""
+        for partition, position in self._positions.items():
+            position.revoking = partition not in kept
+
     def _lose(self) -> Steps:
         yield POLL
         error: Exception | None = None
         if owned := self.owned():
-            for partition in owned:
-                self._positions.of(partition).revoking = True
+            self._mark(set())
             error = yield Tell("lost", owned)
             self._positions.assign(())
         if self._interest.subscribed:
