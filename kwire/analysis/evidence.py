@@ -41,11 +41,16 @@ class Subscribed:
 
 @dataclass(slots=True, frozen=True)
 class Size:
-    """The partitions of a topic as an answer told them. ``racks``: of the replicas of each; "" where one has none."""
+    """The partitions of a topic as an answer told them. ``racks``: of the replicas of each; "" where one has none.
+
+    ``client_id`` and ``host``: who was told.
+    """
 
     ts: int
     conn_id: str
     broker: str
+    client_id: str | None
+    host: str
     topic: str
     racks: tuple[tuple[str, ...], ...]
 
@@ -83,6 +88,7 @@ def sizes(call: Call) -> Iterator[Size]:
     answer = call.response
     if call.api_key != _METADATA or answer is None or call.response_us is None:
         return
+    told = call.response_us, call.connection, call.broker, call.client_id, call.client.rpartition(":")[0]
     racks = {node.node_id: node.rack or "" for node in answer.brokers}
     for topic in answer.topics:
         if topic.error_code or not topic.partitions:
@@ -92,7 +98,7 @@ def sizes(call: Call) -> Iterator[Size]:
         if max(listed) + 1 != len(listed):
             continue  # some are missing, which no broker tells
         name = topic_key(topic.name, topic.topic_id)
-        yield Size(call.response_us, call.connection, call.broker, name, tuple(listed[n] for n in sorted(listed)))
+        yield Size(*told, name, tuple(listed[n] for n in sorted(listed)))
 
 
 def wanted(found: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterator[tuple[str, str]]:
@@ -106,11 +112,15 @@ def wanted(found: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterato
             yield from ((event.group_id, topic) for topic in topics)
 
 
+Racks = tuple[tuple[str, ...], ...]  # by partition: those of its replicas
+Client = tuple[str | None, str | None]  # id and host
+
+
 class Fresh:
     """Lets those sizes through that are not what the same connection was told last."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {}
+        self._told: dict[tuple[str, str], Racks] = {}
 
     def of(self, found: Iterable[Size]) -> Iterator[Size]:
         for size in found:
@@ -135,12 +145,13 @@ class Evidence:
         for one in sorted(found, key=lambda one: (one.ts, one.generation, one.place)):
             self._said[one.group_id, one.member_id].append(one)
             self._said_in[one.group_id, one.member_id, one.generation].append(one)
-        self._sizes: dict[tuple[str | None, str], list[tuple[int, tuple[tuple[str, ...], ...]]]] = defaultdict(list)
+        self._sizes: dict[tuple[str | None, str, Client | None], list[tuple[int, int, Racks]]] = defaultdict(list)
         for size in told:
-            cluster = where.known(size.conn_id, size.broker, size.ts)
-            self._sizes[cluster, known.get(size.topic, size.topic)].append((size.ts, size.racks))
+            about = where.known(size.conn_id, size.broker, size.ts), known.get(size.topic, size.topic)
+            for who in (None, (size.client_id, size.host)):
+                self._sizes[*about, who].append((size.ts, len(size.racks), size.racks))
         for each in self._sizes.values():
-            each.sort(key=lambda one: (one[0], len(one[1]), one[1]))
+            each.sort()
         self._ids = {name: UUID(bytes=urlsafe_b64decode(topic[3:] + "==")) for topic, name in sorted(known.items())}
 
     def subscription(self, group_id: str, member_id: str, generation: int, ts: int) -> tuple[int, Subscription] | None:
@@ -153,15 +164,24 @@ class Evidence:
         best = max(said, key=lambda one: (one.place >= 0, one.ts), default=None)
         return None if best is None else (best.place, best.subscription)
 
-    def partitions(self, cluster: str | None, topic: str, ts: int) -> list[Partition]:
-        """Those that were last told at or before ``ts``; brokers of no known cluster tell of any."""
+    def partitions(self, cluster: str | None, topic: str, ts: int, leader: Client | None) -> list[Partition]:
+        """Those that the leader was told last, at or before ``ts``; brokers of no known cluster tell of any.
+
+        None if it was told only later. Where it never was, as far as was seen, and without one, what anybody was told.
+        """
+        places = {cluster, None}
+        if leader is not None and any((where, topic, leader) in self._sizes for where in places):
+            who: Client | None = leader
+        else:
+            who = None
         found = []
-        for where in {cluster, None}:
-            told = self._sizes.get((where, topic), [])
+        for where in places:
+            told = self._sizes.get((where, topic, who), [])
             place = bisect_right(told, ts, key=lambda one: one[0])
             found += told[max(place - 1, 0) : place]
-        best = max(found, default=None, key=lambda one: (one[0], len(one[1]), one[1]))
-        return [] if best is None else [Partition(tuple(rack or None for rack in racks)) for racks in best[1]]
+        if not found:
+            return []
+        return [Partition(tuple(rack or None for rack in racks)) for racks in max(found)[2]]
 
     def topic_id(self, topic: str) -> UUID | None:
         """The id of a topic, if an answer told it."""

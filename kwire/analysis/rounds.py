@@ -203,9 +203,11 @@ class _Life:
     def _size(self, made: Round) -> None:
         """Partitions of the topics, as told when the shares were made, or as assigned until then."""
         row, by = made.row, set()
+        first = made.people.get(row["leader"] or "")
+        leader = None if first is None else (first["client_id"], first["host"])
         moment: int = self.planned.get(made.generation) or row["joined_ts"]
         for topic in sorted({topic for wanted in made.subscriptions.values() for topic in wanted.topics}):
-            told = self.evidence.partitions(row["cluster"], topic, moment)
+            told = self.evidence.partitions(row["cluster"], topic, moment, leader)
             if told:
                 by.add("metadata")
             if (more := self.seen.get(topic, 0) - len(told)) > 0:

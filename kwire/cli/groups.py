@@ -145,8 +145,8 @@ def _what_if(group: dict[str, Any], assignor: str, called: dict[str, str]) -> It
         yield f"  what if {assignor}: nothing to replay: {why}"
         return
     yield (
-        f"  what if {assignor}: partitions moved {_instead(total, 'moved')}, rebalances {_instead(total, 'rebalances')}, "
-        f"imbalance up to {_instead(total, 'largest_imbalance')}"
+        f"  what if {assignor}: partitions moved {_instead(total, 'moved')}, "
+        f"rebalances {_instead(total, 'rebalances')}, imbalance up to {_instead(total, 'largest_imbalance')}"
     )
     avoided = total["avoided_ms"] / 1000
     saying = f"{avoided:.3f} s avoided" if avoided >= 0 else f"{-avoided:.3f} s more"
