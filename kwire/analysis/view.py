@@ -165,7 +165,7 @@ def _what_if(rows: Tables) -> dict[str, Any]:
         total = {
             "rebalances": len(replayed),
             "rebalances_what_if": sum(row["rebalances_what_if"] for row in replayed),
-            **{name: sum(row[name] for row in replayed) for name in _ADDED},
+            **{name: round(sum(row[name] for row in replayed), 3) for name in _ADDED},  # whole µs
             "largest_imbalance": max(row["imbalance"] for row in replayed),
             "largest_imbalance_what_if": max(row["imbalance_what_if"] for row in replayed),
         }

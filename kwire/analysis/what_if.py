@@ -95,6 +95,8 @@ class _Group:
         unknown = sum(member not in one.subscriptions for member in one.members)
         if unknown:
             return f"what it subscribes to was not seen, of {unknown} of {len(one.members)} members"
+        if any(one.shares.values()) and not one.topics:
+            return "how many partitions its topics have was not seen"
         return None if one.told else NOBODY_TOLD
 
     def _would(self, one: Round, following: Round | None) -> _Would:
