@@ -21,13 +21,16 @@ from kwire.java import map_order
 Shares = dict[str, list[TopicPartition]]  # by member id
 Measured = Mapping[tuple[int, TopicPartition], int]  # by generation: µs without an owner
 
+MOST_PARTITIONS = 200_000  # of a topic, as far as assignments tell: any member may claim to have number 2147483647
+
 _TOLD = {"sync_done", "assigned"}
 
 
 @dataclass(slots=True)
 class Round:
     """A generation. ``row``: of ``rebalances``; ``members``: in the order in which the leader, or the broker, has them,
-    and as the set ``present``; ``late``: static members that came back in it, by instance; ``people``: rows of all.
+    and as the set ``present``; ``late``: static members that came back in it, in this order; ``people``: rows of all;
+    ``too_large``: a topic of more than MOST_PARTITIONS.
 
     ``told``: members that know their share, empty if nobody does. ``asked`` and ``resumed``: when a member first asked
     to rejoin, and when it was told, in µs; ``gone``: since when nobody reads what a former member had; ``measured``:
@@ -48,7 +51,8 @@ class Round:
     resumed: dict[str, int] = field(default_factory=dict)
     gone: Mapping[str, int] = field(default_factory=dict)
     measured: Measured = field(default_factory=dict)
-    late: dict[str, str] = field(default_factory=dict)
+    late: list[str] = field(default_factory=list)
+    too_large: str | None = None
     follow_up: bool = False
 
     @property
@@ -76,6 +80,11 @@ class Round:
     def ended(self) -> int:
         found: int | None = self.row["ended_ts"]
         return self.started if found is None else found
+
+    def gave_up_by_itself(self, member: str, partition: TopicPartition) -> bool:
+        """Whether a member of a classic group asked to rejoin without subscribing to it any more."""
+        wanted = self.subscriptions.get(member) if self.row["protocol"] == CLASSIC else None
+        return wanted is not None and partition[0] not in wanted.topics
 
     def partitions(self) -> int:
         """How many there are to share out."""
@@ -150,7 +159,9 @@ class _Life:
         else:
             self._of_broker(made)
         self._size(made)
-        made.late = {one["instance_id"]: m for m, one in people.items() if m not in present and one["instance_id"]}
+        late = [one for member, one in people.items() if member not in present and one["instance_id"]]
+        late.sort(key=lambda one: (one["joined_ts"] or 0, one["member_id"]))
+        made.late = [one["member_id"] for one in late]
         return made
 
     def _times(self, made: Round) -> None:
@@ -210,7 +221,9 @@ class _Life:
             told = self.evidence.partitions(row["cluster"], topic, moment, leader)
             if told:
                 by.add("metadata")
-            if (more := self.seen.get(topic, 0) - len(told)) > 0:
+            if (more := self.seen.get(topic, 0) - len(told)) > MOST_PARTITIONS:
+                made.too_large = topic
+            elif more > 0:
                 told = [*told, *[Partition()] * more]
                 by.add("assignments")
             if told:

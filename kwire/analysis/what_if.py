@@ -14,7 +14,7 @@ from kwire.analysis.events import CLASSIC
 from kwire.analysis.evidence import Evidence
 from kwire.analysis.outcome import EAGER, MS
 from kwire.analysis.replay import Replay, Shares, replay_of
-from kwire.analysis.rounds import Round, lives_of, rounds_of
+from kwire.analysis.rounds import MOST_PARTITIONS, Round, lives_of, rounds_of
 from kwire.analysis.tables import ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
 from kwire.assignors import AssignorError, TopicPartition
 
@@ -95,6 +95,8 @@ class _Group:
         unknown = sum(member not in one.subscriptions for member in one.members)
         if unknown:
             return f"what it subscribes to was not seen, of {unknown} of {len(one.members)} members"
+        if one.too_large is not None:
+            return f"{one.too_large} would have more than {MOST_PARTITIONS} partitions"
         if any(one.shares.values()) and not one.topics:
             return "how many partitions its topics have was not seen"
         return None if one.told else NOBODY_TOLD
@@ -137,7 +139,7 @@ class _Group:
 
     def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
         """How long the partition would have been nobody's, in µs."""
-        if kind == EAGER:
+        if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
             return _stood_still(one, before, after)
         if before == after or after not in one.told:
             return 0
@@ -159,12 +161,13 @@ class _Group:
 
     def _come_back(self, one: Round) -> None:
         """Static members that came back after the rebalance: they were told what they had."""
-        moves = {old: new for i, new in one.late.items() if (old := self.instances.get(i)) is not None}
-        for old, new in moves.items():
-            if self.replay is not None:
+        for new in one.late:
+            instance = one.people[new]["instance_id"]
+            old = self.instances.get(instance)
+            self.instances[instance] = new
+            if old is not None and self.replay is not None:
                 self.replay.rename(old, new)
-        self._rename(moves)
-        self.instances |= one.late
+                self._rename({old: new})
 
     def _rename(self, moves: Mapping[str, str]) -> None:
         if moves:
@@ -229,7 +232,7 @@ def _stopped(one: Round) -> int:
             before = one.owners_before.get(partition)
             if before is None:
                 continue
-            if one.row["stw_kind"] == EAGER:
+            if one.row["stw_kind"] == EAGER or (before != member and one.gave_up_by_itself(before, partition)):
                 found += _stood_still(one, before, member)
             elif before != member:
                 found += one.measured.get((one.generation, partition), 0)
@@ -237,7 +240,7 @@ def _stopped(one: Round) -> int:
 
 
 def _stood_still(one: Round, before: str, after: str) -> int:
-    """µs for which a partition is nobody's if members give up everything: until the new owner was told its share.
+    """µs for which a partition is nobody's that is given up before its owner rejoins: until the new one was told.
 
     They begin when the owner before asked to rejoin, or was gone. In KIP-848 groups nobody asks: all stop together.
     """

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
-from tools.said import Wire, line
+from tools.histories import history
+from tools.said import Wire, line, two_members
 
 from kwire.analysis.columns import Row
+from kwire.analysis.run import analyse
 from kwire.analysis.tables import ON_REQUEST, TABLES
+from kwire.assignors import CLIENT
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.capture import Call, read
 
 CAKE, TEA = (tuple(f"{topic}-{n}" for n in range(3)) for topic in ("cake", "tea"))
 COUNTS = {"cake": 3, "tea": 3}
@@ -179,6 +183,20 @@ def test_what_members_subscribe_to_was_not_seen() -> None:
     assert [row["note"] for row in only_b.tables("sticky")["what_if"]] == [None]
 
 
+def test_sizes_that_cannot_be_known() -> None:
+    wire = two_members()
+    wire.sync("b", 162, 2, [2**31 - 1], took=7)
+    assert [row["note"] for row in wire.tables("range")["what_if"]] == [
+        None,
+        "tea would have more than 200000 partitions",
+        "tea would have more than 200000 partitions",
+    ]
+    items = list(read([CAPTURES / "java-4.2.0__kafka-4.2.0__kip848.pcap.gz"]))
+    unnamed = [item for item in items if isinstance(item, Call) and item.api_key != 3]
+    tables = analyse(unnamed, (), "c", assignor="uniform")
+    assert {row["note"] for row in tables["what_if"]} == {"how many partitions its topics have was not seen"}
+
+
 def test_a_capture_from_the_middle_begins_with_what_members_have() -> None:
     wire = mixed()
     del wire.calls[1:3]
@@ -237,14 +255,22 @@ def assert_same(tables: dict[str, list[Row]]) -> None:
         for name in ("moved", "imbalance", "stopped_ms"):
             assert row[name] == row[f"{name}_what_if"], row
     about = "group_id cluster life protocol generation member_id client_id topic partition from_prev_owner"
-    back = {row["member_id"] for row in tables["group_events"] if row["event"] == "static_restart"}
-    really = [line(row, about) for row in tables["assignments"] if row["member_id"] not in back]
+    back = {line(row, "generation member_id") for row in tables["group_events"] if row["event"] == "static_restart"}
+    really = [line(row, about) for row in tables["assignments"] if line(row, "generation member_id") not in back]
     assert [line(row, about) for row in tables["what_if_assignments"]] == really
 
 
 @pytest.mark.parametrize(("name", "assignor"), USED, ids=[name for name, _ in USED])
 def test_the_assignor_that_was_used(name: str, assignor: str) -> None:
     assert_same(tables_of(CAPTURES / name, assignor=assignor))
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("assignor", CLIENT)
+def test_the_assignor_that_was_used_in_random_groups(assignor: str, seed: int) -> None:
+    """Members of other topics than each other, static ones that come back, subscriptions that change."""
+    tables = history(assignor, seed, 15).tables(assignor)
+    assert_same(tables)
 
 
 # What led the groups in all captures: librdkafka has its own way to be sticky and cooperative, so that is left out.
