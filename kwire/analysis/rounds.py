@@ -138,6 +138,7 @@ class _Life:
         self.planned = {row["generation"]: row["ts"] for row in reversed(self.events) if row["event"] == "planned"}
         self.to_come = list(reversed(list(_wanted(self.events))))
         self.wanted: dict[str, list[str]] = {}
+        self.most = 0  # members at one time
         self.seen: dict[str, int] = {}  # topics, and how many partitions of each were assigned so far
         self.gone = self._gone(tables["members"])
         self.measured = self._measured()
@@ -190,7 +191,9 @@ class _Life:
 
     def _of_broker(self, made: Round) -> None:
         """Members in the order of its HashMap; what they want is in their heartbeats."""
-        made.members = map_order(made.members)
+        self.most = max(self.most, len(made.members))
+        joined = sorted(made.members, key=lambda member: (made.people[member]["joined_ts"] or 0, member))
+        made.members = map_order(joined, self.most)
         while self.to_come and self.to_come[-1][0] <= made.row["joined_ts"]:
             _, member, topics = self.to_come.pop()
             self.wanted[member] = topics

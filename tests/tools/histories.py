@@ -1,18 +1,23 @@
-"""Random histories of classic groups, as the calls that a capture would hold: who leads has real assignors to ask."""
+"""Random histories of groups, as the calls that a capture would hold: who assigns has real assignors to ask."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
+from uuid import UUID
 
-from tools.said import Wire
+from tools.said import GROUP, Wire
 
 from kwire import assignors
-from kwire.assignors import COOPERATIVE, Assignment, Assignor, Subscription, TopicPartition
+from kwire.assignors import COOPERATIVE, Assignment, Assignor, MemberSubscription, Subscription, TopicPartition
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.java import map_order
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 COUNTS = {"cake": 1, "milk": 5, "scone": 8, "tea": 3}
+IDS = {topic: UUID(int=7 << 64 | 1_000_003 * n + 5) for n, topic in enumerate(COUNTS)}
 STEP = 1000.0  # ms between two changes
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -153,3 +158,155 @@ def names(share: list[TopicPartition]) -> list[str]:
 def history(name: str, seed: int, steps: int) -> Wire:
     """The calls of a group that carries the assignor of this name."""
     return History(name, Random(seed)).play(steps)
+
+
+class BrokerHistory:
+    """A KIP-848 group: the broker assigns, members hear of it in heartbeats, and all of it before the next change.
+
+    One member that wants nothing hears of each epoch first: what others are told to give up under the epoch before would
+    count as that one's otherwise.
+    """
+
+    def __init__(self, name: str, random: Random) -> None:
+        self.wire = Wire()
+        self.name = name
+        self.random = random
+        self.members: dict[str, MemberSubscription] = {}
+        self.topics: dict[str, list[str]] = {}
+        self.held: dict[str, set[TopicPartition]] = {}
+        self.target: assignors.GroupAssignment = {}
+        self.most = 0  # members at one time
+        self.epoch = 0
+        self.now = 0.0
+        self.known = 0
+
+    def play(self, steps: int) -> Wire:
+        """So many changes, each with its epoch."""
+        self.wire.metadata("admin", 1, COUNTS)
+        for topic in self.wire.calls[0].response.topics:
+            topic.topic_id = IDS[topic.name]
+        self.epoch = 1
+        self._come("watch", None, [])
+        self._reconcile()
+        for number in range(steps):
+            self.now = 100 + number * STEP
+            restarts = [member for member, one in self.members.items() if one.instance_id]
+            choice = self.random.random()
+            self.epoch += 1
+            others = [member for member in self.members if member != "watch"]
+            if choice < 0.25 and others:
+                self._leave(self.random.choice(others))
+            elif choice < 0.4 and restarts:
+                self.epoch -= 1
+                self._restart(self.random.choice(restarts))
+                continue
+            elif choice < 0.55 and others:
+                self._subscribe(self.random.choice(others))
+            else:
+                instance = f"i{self.known}" if self.random.random() < 0.4 else None
+                self._come(self._new_id(), instance, self._topics())
+            self._reconcile()
+        return self.wire
+
+    def _topics(self) -> list[str]:
+        return sorted(self.random.sample(list(COUNTS), self.random.randint(1, len(COUNTS))))
+
+    def _new_id(self) -> str:
+        self.known += 1
+        return "".join(self.random.sample(LETTERS, 6)) + f"-{self.known}"
+
+    def _come(self, member_id: str, instance: str | None, topics: list[str]) -> None:
+        self.members[member_id] = MemberSubscription([IDS[topic] for topic in topics], instance_id=instance)
+        self.topics[member_id], self.held[member_id] = topics, set()
+        self._beat(member_id, 0, self.epoch, topics=topics, told=set())
+
+    def _leave(self, member_id: str, epoch: int = -1) -> None:
+        self._beat(member_id, epoch, epoch)
+        del self.members[member_id], self.topics[member_id], self.held[member_id]
+
+    def _subscribe(self, member_id: str) -> None:
+        topics = self._topics()
+        self.members[member_id] = MemberSubscription(
+            [IDS[topic] for topic in topics], instance_id=self.members[member_id].instance_id
+        )
+        self.topics[member_id] = topics
+        self._beat(member_id, self.epoch - 1, self.epoch - 1, topics=topics)
+
+    def _restart(self, old: str) -> None:
+        """A static member says that it will be back, and is, under another id."""
+        new, instance, topics = self._new_id(), self.members[old].instance_id, self.topics[old]
+        self.target[new] = self.target.pop(old)
+        self._leave(old, -2)
+        self._come(new, instance, topics)
+        self._tell(new)
+
+    def _reconcile(self) -> None:
+        self.most = max(self.most, len(self.members))
+        listed = map_order(self.members, self.most)
+        for member, one in self.members.items():
+            one.assigned = self.target.get(member, {})
+        alike = len({tuple(topics) for topics in self.topics.values()}) == 1
+        counts = {IDS[topic]: count for topic, count in COUNTS.items()}
+        self.target = assignors.assign(
+            self.name, {member: self.members[member] for member in listed}, counts, alike=alike
+        )
+        for member in self.members:
+            kept = self.held[member] & self._wanted(member)
+            if kept != self.held[member]:
+                self._beat(member, self.epoch - 1, self.epoch - 1, told=kept)
+                self.held[member] = kept
+            self._beat(member, self.epoch - 1, self.epoch, owned=kept)
+        for member in self.members:
+            self._tell(member)
+
+    def _tell(self, member_id: str) -> None:
+        self.held[member_id] = self._wanted(member_id)
+        self._beat(member_id, self.epoch, self.epoch, told=self.held[member_id])
+
+    def _wanted(self, member_id: str) -> set[TopicPartition]:
+        names = {topic_id: topic for topic, topic_id in IDS.items()}
+        return {(names[topic], n) for topic, numbers in self.target[member_id].items() for n in numbers}
+
+    def _beat(
+        self,
+        member_id: str,
+        epoch: int,
+        answer: int,
+        *,
+        topics: list[str] | None = None,
+        owned: set[TopicPartition] | None = None,
+        told: set[TopicPartition] | None = None,
+    ) -> None:
+        instance = self.members[member_id].instance_id
+        mine, share = ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse.Assignment
+        request = mine(
+            group_id=GROUP,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=instance,
+            subscribed_topic_names=topics,
+            topic_partitions=None if owned is None else [mine.TopicPartition(**one) for one in by_id(owned)],
+        )
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=answer,
+            heartbeat_interval_ms=round(2 * STEP),
+            assignment=None
+            if told is None
+            else share(topic_partitions=[share.TopicPartition(**one) for one in by_id(told)]),
+        )
+        self.now += self.random.randint(3, 20)
+        self.wire.call(member_id, self.now, request, response, 1)
+
+
+def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
+    """As heartbeats have them."""
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return [{"topic_id": IDS[topic], "partitions": numbers} for topic, numbers in found.items()]
+
+
+def broker_history(name: str, seed: int, steps: int) -> Wire:
+    """The calls of a KIP-848 group whose broker has the assignor of this name."""
+    return BrokerHistory(name, Random(seed)).play(steps)

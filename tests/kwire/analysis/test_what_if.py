@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
-from tools.histories import history
+from tools.histories import broker_history, history
 from tools.said import Wire, line, two_members
 
 from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
 from kwire.analysis.tables import ON_REQUEST, TABLES
-from kwire.assignors import CLIENT
+from kwire.assignors import CLIENT, SERVER
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.capture import Call, read
 
@@ -271,6 +271,12 @@ def test_the_assignor_that_was_used_in_random_groups(assignor: str, seed: int) -
     """Members of other topics than each other, static ones that come back, subscriptions that change."""
     tables = history(assignor, seed, 15).tables(assignor)
     assert_same(tables)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("assignor", SERVER)
+def test_the_assignor_that_the_broker_used_in_random_groups(assignor: str, seed: int) -> None:
+    assert_same(broker_history(assignor, seed, 15).tables(assignor))
 
 
 # What led the groups in all captures: librdkafka has its own way to be sticky and cooperative, so that is left out.
