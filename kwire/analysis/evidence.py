@@ -152,7 +152,8 @@ class Evidence:
                 self._sizes[*about, who].append((size.ts, len(size.racks), size.racks))
         for each in self._sizes.values():
             each.sort()
-        self._ids = {name: UUID(bytes=urlsafe_b64decode(topic[3:] + "==")) for topic, name in sorted(known.items())}
+        self._names = known
+        self._ids: dict[str, UUID] | None = None  # made when it is first asked for: few replays need them
 
     def subscription(self, group_id: str, member_id: str, generation: int, ts: int) -> tuple[int, Subscription] | None:
         """The place in the leader's list, and the subscription: of this generation, else the last before ``ts``."""
@@ -185,4 +186,9 @@ class Evidence:
 
     def topic_id(self, topic: str) -> UUID | None:
         """The id of a topic, if an answer told it."""
+        if self._ids is None:
+            self._ids = {
+                name: UUID(bytes=urlsafe_b64decode(key.removeprefix("id:") + "=="))
+                for key, name in sorted(self._names.items())
+            }
         return self._ids.get(topic)

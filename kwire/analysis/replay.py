@@ -6,7 +6,7 @@ Nothing here knows of captures: what comes is who is there and what they want, w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -56,15 +56,15 @@ class Replay(ABC):
         """A static member is back under another id, with what it had."""
 
 
-def replay_of(name: str, protocol: str, topic_ids: Mapping[str, UUID | None]) -> Replay:
+def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) -> Replay:
     """A replay through the assignor of this name; of two with one name, the one that is of groups of ``protocol``.
 
-    ``topic_ids``: by topic name, as far as they are known. Raises AssignorError, which lists those that there are.
+    ``topic_id``: of a topic, if it is known. Raises AssignorError, which lists those that there are.
     """
     if name not in NAMES:
         raise AssignorError(f"there is no assignor {name!r}, only {', '.join(NAMES)}")
     if name in SERVER and (name not in CLIENT or protocol == BY_BROKER):
-        return _OfBroker(name, topic_ids)
+        return _OfBroker(name, topic_id)
     return _OfMembers(name)
 
 
@@ -113,9 +113,9 @@ class _OfMembers(Replay):
 class _OfBroker(Replay):
     kind = BY_BROKER
 
-    def __init__(self, name: str, topic_ids: Mapping[str, UUID | None]) -> None:
+    def __init__(self, name: str, topic_id: Callable[[str], UUID | None]) -> None:
         self._name = name
-        self._known = topic_ids
+        self._known = topic_id
         self._names: dict[UUID, str] = {}
         self._target: GroupAssignment = {}
 
@@ -153,6 +153,6 @@ class _OfBroker(Replay):
         self._target[new] = self._target.pop(old, {})
 
     def _id(self, topic: str) -> UUID:
-        found = self._known.get(topic) or uuid5(NAMESPACE_URL, topic)
+        found = self._known(topic) or uuid5(NAMESPACE_URL, topic)
         self._names[found] = topic
         return found

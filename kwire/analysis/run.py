@@ -62,9 +62,9 @@ def analyse(
         counts.add(call, refused)
     found |= counts.rows(capture_id, names, clusters)
     ends = history.Ends(marks, names, clusters)
-    known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
     if assignor is not None:
         found |= {name: [] for name in tables.ON_REQUEST}
+    known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
         made_of_group = history.fold(capture_id, group, named, ends, clusters)

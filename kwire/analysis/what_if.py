@@ -84,8 +84,7 @@ class _Group:
     def _replay(self, one: Round) -> Replay:
         """The replay; where the generation before was not seen it begins with what members have in this one."""
         if self.replay is None:
-            topic_ids = {topic: self.evidence.topic_id(topic) for topic in one.topics}
-            self.replay = replay_of(self.assignor, one.row["protocol"], topic_ids)
+            self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
             if one.row["from_generation"] is None:
                 self.replay.owns(one.shares, one.generation - 1)
         return self.replay

@@ -164,10 +164,11 @@ class BrokerHistory:
     """A KIP-848 group: the broker assigns, members hear of it in heartbeats, and all of it before the next change.
 
     One member that wants nothing hears of each epoch first: what others are told to give up under the epoch before would
-    count as that one's otherwise.
+    count as that one's otherwise. With ``alike`` all want the same for ever: then who joins is the first to hear.
     """
 
-    def __init__(self, name: str, random: Random) -> None:
+    def __init__(self, name: str, random: Random, *, alike: bool) -> None:
+        self.alike = alike
         self.wire = Wire()
         self.name = name
         self.random = random
@@ -185,22 +186,23 @@ class BrokerHistory:
         self.wire.metadata("admin", 1, COUNTS)
         for topic in self.wire.calls[0].response.topics:
             topic.topic_id = IDS[topic.name]
-        self.epoch = 1
-        self._come("watch", None, [])
-        self._reconcile()
+        if not self.alike:
+            self.epoch = 1
+            self._come("watch", None, [])
+            self._reconcile()
         for number in range(steps):
             self.now = 100 + number * STEP
             restarts = [member for member, one in self.members.items() if one.instance_id]
             choice = self.random.random()
             self.epoch += 1
             others = [member for member in self.members if member != "watch"]
-            if choice < 0.25 and others:
+            if choice < 0.25 and len(others) > self.alike:
                 self._leave(self.random.choice(others))
             elif choice < 0.4 and restarts:
                 self.epoch -= 1
                 self._restart(self.random.choice(restarts))
                 continue
-            elif choice < 0.55 and others:
+            elif choice < 0.55 and others and not self.alike:
                 self._subscribe(self.random.choice(others))
             else:
                 instance = f"i{self.known}" if self.random.random() < 0.4 else None
@@ -209,6 +211,8 @@ class BrokerHistory:
         return self.wire
 
     def _topics(self) -> list[str]:
+        if self.alike:
+            return sorted(COUNTS)
         return sorted(self.random.sample(list(COUNTS), self.random.randint(1, len(COUNTS))))
 
     def _new_id(self) -> str:
@@ -307,6 +311,6 @@ def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
     return [{"topic_id": IDS[topic], "partitions": numbers} for topic, numbers in found.items()]
 
 
-def broker_history(name: str, seed: int, steps: int) -> Wire:
+def broker_history(name: str, seed: int, steps: int, *, alike: bool = False) -> Wire:
     """The calls of a KIP-848 group whose broker has the assignor of this name."""
-    return BrokerHistory(name, Random(seed)).play(steps)
+    return BrokerHistory(name, Random(seed), alike=alike).play(steps)

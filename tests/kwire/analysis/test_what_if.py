@@ -279,6 +279,12 @@ def test_the_assignor_that_the_broker_used_in_random_groups(assignor: str, seed:
     assert_same(broker_history(assignor, seed, 15).tables(assignor))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_broker_in_random_groups_that_want_the_same(seed: int) -> None:
+    """Here the ids of topics decide, too."""
+    assert_same(broker_history("uniform", seed, 15, alike=True).tables("uniform"))
+
+
 # What led the groups in all captures: librdkafka has its own way to be sticky and cooperative, so that is left out.
 USUAL = {"aiokafka": "roundrobin"}
 SPECIAL = {"sticky": "sticky", "cooperative": "cooperative-sticky"}
