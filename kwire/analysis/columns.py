@@ -82,6 +82,10 @@ def millis(name: str, how: str) -> Column:
     return Column(name, "double", how, "ms")
 
 
+def partition_millis(name: str, how: str) -> Column:
+    return Column(name, "double", how, "partition-ms")
+
+
 def flag(name: str, how: str) -> Column:
     return Column(name, "bool", how)
 

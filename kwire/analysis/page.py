@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kwire.analysis.columns import Table
 from kwire.analysis.events import EVENTS
-from kwire.analysis.tables import TABLES
+from kwire.analysis.tables import EVERY
 
 BEGIN = "<!-- from here to the next mark: made by `make docs` from kwire/analysis/tables.py -->"
 END = "<!-- to here -->"
@@ -28,7 +28,7 @@ def renewed(text: str) -> str:
 
 def made() -> str:
     """Every table, and every event."""
-    return "\n".join([*(line for table in TABLES.values() for line in _table(table)), *_events()])
+    return "\n".join([*(line for table in EVERY.values() for line in _table(table)), *_events()])
 
 
 def _table(table: Table) -> Iterator[str]:

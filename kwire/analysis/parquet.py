@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from kwire.analysis.columns import Row, arrow_schema, arrow_table, rows_of
-from kwire.analysis.tables import TABLES
+from kwire.analysis.tables import EVERY, TABLES
 from kwire.analysis.view import Tables
 
 # Columns that tables of older versions do not have: null in them.
@@ -23,7 +23,7 @@ def write(folder: Path, capture_id: str, found: Tables) -> None:
     name = _PLAIN.sub("_", capture_id).lstrip("._") or "capture"
     for table, rows in found.items():
         (folder / table).mkdir(parents=True, exist_ok=True)
-        arrow = arrow_table(TABLES[table], rows)
+        arrow = arrow_table(EVERY[table], rows)
         pq.write_table(arrow, folder / table / f"{name}.parquet", compression="zstd")
 
 
@@ -34,7 +34,7 @@ def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list
 
     found: dict[str, list[Row]] = {}
     for name in names:
-        table = TABLES[name]
+        table = EVERY[name]
         path = folder / name
         if not path.is_dir():
             found[name] = []

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kwire.analysis import extract, history, tables, topics, usage
+from kwire.analysis import evidence, extract, history, tables, topics, usage, what_if
 from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
@@ -24,9 +24,11 @@ def analyse(
     *,
     frames: bool = True,
     bodies: bool = True,
+    assignor: str | None = None,
 ) -> dict[str, list[Row]]:
     """The rows of every table by its name, sorted. ``frames``: fill that table; ``bodies``: with the bodies as JSON.
-    ``problems``: of the files. They and the connections are asked for when there are no more calls.
+    ``problems``: of the files. They and the connections are asked for when there are no more calls. ``assignor``: one
+    of ``replay.NAMES``, through which groups are replayed into the tables ON_REQUEST.
 
     Limits: what is kept in memory is a row for each call, unless ``frames`` is off, and the events of all groups.
     """
@@ -36,6 +38,9 @@ def analyse(
     names: dict[str, str] = {}
     marks: list[Watermark] = []
     sayings: dict[tuple[Any, ...], Saying] = {}
+    subscribed: list[evidence.Subscribed] = []
+    sizes: list[evidence.Size] = []
+    fresh = evidence.Fresh()
     for call in calls:
         refused = usage.refusals(call)
         if frames:
@@ -45,6 +50,9 @@ def analyse(
         marks += topics.watermarks(call)
         if saying := saying_of(call):
             sayings.setdefault(saying.content, saying)
+        if assignor is not None:
+            subscribed += evidence.subscribed(call)
+            sizes += fresh.of(evidence.sizes(call))
         for event in extract.events_of(call):
             by_group[event.group_id].append(event)
     known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
@@ -54,9 +62,15 @@ def analyse(
         counts.add(call, refused)
     found |= counts.rows(capture_id, names, clusters)
     ends = history.Ends(marks, names, clusters)
+    if assignor is not None:
+        found |= {name: [] for name in tables.ON_REQUEST}
+    known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
-        for name, rows in history.fold(capture_id, group, named, ends, clusters).items():
+        made_of_group = history.fold(capture_id, group, named, ends, clusters)
+        if assignor is not None:
+            made_of_group |= what_if.fold(assignor, made_of_group, known_of_groups)
+        for name, rows in made_of_group.items():
             found[name] += rows
     found["frames"] = tables.FRAMES.sorted(found["frames"])
     found["connections"] = tables.CONNECTIONS.sorted(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kwire.analysis.columns import Column, Table, flag, integer, long, millis, moment, text, texts
+from kwire.analysis.columns import Column, Table, flag, integer, long, millis, moment, partition_millis, text, texts
 
 
 def _table(name: str, grain: str, order: str, *columns: Column) -> Table:
@@ -364,6 +364,63 @@ PROBLEMS = _table(
     text("error", "what is damaged; null where nothing is"),
 )
 
+_AS_REBALANCES = "as in `rebalances`"
+
+WHAT_IF = _table(
+    "what_if",
+    "one generation of a group as it was, beside what another assignor would have made of it",
+    "group_id cluster started_ts generation life protocol",
+    _GROUP,
+    _CLUSTER,
+    _LIFE,
+    _PROTOCOL,
+    _GENERATION,
+    moment("started_ts", _AS_REBALANCES),
+    text("protocol_name", _AS_REBALANCES),
+    text("assignor", "the one that was asked for"),
+    text("stw_kind", _AS_REBALANCES),
+    text("stw_kind_what_if", "the same of the assignor that was asked for"),
+    integer("members", "members of the generation", "count"),
+    integer("partitions", "partitions of the topics that they subscribe to", "count"),
+    text(
+        "sized_by",
+        "where the numbers of partitions come from: `metadata` answers, `assignments` of this generation or earlier "
+        "ones, or `both`; null if there are no partitions",
+    ),
+    integer(
+        "rebalances_what_if",
+        "rebalances that the other assignor would have had: 1; 2 if it needs a follow-up that the capture has not; "
+        "0 for a follow-up of the capture that it does not need",
+        "count",
+    ),
+    integer("moved", "`rebalances.partitions_moved`", "count"),
+    integer("moved_what_if", "the same of what the other assignor gives", "count"),
+    integer("imbalance", "partitions of the member with most, less those of the member with least", "count"),
+    integer("imbalance_what_if", "the same of what the other assignor gives, after its follow-up", "count"),
+    partition_millis("stopped_ms", "how long partitions were without an owner, added up"),
+    partition_millis("stopped_ms_what_if", "the same of what the other assignor gives, in the times of the capture"),
+    partition_millis("avoided_ms", "`stopped_ms - stopped_ms_what_if`; below 0: it would have cost more"),
+    integer("elsewhere", "partitions that are not with the same member in both", "count"),
+    text("note", "why the other assignor was not asked, which makes what it would have done null"),
+)
+
+WHAT_IF_ASSIGNMENTS = _table(
+    "what_if_assignments",
+    "one partition that a member would have in one generation, after a follow-up if it takes one",
+    "group_id cluster life protocol generation member_id topic partition",
+    _GROUP,
+    _CLUSTER,
+    _LIFE,
+    _PROTOCOL,
+    _GENERATION,
+    text("assignor", "the one that was asked for"),
+    _MEMBER,
+    _CLIENT,
+    text("topic", "topic name"),
+    integer("partition", "partition number"),
+    text("from_prev_owner", "member id of who would have had it last before, null if nobody"),
+)
+
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
@@ -382,3 +439,8 @@ TABLES: Mapping[str, Table] = {
         PROBLEMS,
     )
 }
+
+ON_REQUEST: Mapping[str, Table] = {table.name: table for table in (WHAT_IF, WHAT_IF_ASSIGNMENTS)}
+"""Tables that are made only with ``--what-if``."""
+
+EVERY: Mapping[str, Table] = {**TABLES, **ON_REQUEST}

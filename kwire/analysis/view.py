@@ -9,7 +9,7 @@ from typing import Any
 
 from kwire.analysis.columns import Row
 from kwire.analysis.events import partition_name
-from kwire.analysis.tables import TABLES
+from kwire.analysis.tables import EVERY, ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
 
 Tables = Mapping[str, list[Row]]
 Name = tuple[str, str | None]  # a group and its cluster
@@ -44,7 +44,7 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
     left_out = {*without}
     return {
         column.name: moment(row[column.name]) if column.type == "timestamp" else row[column.name]
-        for column in TABLES[table].columns
+        for column in EVERY[table].columns
         if column.name not in left_out
     }
 
@@ -62,14 +62,17 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
-    """Each group as an object that JSON can hold: members, rebalances with shares before and after, commits, errors."""
+    """Each group as an object that JSON can hold: members, rebalances with shares before and after, commits, errors;
+
+    ``what_if`` only where it was asked for."""
     for (group_id, cluster), rows in apart(tables).items():
-        yield {"group_id": group_id, "cluster": cluster, **_group(rows)}
+        replayed = {"what_if": _what_if(rows)} if WHAT_IF.name in rows else {}
+        yield {"group_id": group_id, "cluster": cluster, **_group(rows), **replayed}
 
 
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
     """The rows of each group by table; groups of one name in several clusters are several."""
-    by_group = {name: _by_group(tables[name]) for name in OF_GROUPS}
+    by_group = {name: _by_group(tables[name]) for name in (*OF_GROUPS, *ON_REQUEST) if name in tables}
     found = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
     clusters = Counter(group_id for group_id, _ in found)
     made = {name: {table: rows.get(name, []) for table, rows in by_group.items()} for name in found}
@@ -134,6 +137,39 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
             readable("violations", row, without={"capture_id", "group_id", "cluster"}) for row in rows["violations"]
         ],
     }
+
+
+# Pairs of columns that are added up over the generations of a group that were replayed.
+_ADDED = ("moved", "moved_what_if", "stopped_ms", "stopped_ms_what_if", "avoided_ms")
+
+
+def _what_if(rows: Tables) -> dict[str, Any]:
+    """Generations as they were and would have been, and all in one; ``sum`` is null where none could be replayed."""
+    shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows[WHAT_IF_ASSIGNMENTS.name]:
+        share = shares[row["protocol"], row["life"], row["generation"]][row["member_id"]]
+        share.append(partition_name(row["topic"], row["partition"]))
+    dropped = {"capture_id", "group_id", "cluster", "assignor"}
+    generations = [
+        {
+            **readable(WHAT_IF.name, row, without=dropped),
+            "assignment_what_if": {
+                member: list(share) for member, share in shares[row["protocol"], row["life"], row["generation"]].items()
+            },
+        }
+        for row in rows[WHAT_IF.name]
+    ]
+    replayed = [row for row in generations if row["note"] is None]
+    total: dict[str, Any] | None = None
+    if replayed:
+        total = {
+            "rebalances": len(replayed),
+            "rebalances_what_if": sum(row["rebalances_what_if"] for row in replayed),
+            **{name: round(sum(row[name] for row in replayed), 3) for name in _ADDED},  # whole µs
+            "largest_imbalance": max(row["imbalance"] for row in replayed),
+            "largest_imbalance_what_if": max(row["imbalance_what_if"] for row in replayed),
+        }
+    return {"generations": generations, "sum": total}
 
 
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:

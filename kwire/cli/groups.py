@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from kwire.analysis import parquet, report, run, view
+from kwire.analysis.events import CLASSIC, CONSUMER
+from kwire.analysis.replay import NAMES
 from kwire.analysis.tables import PROBLEMS
 from kwire.capture import Call, Connection, Problem, Skipped, read
 from kwire.cli.lines import needed, one_line, progress, seldom_collected, tell, writable
@@ -27,6 +29,9 @@ MOST = 12  # names of partitions or members that stand in one line
 @click.option("--capture-id", help="What this capture is called in the tables; the name of the first file otherwise.")
 @click.option("--group", "wanted", multiple=True, metavar="NAME", help="Only this group; may be given again.")
 @click.option(
+    "--what-if", "assignor", type=click.Choice(NAMES), help="Replay the groups through this assignor, and compare."
+)
+@click.option(
     "--port",
     "ports",
     multiple=True,
@@ -40,10 +45,11 @@ def command(
     tables: Path | None,
     capture_id: str | None,
     wanted: tuple[str, ...],
+    assignor: str | None,
     ports: tuple[int, ...],
 ) -> None:
     """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
-    and cost, assignments, commits, errors.
+    and cost, assignments, commits, errors. With --what-if also what another assignor would have made of it.
 
     Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there.
     """
@@ -68,7 +74,7 @@ def command(
             reading = read(paths, ports=ports, progress=stack.enter_context(progress(paths)))
         except OSError as error:
             raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-        found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None)
+        found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None, assignor=assignor)
     if wanted:
         found = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
@@ -83,7 +89,7 @@ def command(
     else:
         same = Counter(group["group_id"] for group in shown)
         for group in shown:
-            for line in text(group, several=same[group["group_id"]] > 1):
+            for line in text(group, several=same[group["group_id"]] > 1, assignor=assignor):
                 click.echo(one_line(line, 10_000))
         if not shown:
             click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
@@ -94,8 +100,8 @@ def command(
     tell(reading.problems, reading.notes())
 
 
-def text(group: dict[str, Any], *, several: bool = False) -> Iterator[str]:
-    """A group as lines. ``several``: other clusters have a group of this name."""
+def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:
+    """A group as lines. ``several``: other clusters have a group of this name; ``assignor``: the one of ``what_if``."""
     called = {member["member_id"]: member["name"] for member in group["members"]}
     where = f" (cluster {group['cluster']})" if several else ""
     yield (
@@ -123,7 +129,56 @@ def text(group: dict[str, Any], *, several: bool = False) -> Iterator[str]:
     for violation in group["violations"]:
         who = called.get(violation["member_id"], violation["member_id"] or "")
         yield f"  {_clock(violation['ts'])}  violation {violation['kind']}: {who}: {violation['detail']}"
+    if assignor is not None:
+        yield from _what_if(group, assignor, called)
     yield ""
+
+
+def _what_if(group: dict[str, Any], assignor: str, called: dict[str, str]) -> Iterator[str]:
+    """What another assignor would have done: in all, and where that is something else."""
+    generations, total = group["what_if"]["generations"], group["what_if"]["sum"]
+    if total is None:
+        why = next((row["note"] for row in generations), None)
+        if why is None:
+            others = [name for name in group["protocols"] if name not in (CLASSIC, CONSUMER)]
+            why = f"assignors of {others[0]} groups are not known" if others else "nobody was seen to join it"
+        yield f"  what if {assignor}: nothing to replay: {why}"
+        return
+    yield (
+        f"  what if {assignor}: partitions moved {_instead(total, 'moved')}, "
+        f"rebalances {_instead(total, 'rebalances')}, imbalance up to {_instead(total, 'largest_imbalance')}"
+    )
+    avoided = total["avoided_ms"] / 1000
+    saying = f"{avoided:.3f} s avoided" if avoided >= 0 else f"{-avoided:.3f} s more"
+    yield (
+        f"      partitions without an owner, added up: {total['stopped_ms_what_if'] / 1000:.3f} s "
+        f"instead of {total['stopped_ms'] / 1000:.3f} s: {saying}"
+    )
+    for row in generations:
+        yield from _generation(row, called)
+
+
+def _generation(row: dict[str, Any], called: dict[str, str]) -> Iterator[str]:
+    where = f"      generation {row['generation']}"
+    if row["note"] is not None:
+        yield f"{where}: not replayed: {row['note']}"
+        return
+    times = {0: ", not needed", 1: "", 2: ", and a follow-up"}[row["rebalances_what_if"]]
+    yield (
+        f"{where}{times}: moved {_instead(row, 'moved')}, imbalance {_instead(row, 'imbalance')}, "
+        f"without an owner {row['stopped_ms_what_if']:.1f} ms instead of {row['stopped_ms']:.1f} ms"
+    )
+    if row["elsewhere"]:
+        shares = row["assignment_what_if"]
+        for member in list(shares)[:MOST]:
+            yield f"          {called.get(member, member)}: {_partitions(shares[member])}"
+        if len(shares) > MOST:
+            yield f"          and {len(shares) - MOST} members more"
+
+
+def _instead(row: dict[str, Any], name: str) -> str:
+    was, would = row[name], row[f"{name}_what_if"]
+    return f"{would} instead of {was}" if was != would else str(was)
 
 
 def _life(member: dict[str, Any]) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from kwire.analysis.replay import NAMES
+from kwire.analysis.tables import ON_REQUEST
 from kwire.cli.lines import tell
 
 
@@ -31,6 +33,7 @@ from kwire.cli.lines import tell
 )
 @click.option("--capture-id", help="Name of the capture in the tables; by default that of the file or folder.")
 @click.option("--format", "form", default="parquet", show_default=True, help="Any format that Spark writes.")
+@click.option("--what-if", "assignor", type=click.Choice(NAMES), help="Replay groups through this assignor.")
 @click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file that one task reads.")
 def command(
     inputs: tuple[str, ...],
@@ -42,12 +45,13 @@ def command(
     settle: float,
     capture_id: str | None,
     form: str,
+    assignor: str | None,
     split_size: int | None,
 ) -> None:
     """Captures into tables, through Spark.
 
     The tables are those of docs/pipeline.md, for any number of captures side by side. What an earlier run left of the
-    same capture is replaced.
+    same capture is replaced. With --what-if there are two more tables: what another assignor would have done.
 
     \b
     kwire pipeline --input 'captures/*.pcap' --output tables
@@ -57,6 +61,8 @@ def command(
     """
     if once and not stream:
         raise click.UsageError("--once is for --stream")
+    if stream and assignor is not None:
+        raise click.UsageError("--what-if is not for --stream: it needs the whole history of a group")
     try:
         from kwire.spark import source
         from kwire.spark.job import Job, name_of
@@ -66,7 +72,8 @@ def command(
         raise click.ClickException(f"{error.name} is missing: pip install 'kwire[spark]'") from error
 
     given = (*inputs, *more)
-    place, name = Output(output, form), capture_id or name_of(given)
+    asked = () if assignor is None else tuple(ON_REQUEST)
+    place, name = Output(output, form, asked), capture_id or name_of(given)
     if stream:
         followed = Stream(given, place, name, split_size or source.SPLIT, settle)
         query = followed.start(_session(master), once=once)
@@ -78,7 +85,7 @@ def command(
         paths = source.files(given)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
-    told = Job(paths, place, name, split_size).run(_session(master))
+    told = Job(paths, place, name, split_size, assignor=assignor).run(_session(master))
     tell(told.problems, told.notes)
 
 

@@ -26,7 +26,7 @@ WHOLE = ("connections", "errors", "problems")  # rows of connections; what all s
 EACH = ("frames", "connections", "problems")  # rows that each come of one connection
 MANY = 20_000  # counts that a task keeps
 BUCKETS = 32  # of groups, minutes and tables that count: each has its own files in a stream
-TOLD = ("names", "commits", "sayings", "damage", "skipped", "remarks", "written", "size")  # for the driver
+TOLD = ("names", "commits", "wanted", "sayings", "damage", "skipped", "remarks", "written", "size")  # for the driver
 
 
 def about_group(name: str) -> str:
@@ -111,15 +111,20 @@ class Bundler:
                 yield bundle(name, name, rows)
         happened = found.get("events", [])
         yield from _by("events", map(_event_values, happened), lambda values: about_group(values[_OF_GROUP]))
+        yield from _by("subscribed", found.get("subscribed", []), lambda one: about_group(one.group_id))
         yield from _by("waits", found.get("waits", []), lambda wait: f"minute {wait[0]}")
         if marks := found.get("marks"):
             yield bundle_of_marks("", marks)
         commits = [(event.group_id, event.topic, event.partition) for event in happened if event.topic]
-        for kind, rows in (("names", found.get("names", [])), ("commits", commits)):
+        for kind, rows in (
+            ("names", found.get("names", [])),
+            ("commits", commits),
+            ("wanted", found.get("wanted", [])),
+        ):
             if fresh := {(kind, *row) for row in rows} - self._told:
                 self._told |= fresh
                 yield bundle(kind, "", [row[1:] for row in fresh])
-        for kind in ("sayings", "damage", "skipped", "remarks"):
+        for kind in ("sizes", "sayings", "damage", "skipped", "remarks"):
             if rows := found.get(kind):
                 yield bundle(kind, "", rows)
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from kwire.analysis import extract, topics, usage
+from kwire.analysis import evidence, extract, topics, usage
 from kwire.analysis.clusters import saying_of
+from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
+from kwire.capture.call import Call
 from kwire.capture.calls import Conversation, Row
 from kwire.capture.gzipped import GZIP
 from kwire.capture.packets import SYN, unpack_key
@@ -151,13 +153,18 @@ class Following:
             found["frames"].append(frame_row(call, self.capture_id, refused))
             found["names"] += topics.topic_names(call).items()
             found["marks"] += topics.watermarks(call)
-            found["events"] += extract.events_of(call)
+            happened = extract.events_of(call)
+            found["events"] += happened
+            self.notice(call, happened, found)
             saying = saying_of(call)
             if saying is not None and saying.content not in self.said:
                 self.said.add(saying.content)
                 found["sayings"].append(saying)
             self.counts.add(call, refused)
         found["waits"] += self.counts.take_waits()
+
+    def notice(self, call: Call, happened: Sequence[GroupEvent], found: Rows) -> None:
+        """What else is wanted of a call. ``happened``: its events."""
 
     def finish(self, found: Rows) -> None:
         """No more comes of the connection."""
@@ -175,3 +182,16 @@ class Following:
         for name in COUNTED:
             found[name] += [row | software for row in counted[name]]
         self.conversation, self.counts, self.said = None, usage.Usage({}), set()
+
+
+@dataclass(slots=True)
+class Witness(Following):
+    """The same, for groups that are replayed: it tells what they subscribed to, and the sizes of topics."""
+
+    fresh: evidence.Fresh = field(default_factory=evidence.Fresh)
+
+    def notice(self, call: Call, happened: Sequence[GroupEvent], found: Rows) -> None:
+        subscribed = list(evidence.subscribed(call))
+        found["subscribed"] += subscribed
+        found["sizes"] += self.fresh.of(evidence.sizes(call))
+        found["wanted"] += evidence.wanted(subscribed, happened)

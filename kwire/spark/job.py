@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kwire.capture.guessing import NOT_PROVEN
 from kwire.capture.places import is_address, size_of
 from kwire.spark import source, stages
+from kwire.spark.following import Following, Witness
 from kwire.spark.output import Output
 
 A_TASK = 2 * 1024 * 1024  # bytes of captures that a task follows connections of, if there are not many more
@@ -25,7 +26,7 @@ class Job:
     or less, so that there is work for all cores.
 
     ``guess``: the files whose parts are guessed, and found exactly if that proves wrong; by default all. None of the
-    rows depend on it.
+    rows depend on it. ``assignor``: through which groups are replayed, into the tables that the output has on request.
     """
 
     paths: Sequence[str]
@@ -33,6 +34,7 @@ class Job:
     capture_id: str
     split_size: int | None = None
     guess: Collection[str] | None = None
+    assignor: str | None = None
 
     def run(self, spark: SparkSession) -> stages.Told:
         """Write the tables. What is wrong with the files is among what was told."""
@@ -48,14 +50,16 @@ class Job:
 
     def _staged(self, spark: SparkSession, staging: str, guess: Collection[str]) -> tuple[stages.Told, list[str]]:
         """Write the tables there; what was told, and the files."""
+        follow = Following if self.assignor is None else Witness
         ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
-        found = stages.said(ordered, self.paths, self.capture_id, staging).persist()
+        found = stages.said(ordered, self.paths, self.capture_id, staging, follow).persist()
         try:
             told = stages.told(found)
             if any(problem.reason == NOT_PROVEN for problem in told.damage):
                 return told, []
             written = told.written + stages.remarked(told, self.capture_id, staging)
-            return told, written + stages.written(found, told, self.capture_id, staging, TASKS * _cores(spark))
+            most = TASKS * _cores(spark)
+            return told, written + stages.written(found, told, self.capture_id, staging, most, assignor=self.assignor)
         finally:
             found.unpersist()
 

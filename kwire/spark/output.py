@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from kwire.analysis.columns import SPARK, Table
-from kwire.analysis.tables import TABLES
+from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.places import below, file_system
 from kwire.spark import parts
 
@@ -23,10 +23,18 @@ FLAT = ("csv",)  # formats that have no lists and no maps
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """``folder``: of all tables, a path or an address; ``form``: any format that Spark writes to a path."""
+    """``folder``: of all tables, a path or an address; ``form``: any format that Spark writes to a path; ``more``:
+
+    names of the tables on request that are made too."""
 
     folder: str
     form: str = "parquet"
+    more: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tables that are made."""
+        return (*TABLES, *self.more)
 
     @contextmanager
     def staging(self) -> Iterator[str]:
@@ -52,12 +60,22 @@ class Output:
         ``stale``. ``kept``: where those stay of which other formats are made; with ``stale`` it is needed.
         """
         place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
-        parts.put(staging, place, capture_id, written, stale)
+        parts.put(staging, place, capture_id, written, stale, self.names)
+        if stale is None:
+            self._forget(capture_id, ON_REQUEST.keys() - self.more)
         if self.form != PARQUET:
             self._convert(spark, place, capture_id)
 
+    def _forget(self, capture_id: str, names: Iterable[str]) -> None:
+        """Take away what an earlier run made on request."""
+        for name in names:
+            files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))
+            if files.get_file_info(inside).type.name == "Directory":
+                files.delete_dir(inside)
+
     def _convert(self, spark: SparkSession, folder: str, capture_id: str) -> None:
-        for name, table in TABLES.items():
+        for name in self.names:
+            table = EVERY[name]
             rows = spark.read.schema(_columns(table)).parquet(below(folder, name, parts.folder_of(capture_id)))
             if self.form in FLAT:
                 nested = {column.name: sql.to_json(column.name) for column in table.columns if "<" in column.type}

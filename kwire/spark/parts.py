@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kwire.analysis.columns import Row, Table, arrow_schema, arrow_table
-from kwire.analysis.tables import TABLES
+from kwire.analysis.tables import EVERY, TABLES
 from kwire.capture.places import file_system
 
 CAPTURE, DATE = "capture_id", "date"
@@ -84,7 +84,7 @@ class Parts:
 
     def add(self, name: str, rows: Iterable[Row], mark: str = "") -> None:
         """Rows of a table; ``mark`` comes into the names of their files."""
-        table = TABLES[name]
+        table = EVERY[name]
         for day, some in _by_day(table, rows).items():
             self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
 
@@ -102,7 +102,7 @@ class Parts:
             place = posixpath.join(name, f"{DATE}={day}" if day else "", f"part-{mark}-{uuid4().hex}.parquet")
             path = posixpath.join(self.folder, place)
             self.files.create_dir(posixpath.dirname(path), recursive=True)
-            writer = pq.ParquetWriter(path, schema_of(TABLES[name]), filesystem=self.files, compression="zstd")
+            writer = pq.ParquetWriter(path, schema_of(EVERY[name]), filesystem=self.files, compression="zstd")
             self._open[key] = _Part(writer)
             self.written.append(place)
         return self._open[key]
@@ -125,12 +125,20 @@ def _name_of(day: int | None) -> str:
 
 
 def put(
-    staging: str, folder: str, capture_id: str, written: Iterable[str], stale: Collection[str] | None = None
+    staging: str,
+    folder: str,
+    capture_id: str,
+    written: Iterable[str],
+    stale: Collection[str] | None = None,
+    names: Iterable[str] = tuple(TABLES),
 ) -> None:
-    """Move parts to their places, instead of what is there of the capture: of all, or of those marked as ``stale``."""
+    """Move parts to their places, instead of what is there of the capture: of all, or of those marked as ``stale``.
+
+    ``names``: of the tables.
+    """
     files, begin = file_system(staging)
     _, target = file_system(folder)
-    by_table: dict[str, list[str]] = {name: [] for name in TABLES}
+    by_table: dict[str, list[str]] = {name: [] for name in names}
     for place in written:
         by_table[place.partition("/")[0]].append(place)
     for name, places in by_table.items():
@@ -138,7 +146,7 @@ def put(
         files.create_dir(here, recursive=True)
         left = _without(files, here, stale)
         if not places and not left:
-            places.append(_no_rows(files, begin, TABLES[name]))
+            places.append(_no_rows(files, begin, EVERY[name]))
         for place in places:
             there = posixpath.join(here, place.partition("/")[2])
             files.create_dir(posixpath.dirname(there), recursive=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from kwire.analysis import events, history, usage
+from kwire.analysis import events, evidence, history, usage, what_if
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
@@ -40,9 +40,14 @@ def by_connection(references: DataFrame, partitions: int) -> DataFrame:
     return references.drop("path").repartition(partitions, "connection").sortWithinPartitions("connection", *ORDER)
 
 
-def said(ordered: DataFrame, paths: Sequence[str], capture_id: str, staging: str) -> DataFrame:
-    """What connections say, as bundles; frames are written to ``staging``, where what is unpacked is too."""
-    return ordered.mapInArrow(partial(_said, list(paths), capture_id, staging), bundles.SPARK)
+def said(
+    ordered: DataFrame, paths: Sequence[str], capture_id: str, staging: str, follow: type[Following] = Following
+) -> DataFrame:
+    """What connections say, as bundles; frames are written to ``staging``, where what is unpacked is too.
+
+    ``follow``: Witness where groups are replayed.
+    """
+    return ordered.mapInArrow(partial(_said, list(paths), capture_id, staging, follow), bundles.SPARK)
 
 
 def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFrame:
@@ -51,10 +56,14 @@ def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFra
 
 
 def _said(
-    paths: list[str], capture_id: str, staging: str, batches: Iterator[pa.RecordBatch]
+    paths: list[str],
+    capture_id: str,
+    staging: str,
+    follow: type[Following],
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     bundler, parts = Bundler(), Parts(staging)
-    for found in followed(paths, capture_id, batches, unpacked_in(staging)):
+    for found in followed(paths, capture_id, batches, unpacked_in(staging), follow):
         parts.add("frames", found.pop("frames", []))
         if made := list(bundler.take(found)):
             yield bundles.batch(made)
@@ -73,7 +82,11 @@ def unpacked_in(staging: str) -> str:
 
 
 def followed(
-    paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch], unpacked: str | None = None
+    paths: list[str],
+    capture_id: str,
+    batches: Iterator[pa.RecordBatch],
+    unpacked: str | None = None,
+    follow: type[Following] = Following,
 ) -> Iterator[Rows]:
     """The rows that references to the segments of connections give, some at a time; they are to be taken out."""
     payloads = Payloads(paths, unpacked)
@@ -85,7 +98,7 @@ def followed(
                 if following is None or following.key != key:
                     if following is not None:
                         following.finish(found)
-                    following = Following(key, capture_id)
+                    following = follow(key, capture_id)
                 take(following, rows, payloads, found)
                 if sum(map(len, found.values())) >= ENOUGH:
                     yield found
@@ -139,6 +152,7 @@ class Told:
 
     names: dict[str, str] = field(default_factory=dict)  # of topics by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
+    wanted: set[tuple[str, str]] = field(default_factory=set)  # group and topic, of groups that are replayed
     sayings: set[Saying] = field(default_factory=set)
     damage: set[Problem] = field(default_factory=set)
     packets: Counter[tuple[str, str]] = field(default_factory=Counter)  # passed over: by file and reason
@@ -156,6 +170,8 @@ class Told:
                     told.names.update(rows)
                 case "commits":
                     told.commits.update(rows)
+                case "wanted":
+                    told.wanted.update(rows)
                 case "sayings":
                     told.sayings.update(rows)
                 case "damage":
@@ -176,7 +192,7 @@ class Told:
         return Told(
             self.names | other.names,
             self.commits | other.commits,
-            self.sayings | other.sayings,
+            sayings=self.sayings | other.sayings,
             size=self.size + other.size,
         )
 
@@ -207,6 +223,14 @@ class Told:
             found[self.name(topic), partition].add(group)
         return {partition: sorted(groups) for partition, groups in found.items()}
 
+    @property
+    def replayed(self) -> dict[str, list[str]]:
+        """The groups that subscribe to a topic, where groups are replayed."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for group, topic in self.wanted:
+            found[self.name(topic)].add(group)
+        return {topic: sorted(groups) for topic, groups in found.items()}
+
 
 def told(found: DataFrame) -> Told:
     """What was said for the driver. It is this that makes Spark follow the connections: ``found`` is kept then."""
@@ -221,8 +245,10 @@ def written(
     staging: str,
     most: int,
     buckets: Collection[int] | None = None,
+    assignor: str | None = None,
 ) -> list[str]:
-    """Write the tables that bundles give to ``staging``; the files, below it. ``most``: tasks.
+    """Write the tables that bundles give to ``staging``; the files, below it. ``most``: tasks; ``assignor``: through
+    which groups are replayed.
 
     With ``buckets`` these alone, each with files of its own, and frames and connections, marked as what they are about.
     """
@@ -233,13 +259,15 @@ def written(
             for partition, some in groups.items()
         }
     found = found.select("kind", "about", "rows")
-    others = found.where(~sql.col("kind").isin("marks", *TOLD))
-    if any(groups.values()):
-        meet = partial(_meet, known.names, groups)
-        others = others.unionByName(found.where("kind = 'marks'").mapInArrow(meet, bundles.SPARK))
+    others = found.where(~sql.col("kind").isin("marks", "sizes", *TOLD))
+    if any(groups.values()) or known.wanted:
+        meet = partial(_meet, known.names, groups, known.replayed)
+        others = others.unionByName(found.where("kind IN ('marks', 'sizes')").mapInArrow(meet, bundles.SPARK))
     tasks = min(known.size // A_TASK + 1, most)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
-    fold = partial(_fold, Folding(capture_id, known.names, Clusters(known.sayings)), staging, buckets is not None)
+    fold = partial(
+        _fold, Folding(capture_id, known.names, Clusters(known.sayings), assignor), staging, buckets is not None
+    )
     made = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
     return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
 
@@ -254,19 +282,28 @@ def remarked(known: Told, capture_id: str, staging: str, mark: str = "") -> list
 
 
 def _meet(
-    names: Mapping[str, str], groups: Mapping[tuple[str, int], list[str]], batches: Iterator[pa.RecordBatch]
+    names: Mapping[str, str],
+    groups: Mapping[tuple[str, int], list[str]],
+    replayed: Mapping[str, list[str]],
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Ends of partitions, to each of the groups that committed offsets of them."""
+    """Ends of partitions, to each of the groups that committed offsets of them; sizes of topics, to subscribers."""
     for batch in batches:
         found: Rows = defaultdict(list)
+        sizes: Rows = defaultdict(list)
         for one in bundles.bundles_of(batch):
+            if one.kind == "sizes":
+                for size in unbundle(one.rows):
+                    for group in replayed.get(names.get(size.topic, size.topic), ()):
+                        sizes[group].append(size)
+                continue
             for mark in bundles.marks_of(unbundle(one.rows)):
                 for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
                     found[group].append(mark)
-        if found:
-            yield bundles.batch(
-                [bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in found.items()]
-            )
+        made = [bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in found.items()]
+        made += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
+        if made:
+            yield bundles.batch(made)
 
 
 def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -294,11 +331,12 @@ def _fold(folding: Folding, staging: str, marked: bool, batches: Iterator[pa.Rec
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """Makes rows of tables of what met. ``names``: of topics by id."""
+    """Makes rows of tables of what met. ``names``: of topics by id; ``assignor``: through which groups are replayed."""
 
     capture_id: str
     names: Mapping[str, str]
     clusters: Clusters
+    assignor: str | None = None
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
         """Rows of a kind in EACH."""
@@ -312,8 +350,12 @@ class Folding:
                 by_group[event.group_id].append(events.name_topics(event, self.names))
             ends = history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
             found: dict[str, list[Row]] = defaultdict(list)
+            known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
             for group, named in by_group.items():
-                for name, rows in history.fold(self.capture_id, group, named, ends, self.clusters).items():
+                made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters)
+                if self.assignor is not None:
+                    made_of_group |= what_if.fold(self.assignor, made_of_group, known)
+                for name, rows in made_of_group.items():
                     found[name] += rows
             return found
         if waits := met.get("waits"):

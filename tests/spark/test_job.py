@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from kwire.analysis import parquet
 from kwire.analysis.columns import SPARK, rows_of
-from kwire.analysis.tables import TABLES
+from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.guessing import guessed
 from kwire.cli.groups import command as groups
 from kwire.cli.pipeline import command
@@ -45,6 +45,41 @@ def test_same_rows(spark, long, tmp_path, size, guess):
     assert {row["reason"] for row in found["problems"]} == {None, "gaps", "not_tcp", "tls"}
     assert [problem.reason for problem in told.problems] == [row["error"] for row in found["problems"] if row["error"]]
     assert len(told.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("assignor", "size"), [("sticky", 65_536), ("cooperative-sticky", 1 << 40), ("uniform", 100_003)]
+)
+def test_replayed_groups_have_the_same_rows(spark, long, tmp_path, assignor, size):
+    """Many groups of several clusters, with several names more than once: each is one task's."""
+    paths = files([str(path) for path in [*traces.captures(), long]])
+    output = Output(str(tmp_path / "out"), more=tuple(ON_REQUEST))
+    Job(paths, output, "c", size, assignor=assignor).run(spark)
+    expected = traces.single(paths, "c", assignor)
+    assert parquet.read(tmp_path / "out", tuple(EVERY)) == expected
+    assert len({(row["group_id"], row["cluster"]) for row in expected["what_if"]}) > 10
+    assert any(row["elsewhere"] for row in expected["what_if"])
+
+
+def test_replayed_groups_in_other_formats(spark, tmp_path):
+    paths = [str(traces.COMMITTED[1])]
+    asked = ["--output", str(tmp_path / "out"), "--format", "json", "--capture-id", "c"]
+    result = CliRunner().invoke(command, [*asked, "--input", paths[0], "--what-if", "range"])
+    assert (result.exit_code, result.output) == (0, "")
+    expected = traces.single(paths, "c", "range")
+    for name in ON_REQUEST:
+        columns = [column.name for column in ON_REQUEST[name].columns if column.name != "capture_id"]
+        types = ", ".join(f"{c.name} {SPARK[c.type]}" for c in ON_REQUEST[name].columns if c.name != "capture_id")
+        found = spark.read.schema(types).options(**EXACT).json(f"{tmp_path}/out/{name}/capture_id=c")
+        rows = rows_of(found.selectExpr("'c' AS capture_id", *columns).toArrow())
+        assert ON_REQUEST[name].sorted(rows) == expected[name] != []
+
+
+def test_a_run_that_replays_nothing_takes_away_what_one_before_made(spark, tmp_path):
+    asked = ["--input", str(traces.COMMITTED[1]), "--output", str(tmp_path), "--capture-id", "c"]
+    for more, there in ([*asked, "--what-if", "sticky"], {*EVERY}), (asked, {*TABLES}):
+        assert CliRunner().invoke(command, more).exit_code == 0
+        assert {path.parent.name for path in tmp_path.glob("*/capture_id=c")} == there
 
 
 def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
@@ -154,7 +189,13 @@ def test_read_frames(spark, long):
     assert frames.groupBy("api_name").count().where("api_name = 'JoinGroup'").first()["count"] > 0
 
 
-USAGE = [["--input", "/nowhere", "--output", "o"], ["--output", "o"], ["--input", "x", "--output", "o", "--once"]]
+USAGE = [
+    ["--input", "/nowhere", "--output", "o"],
+    ["--output", "o"],
+    ["--input", "x", "--output", "o", "--once"],
+    ["--input", "x", "--output", "o", "--what-if", "best"],
+    ["--input", "x", "--output", "o", "--what-if", "sticky", "--stream"],
+]
 
 
 @pytest.mark.parametrize("arguments", USAGE)

@@ -92,12 +92,13 @@ def cut(path: Path, folder: Path, files: int) -> list[Path]:
     return made
 
 
-def single(paths: Iterable[Path], capture_id: str) -> dict[str, list[Row]]:
-    """The tables, made in one process."""
+def single(paths: Iterable[Path], capture_id: str, assignor: str | None = None) -> dict[str, list[Row]]:
+    """The tables, made in one process; with ``assignor`` groups are replayed through it."""
     items = list(read(paths))
     calls = [item for item in items if isinstance(item, Call)]
     connections = [item for item in items if isinstance(item, Connection)]
-    return run.analyse(calls, connections, capture_id, [item for item in items if isinstance(item, (Problem, Skipped))])
+    noticed = [item for item in items if isinstance(item, (Problem, Skipped))]
+    return run.analyse(calls, connections, capture_id, noticed, assignor=assignor)
 
 
 def rows(name: str, found) -> list[Row]:

@@ -17,20 +17,24 @@ SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"
 
 
 @cache
-def tables_of(*paths: Path) -> dict[str, list[Row]]:
-    """Every table of one capture; of several that are read as one, which is then called ``all``."""
+def tables_of(*paths: Path, assignor: str | None = None) -> dict[str, list[Row]]:
+    """Every table of one capture; of several that are read as one, which is then called ``all``.
+
+    ``assignor``: groups are replayed through it.
+    """
     reading = read(paths)
     items = list(reading)
     name = paths[0].name if len(paths) == 1 else "all"
     assert reading.problems == []
     calls = [item for item in items if isinstance(item, Call)]
     connections = [item for item in items if isinstance(item, Connection)]
-    return analyse(calls, connections, name, [item for item in items if isinstance(item, (Problem, Skipped))])
+    noticed = [item for item in items if isinstance(item, (Problem, Skipped))]
+    return analyse(calls, connections, name, noticed, assignor=assignor)
 
 
-def capture(name: str) -> dict[str, list[Row]]:
+def capture(name: str, assignor: str | None = None) -> dict[str, list[Row]]:
     """The tables of a capture in fixtures/captures."""
-    return tables_of(CAPTURES / f"{name}.pcap.gz")
+    return tables_of(CAPTURES / f"{name}.pcap.gz", assignor=assignor)
 
 
 def shared() -> list[dict[str, Any]]:

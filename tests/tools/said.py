@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kwire.analysis.columns import Row
+from kwire.analysis.events import split_partition
 from kwire.analysis.run import analyse
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -12,6 +14,7 @@ from kwire.capture import Call, Connection
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.schema import schema_of
@@ -45,8 +48,8 @@ class Wire:
         self.calls.append(made)
         return made
 
-    def tables(self) -> dict[str, list[Row]]:
-        """What comes of it."""
+    def tables(self, assignor: str | None = None) -> dict[str, list[Row]]:
+        """What comes of it; with ``assignor`` groups are replayed through it."""
         clients = sorted({call.connection for call in self.calls})
         connections = [
             Connection(id=client, client="10.0.0.1:1", broker="10.0.0.9:9092", first_us=BEGIN, last_us=BEGIN)
@@ -54,17 +57,33 @@ class Wire:
         ]
         for connection in connections:
             connection.software_name, connection.software_version = "tea", "1.0"
-        return analyse(self.calls, connections, "made by hand")
+        return analyse(self.calls, connections, "made by hand", assignor=assignor)
+
+    def metadata(self, client: str, at: float, counts: Mapping[str, int], racks: Sequence[str] = ()) -> None:
+        """How many partitions topics have. ``racks``: of brokers, of which partition n has its only replica on the nth."""
+        topic, node = MetadataResponse.Topic, MetadataResponse.Broker
+        response = MetadataResponse(
+            brokers=[node(node_id=number, host="10.0.0.9", port=9092, rack=rack) for number, rack in enumerate(racks)],
+            topics=[
+                topic(
+                    name=name,
+                    partitions=[topic.Partition(partition_index=n, replica_nodes=[n]) for n in range(count)],
+                )
+                for name, count in counts.items()
+            ],
+        )
+        self.call(client, at, MetadataRequest(), response, 9)
 
     # --- a classic group ---
 
     def join(
         self, client: str, at: float, generation: int, *members: str, took: float = 1, error: int = 0, **more: Any
     ) -> None:
-        """``members``: of the group, if this is the leader; its own id is its client id."""
+        """``members``: of the group, if this is the leader, all with its topics; its own id is its client id."""
         options = {"member_id": client, "topics": ["tea"], "owned": [], "protocol": "range", "instance": None, **more}
         subscription = ConsumerProtocolSubscription(topics=options["topics"], owned_partitions=options["owned"])
-        protocol = JoinGroupRequest.Protocol(name=options["protocol"], metadata=encode_stored(subscription, 1))
+        metadata = encode_stored(subscription, 1)
+        protocol = JoinGroupRequest.Protocol(name=options["protocol"], metadata=metadata)
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=1000,
@@ -80,7 +99,7 @@ class Wire:
             protocol_name=options["protocol"],
             leader=members[0] if members else "a",
             member_id=options.get("given", client),
-            members=[JoinGroupResponse.Member(member_id=member) for member in members],
+            members=[JoinGroupResponse.Member(member_id=member, metadata=metadata) for member in members],
         )
         self.call(client, at, request, response, 7, took)
 
@@ -89,7 +108,7 @@ class Wire:
         client: str,
         at: float,
         generation: int,
-        share: list[int],
+        share: list[int] | list[str],
         plan: Any = None,
         took: float = 1,
         error: int = 0,
@@ -132,10 +151,14 @@ class Wire:
         self.call(client, at, request, OffsetCommitResponse(topics=[told]), 8)
 
 
-def blob(partitions: list[int]) -> bytes:
-    """An assignment of topic tea."""
-    share = ConsumerProtocolAssignment.TopicPartition(topic="tea", partitions=partitions)
-    return encode_stored(ConsumerProtocolAssignment(assigned_partitions=[share] if partitions else []), 0)
+def blob(partitions: list[int] | list[str]) -> bytes:
+    """An assignment of topic tea, or of those that are named."""
+    found: dict[str, list[int]] = {}
+    for partition in partitions:
+        topic, number = ("tea", partition) if isinstance(partition, int) else split_partition(partition)
+        found.setdefault(topic, []).append(number)
+    shares = [ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=own) for topic, own in found.items()]
+    return encode_stored(ConsumerProtocolAssignment(assigned_partitions=shares), 0)
 
 
 def two_members() -> Wire:

@@ -4,10 +4,10 @@ import pytest
 
 from kwire.analysis.columns import SPARK, spark_schema
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.tables import CAPTURE_ID, GROUP_EVENTS, TABLES
+from kwire.analysis.tables import CAPTURE_ID, EVERY, GROUP_EVENTS
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("table", EVERY.values(), ids=EVERY)
 def test_table(table) -> None:  # type: ignore[no-untyped-def]
     names = [column.name for column in table.columns]
     assert table.columns[0] is CAPTURE_ID

@@ -50,6 +50,74 @@ def test_json() -> None:
     assert {row["refused"] for row in group["commits"]} == {0}
 
 
+THREE = str(CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__three.pcap.gz")
+
+
+def test_what_if_as_text() -> None:
+    done = kwire("groups", THREE, "--what-if", "sticky")
+    assert (done.exit_code, done.stderr) == (0, "")
+    plain = kwire("groups", THREE).stdout.splitlines()
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line in plain] == plain
+    topic = "t-three-confluent-kafka-2.16.1"
+    assert lines[len(plain) - 1 : -1] == [
+        "  what if sticky: partitions moved 5 instead of 6, rebalances 5, imbalance up to 1",
+        "      partitions without an owner, added up: 0.310 s instead of 0.310 s: 0.000 s avoided",
+        "      generation 1: moved 0, imbalance 0, without an owner 0.0 ms instead of 0.0 ms",
+        "      generation 2: moved 1, imbalance 1, without an owner 11.0 ms instead of 11.0 ms",
+        "      generation 3: moved 1 instead of 2, imbalance 0, without an owner 35.9 ms instead of 35.9 ms",
+        f"          m1: {topic} 0",
+        f"          m2: {topic} 2",
+        f"          m3: {topic} 1",
+        "      generation 4: moved 1, imbalance 1, without an owner 174.5 ms instead of 174.5 ms",
+        f"          m1: {topic} 0 2",
+        f"          m3: {topic} 1",
+        "      generation 5: moved 2, imbalance 0, without an owner 89.1 ms instead of 89.1 ms",
+    ]
+
+
+def test_what_if_of_rebalances_that_would_not_have_been() -> None:
+    lines = kwire("groups", CAPTURE, "--what-if", "sticky").stdout.splitlines()
+    assert "  what if sticky: partitions moved 3, rebalances 3 instead of 4, imbalance up to 1 instead of 2" in lines
+    assert any(line.startswith("      generation 3, not needed: moved 0 instead of 1, ") for line in lines)
+    lines = kwire("groups", THREE, "--what-if", "cooperative-sticky").stdout.splitlines()
+    assert any(line.startswith("      generation 2, and a follow-up: moved 1, ") for line in lines)
+    assert any(line.endswith(" s more") for line in lines)
+
+
+def test_what_if_as_json(tmp_path: Path) -> None:
+    (plain,) = json.loads(kwire("groups", "--json", CAPTURE).stdout)["groups"]
+    done = kwire("groups", "--json", CAPTURE, "--what-if", "sticky", "--tables", str(tmp_path))
+    (group,) = json.loads(done.stdout)["groups"]
+    replayed = group.pop("what_if")
+    assert group == plain
+    assert [row["generation"] for row in replayed["generations"]] == [1, 2, 3, 4]
+    second, third = (row["assignment_what_if"] for row in replayed["generations"][1:3])
+    assert second == third == plain["rebalances"][2]["assignment_after"]
+    added = replayed["sum"]
+    assert (added["stopped_ms"], added["stopped_ms_what_if"], added["avoided_ms"]) == (1238.371, 792.976, 445.395)
+    assert (added["rebalances"], added["rebalances_what_if"], added["moved"], added["moved_what_if"]) == (4, 3, 3, 3)
+    found = parquet.read(tmp_path, ["what_if", "what_if_assignments"])
+    assert [row["generation"] for row in found["what_if"]] == [1, 2, 3, 4]
+    assert len(found["what_if_assignments"]) == 3 * 4
+
+
+def test_what_if_says_what_is_missing() -> None:
+    capture = str(CAPTURES / "kafka-python-3.0.12__kafka-4.2.0__admin.pcap")
+    done = kwire("groups", capture, "--what-if", "sticky")
+    assert done.exit_code == 0
+    assert "  what if sticky: nothing to replay: nobody was seen to join it" in done.stdout.splitlines()
+    (*_, group) = json.loads(kwire("groups", "--json", capture, "--what-if", "sticky").stdout)["groups"]
+    assert group["what_if"] == {"generations": [], "sum": None}
+
+
+def test_what_if_knows_the_assignor() -> None:
+    done = kwire("groups", CAPTURE, "--what-if", "best")
+    assert (done.exit_code, done.stdout) == (2, "")
+    known = "'range', 'roundrobin', 'sticky', 'cooperative-sticky', 'sticky-0.11', 'uniform'"
+    assert f"Error: Invalid value for '--what-if': 'best' is not one of {known}." in done.stderr
+
+
 def test_page_and_tables(tmp_path: Path) -> None:
     page, tables = tmp_path / "page.html", tmp_path / "tables"
     done = kwire("groups", CAPTURE, "--html", str(page), "--tables", str(tables), "--capture-id", "tuesday")

@@ -1,0 +1,264 @@
+"""What another assignor would have made of the history of a group: rows of ``what_if`` and ``what_if_assignments``.
+
+docs/pipeline.md says what is counted, and what is assumed where the capture cannot know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire.analysis.columns import Row
+from kwire.analysis.events import CLASSIC
+from kwire.analysis.evidence import Evidence
+from kwire.analysis.outcome import EAGER, MS
+from kwire.analysis.replay import Replay, Shares, replay_of
+from kwire.analysis.rounds import MOST_PARTITIONS, Round, lives_of, rounds_of
+from kwire.analysis.tables import ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
+from kwire.assignors import AssignorError, TopicPartition
+
+NOBODY_TOLD = "nobody was told a share"
+
+Owners = dict[TopicPartition, str]
+
+
+def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> dict[str, list[Row]]:
+    """The rows of the groups of one name by table. ``tables``: as ``history.fold`` gives them. Raises AssignorError."""
+    found: dict[str, list[Row]] = {name: [] for name in ON_REQUEST}
+    for life in lives_of(tables):
+        for name, row in _Group(assignor, evidence).rows(rounds_of(life, evidence)):
+            found[name].append(row)
+    return {name: table.sorted(found[name]) for name, table in ON_REQUEST.items()}
+
+
+@dataclass(slots=True)
+class _Would:
+    """What the other assignor would have done in one generation; ``stopped`` in µs."""
+
+    shares: Shares
+    before: Owners = field(default_factory=dict)
+    rebalances: int = 0
+    moved: int = 0
+    stopped: int = 0
+
+
+class _Group:
+    """One life of a group. ``owners``: who would have had each partition last; ``free``: since when those are nobody's
+
+    that their owner was told to give up."""
+
+    def __init__(self, assignor: str, evidence: Evidence) -> None:
+        self.assignor = assignor
+        self.evidence = evidence
+        self.replay: Replay | None = None
+        self.shares: Shares = {}
+        self.owners: Owners = {}
+        self.free: dict[TopicPartition, int] = {}
+        self.instances: dict[str, str] = {}
+        self.pending = False
+
+    def rows(self, rounds: Sequence[Round]) -> Iterator[tuple[str, Row]]:
+        """A row of each generation with members, and those of its shares."""
+        for number, one in enumerate(rounds):
+            if not one.members:
+                self._forget()
+                continue
+            following = rounds[number + 1] if number + 1 < len(rounds) else None
+            note = self._why_not(one)
+            would = None
+            if note is None:
+                try:
+                    would = self._would(one, following)
+                except AssignorError as error:
+                    note = f"{self.assignor}: {error}"
+            yield WHAT_IF.name, self._row(one, would, note)
+            if would is not None:
+                yield from self._assignments(one, would)
+            self._come_back(one)
+
+    def _forget(self) -> None:
+        """The group is empty."""
+        self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
+
+    def _replay(self, one: Round) -> Replay:
+        """The replay; where the generation before was not seen it begins with what members have in this one."""
+        if self.replay is None:
+            self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
+            if one.row["from_generation"] is None:
+                self.replay.owns(one.shares, one.generation - 1)
+        return self.replay
+
+    @staticmethod
+    def _why_not(one: Round) -> str | None:
+        unknown = sum(member not in one.subscriptions for member in one.members)
+        if unknown:
+            return f"what it subscribes to was not seen, of {unknown} of {len(one.members)} members"
+        if one.too_large is not None:
+            return f"{one.too_large} would have more than {MOST_PARTITIONS} partitions"
+        if any(one.shares.values()) and not one.topics:
+            return "how many partitions its topics have was not seen"
+        return None if one.told else NOBODY_TOLD
+
+    def _would(self, one: Round, following: Round | None) -> _Would:
+        replay = self._replay(one)
+        self._same_instance(one)
+        if one.follow_up and not self.pending:
+            return _Would(self.shares, self.owners)
+        would = _Would({}, dict(self.owners))
+        self._assign(replay, one, would, extra=False)
+        if self.pending and (following is None or not following.follow_up) and self._has_time(one, following):
+            self._assign(replay, one, would, extra=True)
+        return would
+
+    @staticmethod
+    def _has_time(one: Round, following: Round | None) -> bool:
+        """Whether a follow-up that the capture has not would have been there before the next generation."""
+        return following is None or following.started >= one.ended
+
+    def _assign(self, replay: Replay, one: Round, would: _Would, *, extra: bool) -> None:
+        wanted = {member: one.subscriptions[member] for member in one.members}
+        self.shares, self.pending = replay.assign(wanted, one.topics, one.generation, one.told)
+        would.shares = self.shares
+        would.rebalances += 1
+        owners = {partition: member for member, share in self.shares.items() for partition in share}
+        for partition, member in owners.items():
+            before = self.owners.get(partition)
+            if before is None:
+                continue
+            would.moved += before != member
+            would.stopped += self._stop(replay.kind, one, partition, before, member, extra=extra)
+        if self.pending:
+            for partition, before in self.owners.items():
+                if partition not in owners and before in one.people:
+                    self.free.setdefault(partition, one.resumed.get(before, one.ended))
+        for partition in owners:
+            self.free.pop(partition, None)
+        self.owners |= owners
+
+    def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
+        """How long the partition would have been nobody's, in µs."""
+        if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
+            return _stood_still(one, before, after)
+        if before == after or after not in one.told:
+            return 0
+        if extra:
+            return one.ended - one.started
+        if one.owners_before.get(partition) == before and partition in one.shares.get(after, ()):
+            really = None if one.row["stw_kind"] == EAGER else one.measured.get((one.generation, partition))
+            if really is not None:
+                return really
+        end = one.resumed.get(after, one.ended) if one.row["protocol"] == CLASSIC else one.ended
+        if partition in self.free:
+            return max(end - self.free[partition], 0)
+        return max(end - one.gone.get(before, one.started), 0) if before not in one.present else end - one.started
+
+    def _same_instance(self, one: Round) -> None:
+        """Partitions of a static member that has a new id since then stand under it."""
+        self._rename({old: new for i, new in one.instances.items() if (old := self.instances.get(i, new)) != new})
+        self.instances |= one.instances
+
+    def _come_back(self, one: Round) -> None:
+        """Static members that came back after the rebalance: they were told what they had."""
+        for new in one.late:
+            instance = one.people[new]["instance_id"]
+            old = self.instances.get(instance)
+            self.instances[instance] = new
+            if old is not None and self.replay is not None:
+                self.replay.rename(old, new)
+                self._rename({old: new})
+
+    def _rename(self, moves: Mapping[str, str]) -> None:
+        if moves:
+            self.owners = {partition: moves.get(member, member) for partition, member in self.owners.items()}
+            self.shares = {moves.get(member, member): share for member, share in self.shares.items()}
+
+    # --- rows ---
+
+    def _row(self, one: Round, would: _Would | None, note: str | None) -> Row:
+        stopped = None if not one.told else _stopped(one)
+        kind = None if self.replay is None else self.replay.kind
+        row = WHAT_IF.row(
+            **self._about(one),
+            started_ts=one.started,
+            protocol_name=one.row["protocol_name"],
+            stw_kind=one.row["stw_kind"],
+            stw_kind_what_if=kind,
+            members=len(one.members),
+            partitions=one.partitions(),
+            sized_by=one.sized_by,
+            moved=one.row["partitions_moved"],
+            imbalance=_imbalance(one.members, one.shares) if one.told else None,
+            stopped_ms=None if stopped is None else stopped / MS,
+            note=note,
+        )
+        if would is not None and stopped is not None:
+            row |= {
+                "rebalances_what_if": would.rebalances,
+                "moved_what_if": would.moved,
+                "imbalance_what_if": _imbalance(one.members, would.shares),
+                "stopped_ms_what_if": would.stopped / MS,
+                "avoided_ms": (stopped - would.stopped) / MS,
+                "elsewhere": _elsewhere(one.shares, would.shares),
+            }
+        return row
+
+    def _assignments(self, one: Round, would: _Would) -> Iterator[tuple[str, Row]]:
+        for member, share in would.shares.items():
+            for topic, partition in share:
+                yield (
+                    WHAT_IF_ASSIGNMENTS.name,
+                    WHAT_IF_ASSIGNMENTS.row(
+                        **self._about(one),
+                        member_id=member,
+                        client_id=one.people[member]["client_id"],
+                        topic=topic,
+                        partition=partition,
+                        from_prev_owner=would.before.get((topic, partition)),
+                    ),
+                )
+
+    def _about(self, one: Round) -> dict[str, Any]:
+        about = {name: one.row[name] for name in ("capture_id", "group_id", "cluster", "life", "protocol")}
+        return {**about, "generation": one.generation, "assignor": self.assignor}
+
+
+def _stopped(one: Round) -> int:
+    """µs for which partitions had no owner, added up."""
+    found = 0
+    for member, share in one.shares.items():
+        for partition in share:
+            before = one.owners_before.get(partition)
+            if before is None:
+                continue
+            if one.row["stw_kind"] == EAGER or (before != member and one.gave_up_by_itself(before, partition)):
+                found += _stood_still(one, before, member)
+            elif before != member:
+                found += one.measured.get((one.generation, partition), 0)
+    return found
+
+
+def _stood_still(one: Round, before: str, after: str) -> int:
+    """µs for which a partition is nobody's that is given up before its owner rejoins: until the new one was told.
+
+    They begin when the owner before asked to rejoin, or was gone. In KIP-848 groups nobody asks: all stop together.
+    """
+    if after not in one.told:
+        return 0
+    classic = one.row["protocol"] == CLASSIC
+    begin = one.asked.get(before, one.started) if classic else one.started
+    if before not in one.present:
+        begin = one.gone.get(before, begin)
+    return max((one.resumed.get(after, one.ended) if classic else one.ended) - begin, 0)
+
+
+def _imbalance(members: Sequence[str], shares: Mapping[str, Sequence[TopicPartition]]) -> int:
+    sizes = [len(shares.get(member, ())) for member in members]
+    return max(sizes) - min(sizes)
+
+
+def _elsewhere(shares: Mapping[str, Sequence[TopicPartition]], others: Mapping[str, Sequence[TopicPartition]]) -> int:
+    owners, would = (
+        {partition: member for member, share in each.items() for partition in share} for each in (shares, others)
+    )
+    return sum(owners.get(partition) != would.get(partition) for partition in owners.keys() | would.keys())

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from tools.said import BEGIN, GROUP, Wire
+
+from kwire.analysis import evidence, extract
+from kwire.analysis.evidence import Evidence, Fresh, Size, Subscribed
+from kwire.assignors import Partition, Subscription
+
+AT = BEGIN + 1000
+
+
+def sizes_of(wire: Wire) -> list[Size]:
+    return [size for call in wire.calls for size in evidence.sizes(call)]
+
+
+def test_subscriptions_of_a_leader_and_of_a_member() -> None:
+    wire = Wire()
+    wire.join("a", 0, 2, "b", "a", topics=["tea", "cake"])
+    wire.join("b", 0, 2, instance="i")
+    led, own = (list(evidence.subscribed(call)) for call in wire.calls)
+    wanted = Subscription(["tea", "cake"])
+    assert led == [
+        Subscribed(AT, GROUP, 2, "b", 0, wanted),
+        Subscribed(AT, GROUP, 2, "a", 1, wanted),
+        Subscribed(AT, GROUP, 2, "a", -1, wanted),
+    ]
+    assert own == [Subscribed(AT, GROUP, 2, "b", -1, Subscription(["tea"], instance_id="i"))]
+
+
+def test_no_subscription_in_what_is_refused_or_of_no_consumer() -> None:
+    wire = Wire()
+    wire.join("a", 0, 2, "a", error=27)
+    wire.join("a", 0, 2, "a")
+    wire.calls[1].request.protocol_type = "connect"
+    wire.join("a", 0, 2, "a")
+    wire.calls[2].request.protocols[0].metadata = wire.calls[2].response.members[0].metadata = b"\0"
+    wire.beat("a", 0, 2)
+    assert [one for call in wire.calls for one in evidence.subscribed(call)] == []
+
+
+def test_sizes_with_racks() -> None:
+    wire = Wire()
+    wire.metadata("a", 0, {"tea": 2, "cake": 0}, racks=["east", "west"])
+    (size,) = sizes_of(wire)
+    assert size == Size(AT, "a", "10.0.0.9:9092", "a", "10.0.0.1", "tea", (("east",), ("west",)))
+    wire.calls[0].response.topics[0].error_code = 5
+    assert sizes_of(wire) == []
+
+
+def test_only_what_is_new_to_a_connection() -> None:
+    wire = Wire()
+    for at, client, count in [(0, "a", 2), (1, "a", 2), (2, "b", 2), (3, "a", 3), (4, "a", 2)]:
+        wire.metadata(client, at, {"tea": count})
+    found = [(size.conn_id, len(size.racks)) for size in Fresh().of(sizes_of(wire))]
+    assert found == [("a", 2), ("b", 2), ("a", 3), ("a", 2)]
+
+
+def test_topics_that_a_replay_needs() -> None:
+    wire = Wire()
+    wire.join("a", 0, 2, "a", topics=["tea"])
+    found = evidence.wanted(evidence.subscribed(wire.calls[0]), extract.events_of(wire.calls[0]))
+    assert set(found) == {(GROUP, "tea")}
+
+
+SIZES = [  # who asks, when (ms), partitions: A was told 2 at 0 and 3 at 10, B was told 5 at 20
+    (("a", "10.0.0.1"), 5, 2),
+    (("a", "10.0.0.1"), 30, 3),
+    (("b", "10.0.0.1"), 15, 0),
+    (("b", "10.0.0.1"), 30, 5),
+    (("c", "10.0.0.1"), 15, 3),
+    (None, 30, 5),
+    (None, 0, 0),
+]
+
+
+@pytest.mark.parametrize(("leader", "at", "expected"), SIZES)
+def test_sizes_at_a_moment(leader: tuple[str, str] | None, at: int, expected: int) -> None:
+    wire = Wire()
+    for client, then, count in [("a", 0, 2), ("a", 10, 3), ("b", 20, 5)]:
+        wire.metadata(client, then, {"tea": count})
+    known = Evidence((), sizes_of(wire))
+    assert known.partitions(None, "tea", BEGIN + at * 1000 + 500, leader) == [Partition((None,))] * expected
+
+
+def test_sizes_are_those_of_the_cluster() -> None:
+    said = [Size(1, "c", "b:1", "a", "h", "tea", ((), ()))]
+    assert Evidence((), said).partitions("other", "tea", 1, None) == [Partition(), Partition()]  # of no known cluster
+    assert Evidence((), said).partitions("other", "cake", 1, None) == []
+
+
+def test_subscription_at_a_moment() -> None:
+    first, listed, later = (Subscription([topic]) for topic in ("first", "listed", "later"))
+    known = Evidence(
+        [
+            Subscribed(1, GROUP, 1, "a", -1, first),
+            Subscribed(5, GROUP, 2, "a", 3, listed),
+            Subscribed(6, GROUP, 2, "a", -1, later),
+        ]
+    )
+    assert known.subscription(GROUP, "a", 2, 9) == (3, listed)
+    assert known.subscription(GROUP, "a", 3, 9) == (-1, later)  # the last before
+    assert known.subscription(GROUP, "a", 7, 4) == (-1, first)
+    assert known.subscription(GROUP, "a", 7, 0) is None
+    assert known.subscription("other", "a", 1, 9) is None
+
+
+def test_topic_ids() -> None:
+    known = Evidence(names={"id:AAAAAAAAAAAAAAAAAAAABw": "tea"})
+    found = known.topic_id("tea")
+    assert found is not None
+    assert found.int == 7
+    assert known.topic_id("cake") is None

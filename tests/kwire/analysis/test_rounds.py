@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from tools.captures import capture
+from tools.said import BEGIN, Wire, two_members
+
+from kwire.analysis import evidence
+from kwire.analysis.evidence import Evidence
+from kwire.analysis.rounds import Round, lives_of, rounds_of
+
+
+def rounds(wire: Wire) -> list[Round]:
+    said = [one for call in wire.calls for one in evidence.subscribed(call)]
+    sizes = [one for call in wire.calls for one in evidence.sizes(call)]
+    (life,) = lives_of(wire.tables())
+    return rounds_of(life, Evidence(said, sizes))
+
+
+def ms(times: dict[str, int]) -> dict[str, float]:
+    return {member: (ts - BEGIN) / 1000 for member, ts in times.items()}
+
+
+def test_times() -> None:
+    _, second, third = rounds(two_members())
+    assert (second.generation, second.members, second.told) == (2, ["a", "b"], {"a", "b"})
+    assert (ms(second.asked), ms(second.resumed)) == ({"a": 150, "b": 100}, {"a": 168, "b": 170})
+    assert (second.started, second.ended) == (BEGIN + 100_000, BEGIN + 170_000)
+    assert ms(dict(third.gone)) == {"b": 500}
+    assert third.present == {"a"}
+
+
+def test_shares_and_owners_before() -> None:
+    _, second, _ = rounds(two_members())
+    assert second.shares == {"a": [("tea", 0)], "b": [("tea", 1)]}
+    assert second.owners_before == {("tea", 0): "a", ("tea", 1): "a"}
+    assert (second.partitions(), second.sized_by) == (2, "assignments")
+
+
+def test_members_stand_as_the_leader_has_them() -> None:
+    wire = two_members()
+    wire.calls[4].response.members.reverse()
+    assert rounds(wire)[1].members == ["b", "a"]
+
+
+def test_metadata_and_what_goes_beyond_it() -> None:
+    wire = two_members()
+    wire.metadata("a", -5, {"tea": 1, "other": 9})
+    found = rounds(wire)[0]
+    assert (found.partitions(), found.sized_by) == (2, "both")
+    wire.calls.pop()
+    wire.metadata("a", -5, {"tea": 4})
+    found = rounds(wire)[0]
+    assert (found.partitions(), found.sized_by) == (4, "metadata")
+
+
+def test_who_fell_silent_was_gone_when_last_heard_of() -> None:
+    (life,) = lives_of(capture("java-4.2.0__kafka-4.2.0__timeout"))
+    silent = next(row for row in life["members"] if row["left_how"] == "silent")
+    gone = rounds_of(life, Evidence())[0].gone[silent["member_id"]]
+    assert 2900 < (silent["left_ts"] - gone) / 1000 < 3100
+
+
+COOPERATIVE = "java-4.2.0__kafka-4.2.0__cooperative"
+
+
+def test_follow_ups() -> None:
+    (life,) = lives_of(capture(COOPERATIVE))
+    found = rounds_of(life, Evidence())
+    assert [(one.generation, one.follow_up) for one in found] == [
+        (1, False),
+        (2, False),
+        (3, True),
+        (4, False),
+        (5, False),
+    ]
+    assert found[-1].members == []
+
+
+def test_a_follow_up_in_which_somebody_comes_is_none() -> None:
+    (life,) = lives_of(capture(COOPERATIVE))
+    first, second, third, *_ = rounds_of(life, Evidence())
+    assert third.same_group(second)
+    assert not second.same_group(first)
+
+
+def test_what_moved_by_itself_is_measured() -> None:
+    (life,) = lives_of(capture(COOPERATIVE))
+    measured = rounds_of(life, Evidence())[0].measured
+    stops = {row["to_generation"]: row["stw_ms_max"] for row in life["rebalances"]}
+    assert {(generation, us / 1000) for (generation, _), us in measured.items()} == {(3, stops[3]), (4, stops[4])}
+    assert len(measured) == 3
+
+
+def test_kip848_members_subscribe_in_heartbeats() -> None:
+    (life,) = lives_of(capture("java-4.2.0__kafka-4.2.0__kip848"))
+    found = rounds_of(life, Evidence())
+    assert [len(one.subscriptions) for one in found] == [1, 2, 1, 0]
+    (topic,) = {topic for one in found for wanted in one.subscriptions.values() for topic in wanted.topics}
+    assert [one.partitions() for one in found if one.members] == [3, 3, 3]
+    for expression, fits in ((f"/{topic[:3]}.*/", 3), ("/none/", 0), ("/(/", 0)):
+        events = [event | {"topics": event["topics"] and [expression]} for event in life["group_events"]]
+        again = rounds_of({**life, "group_events": events}, Evidence())
+        assert [one.partitions() for one in again if one.members] == [fits] * 3

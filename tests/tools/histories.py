@@ -1,0 +1,316 @@
+"""Random histories of groups, as the calls that a capture would hold: who assigns has real assignors to ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from tools.said import GROUP, Wire
+
+from kwire import assignors
+from kwire.assignors import COOPERATIVE, Assignment, Assignor, MemberSubscription, Subscription, TopicPartition
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.java import map_order
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+COUNTS = {"cake": 1, "milk": 5, "scone": 8, "tea": 3}
+IDS = {topic: UUID(int=7 << 64 | 1_000_003 * n + 5) for n, topic in enumerate(COUNTS)}
+STEP = 1000.0  # ms between two changes
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(slots=True)
+class Member:
+    """``instance``: of a static one."""
+
+    topics: list[str]
+    assignor: Assignor
+    instance: str | None = None
+    owned: list[TopicPartition] = field(default_factory=list)
+    generation: int = -1
+
+    def told(self, share: list[TopicPartition], generation: int) -> None:
+        """It is answered its share."""
+        self.owned, self.generation = share, generation
+        self.assignor.on_assignment(Assignment(share), generation)
+
+
+class History:
+    """A group whose members carry one assignor."""
+
+    def __init__(self, name: str, random: Random) -> None:
+        self.wire = Wire()
+        self.name = name
+        self.random = random
+        self.cooperative = assignors.common_protocol([assignors.assignor(name)]) == COOPERATIVE
+        self.members: dict[str, Member] = {}
+        self.left: list[str] = []
+        self.generation = 0
+        self.now = 0.0
+        self.known = 0
+
+    def play(self, steps: int) -> Wire:
+        """So many changes, each with its rebalances."""
+        for number in range(steps):
+            self.now = number * STEP
+            restarts = [m for m, one in list(self.members.items())[1:] if one.instance]
+            choice = self.random.random()
+            if choice < 0.25 and len(self.members) > 1:
+                self._leave(self.random.choice(list(self.members)))
+            elif choice < 0.4 and restarts:
+                self._restart(self.random.choice(restarts))
+                continue
+            elif choice < 0.55 and self.members:
+                self.random.choice(list(self.members.values())).topics = self._topics()
+            else:
+                self._come()
+            self._rebalance(first=next(iter(self.members)))
+        return self.wire
+
+    def _topics(self) -> list[str]:
+        return sorted(self.random.sample(list(COUNTS), self.random.randint(1, len(COUNTS))))
+
+    def _new_id(self) -> str:
+        self.known += 1
+        return "".join(self.random.sample(LETTERS, 6)) + f"-{self.known}"
+
+    def _come(self) -> None:
+        instance = f"i{self.known}" if self.random.random() < 0.4 else None
+        self.members[self._new_id()] = Member(self._topics(), assignors.assignor(self.name), instance)
+
+    def _leave(self, member_id: str) -> None:
+        self.wire.leave(member_id, self.now)
+        del self.members[member_id]
+
+    def _restart(self, old: str) -> None:
+        """A static member comes back under another id, at once, and is told what it had."""
+        new = self._new_id()
+        before = self.members[old]
+        after = Member(before.topics, assignors.assignor(self.name), before.instance)
+        self.members = {new if member == old else member: one for member, one in self.members.items()}
+        self.members[new] = after
+        self._join(new, self.now + 10, took=1)
+        self.wire.sync(new, self.now + 20, self.generation, names(before.owned))
+        after.told(before.owned, self.generation)
+
+    def _subscription(self, member_id: str) -> Subscription:
+        member = self.members[member_id]
+        owned = sorted(partition for partition in member.owned if partition[0] in member.topics)
+        return Subscription(
+            member.topics,
+            user_data=member.assignor.user_data(member.topics),
+            owned=owned if self.cooperative else (),
+            generation=member.generation,
+            instance_id=member.instance,
+        )
+
+    def _join(self, member_id: str, at: float, *listed: str, took: float) -> None:
+        blobs = {one: self._blob(one) for one in (member_id, *listed)}
+        more = {"protocol": self.name, "instance": self.members[member_id].instance}
+        self.wire.join(member_id, at, self.generation, *listed, took=took, **more)
+        call = self.wire.calls[-1]
+        call.request.protocols[0].metadata = blobs[member_id]
+        call.response.leader = next(iter(self.members))
+        for one in call.response.members:
+            one.metadata, one.group_instance_id = blobs[one.member_id], self.members[one.member_id].instance
+
+    def _blob(self, member_id: str) -> bytes:
+        blob: ConsumerProtocolSubscription = assignors.write_subscription(self._subscription(member_id))
+        return encode_stored(blob, 2)
+
+    def _rebalance(self, first: str) -> None:
+        """All join; who was ``first`` asks earlier, and the leader's plan is told to all."""
+        self.generation += 1
+        leader, *others = self.members
+        done = self.now + 200
+        asked = {member: self.now + 10 + (member != first) * self.random.randint(1, 90) for member in self.members}
+        self.wire.metadata(leader, self.now + 5, COUNTS)
+        for member in self.members:
+            listed = [leader, *others] if member == leader else []
+            self._join(member, asked[member], *listed, took=done + self.random.randint(0, 9) - asked[member])
+        said = {member: self._subscription(member) for member in self.members}
+        topics = assignors.without_racks(
+            {t: n for t, n in COUNTS.items() if any(t in one.topics for one in said.values())}
+        )
+        made = self.members[leader].assignor.assign(topics, said)
+        shares = {member: list(made[member].partitions) for member in self.members}
+        plan = {member: names(share) for member, share in shares.items()}
+        for member in self.members:
+            more = {"plan": plan} if member == leader else {}
+            took = self.random.randint(5, 60)
+            self.wire.sync(member, done + 20 + (member != leader), self.generation, plan[member], took=took, **more)
+        gave_up = [m for m, one in self.members.items() if {*said[m].owned} - {*shares[m]}]
+        for member, share in shares.items():
+            self.members[member].told(share, self.generation)
+        if self.cooperative and gave_up:
+            self.now += 300
+            self._rebalance(first=gave_up[0])
+
+
+def names(share: list[TopicPartition]) -> list[str]:
+    """``tea-0``, as calls made by hand take it."""
+    return [f"{topic}-{number}" for topic, number in share]
+
+
+def history(name: str, seed: int, steps: int) -> Wire:
+    """The calls of a group that carries the assignor of this name."""
+    return History(name, Random(seed)).play(steps)
+
+
+class BrokerHistory:
+    """A KIP-848 group: the broker assigns, members hear of it in heartbeats, and all of it before the next change.
+
+    One member that wants nothing hears of each epoch first: what others are told to give up under the epoch before would
+    count as that one's otherwise. With ``alike`` all want the same for ever: then who joins is the first to hear.
+    """
+
+    def __init__(self, name: str, random: Random, *, alike: bool) -> None:
+        self.alike = alike
+        self.wire = Wire()
+        self.name = name
+        self.random = random
+        self.members: dict[str, MemberSubscription] = {}
+        self.topics: dict[str, list[str]] = {}
+        self.held: dict[str, set[TopicPartition]] = {}
+        self.target: assignors.GroupAssignment = {}
+        self.most = 0  # members at one time
+        self.epoch = 0
+        self.now = 0.0
+        self.known = 0
+
+    def play(self, steps: int) -> Wire:
+        """So many changes, each with its epoch."""
+        self.wire.metadata("admin", 1, COUNTS)
+        for topic in self.wire.calls[0].response.topics:
+            topic.topic_id = IDS[topic.name]
+        if not self.alike:
+            self.epoch = 1
+            self._come("watch", None, [])
+            self._reconcile()
+        for number in range(steps):
+            self.now = 100 + number * STEP
+            restarts = [member for member, one in self.members.items() if one.instance_id]
+            choice = self.random.random()
+            self.epoch += 1
+            others = [member for member in self.members if member != "watch"]
+            if choice < 0.25 and len(others) > self.alike:
+                self._leave(self.random.choice(others))
+            elif choice < 0.4 and restarts:
+                self.epoch -= 1
+                self._restart(self.random.choice(restarts))
+                continue
+            elif choice < 0.55 and others and not self.alike:
+                self._subscribe(self.random.choice(others))
+            else:
+                instance = f"i{self.known}" if self.random.random() < 0.4 else None
+                self._come(self._new_id(), instance, self._topics())
+            self._reconcile()
+        return self.wire
+
+    def _topics(self) -> list[str]:
+        if self.alike:
+            return sorted(COUNTS)
+        return sorted(self.random.sample(list(COUNTS), self.random.randint(1, len(COUNTS))))
+
+    def _new_id(self) -> str:
+        self.known += 1
+        return "".join(self.random.sample(LETTERS, 6)) + f"-{self.known}"
+
+    def _come(self, member_id: str, instance: str | None, topics: list[str]) -> None:
+        self.members[member_id] = MemberSubscription([IDS[topic] for topic in topics], instance_id=instance)
+        self.topics[member_id], self.held[member_id] = topics, set()
+        self._beat(member_id, 0, self.epoch, topics=topics, told=set())
+
+    def _leave(self, member_id: str, epoch: int = -1) -> None:
+        self._beat(member_id, epoch, epoch)
+        del self.members[member_id], self.topics[member_id], self.held[member_id]
+
+    def _subscribe(self, member_id: str) -> None:
+        topics = self._topics()
+        self.members[member_id] = MemberSubscription(
+            [IDS[topic] for topic in topics], instance_id=self.members[member_id].instance_id
+        )
+        self.topics[member_id] = topics
+        self._beat(member_id, self.epoch - 1, self.epoch - 1, topics=topics)
+
+    def _restart(self, old: str) -> None:
+        """A static member says that it will be back, and is, under another id."""
+        new, instance, topics = self._new_id(), self.members[old].instance_id, self.topics[old]
+        self.target[new] = self.target.pop(old)
+        self._leave(old, -2)
+        self._come(new, instance, topics)
+        self._tell(new)
+
+    def _reconcile(self) -> None:
+        self.most = max(self.most, len(self.members))
+        listed = map_order(self.members, self.most)
+        for member, one in self.members.items():
+            one.assigned = self.target.get(member, {})
+        alike = len({tuple(topics) for topics in self.topics.values()}) == 1
+        counts = {IDS[topic]: count for topic, count in COUNTS.items()}
+        self.target = assignors.assign(
+            self.name, {member: self.members[member] for member in listed}, counts, alike=alike
+        )
+        for member in self.members:
+            kept = self.held[member] & self._wanted(member)
+            if kept != self.held[member]:
+                self._beat(member, self.epoch - 1, self.epoch - 1, told=kept)
+                self.held[member] = kept
+            self._beat(member, self.epoch - 1, self.epoch, owned=kept)
+        for member in self.members:
+            self._tell(member)
+
+    def _tell(self, member_id: str) -> None:
+        self.held[member_id] = self._wanted(member_id)
+        self._beat(member_id, self.epoch, self.epoch, told=self.held[member_id])
+
+    def _wanted(self, member_id: str) -> set[TopicPartition]:
+        names = {topic_id: topic for topic, topic_id in IDS.items()}
+        return {(names[topic], n) for topic, numbers in self.target[member_id].items() for n in numbers}
+
+    def _beat(
+        self,
+        member_id: str,
+        epoch: int,
+        answer: int,
+        *,
+        topics: list[str] | None = None,
+        owned: set[TopicPartition] | None = None,
+        told: set[TopicPartition] | None = None,
+    ) -> None:
+        instance = self.members[member_id].instance_id
+        mine, share = ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse.Assignment
+        request = mine(
+            group_id=GROUP,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=instance,
+            subscribed_topic_names=topics,
+            topic_partitions=None if owned is None else [mine.TopicPartition(**one) for one in by_id(owned)],
+        )
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=answer,
+            heartbeat_interval_ms=round(2 * STEP),
+            assignment=None
+            if told is None
+            else share(topic_partitions=[share.TopicPartition(**one) for one in by_id(told)]),
+        )
+        self.now += self.random.randint(3, 20)
+        self.wire.call(member_id, self.now, request, response, 1)
+
+
+def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
+    """As heartbeats have them."""
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return [{"topic_id": IDS[topic], "partitions": numbers} for topic, numbers in found.items()]
+
+
+def broker_history(name: str, seed: int, steps: int, *, alike: bool = False) -> Wire:
+    """The calls of a KIP-848 group whose broker has the assignor of this name."""
+    return BrokerHistory(name, Random(seed), alike=alike).play(steps)
