@@ -110,17 +110,30 @@ class Consumer:
             self._driver.raise_wakeup()
             await self._go_on()
             records = engine.take(engine.settings.max_poll_records)
-            engine.fetcher.send()  # before anything is handed out: the next answers come while the user works
+            sent = engine.fetcher.send()  # before anything is handed out: the next answers come while the user works
             self._driver.flush()
             if records:
-                for interceptor in self._interceptors:
-                    records = interceptor.on_consume(records)
+                records = self._intercepted(records)
+                if sent:  # two turns, so that who sends has had one; shielded: positions stand behind these records
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                    await trio.lowlevel.cancel_shielded_checkpoint()
                 return records
             if trio.current_time() >= deadline:
                 return []
             await self._driver.wait(min(deadline, engine.auto_commit_at))
             self._driver.now()
             engine.auto_commit(engine.positions.to_commit())
+
+    def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        shown = records
+        try:
+            for interceptor in self._interceptors:
+                shown = interceptor.on_consume(shown)
+        except BaseException:
+            self._batch, self._handed = records, 0
+            self._settle()  # nobody has them: they are read again
+            raise
+        return shown
 
     def __aiter__(self) -> Consumer:
         return self
@@ -304,7 +317,13 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first records of these timestamps (ms since 1970) or later; None where there is none."""
+        """The first records of these timestamps (ms since 1970) or later; None where there is none.
+
+        Raises: ValueError for one below zero, TimedOut, BrokerError.
+        """
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ValueError(f"timestamp {timestamp} of {partition[0]}-{partition[1]} is below zero")
         return await self._offsets(timestamps, timeout)
 
     async def _offsets(
