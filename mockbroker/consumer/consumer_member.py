@@ -168,6 +168,7 @@ class ConsumerMember:
     def leave(self, reason: str) -> None:  # noqa: ARG002 - nobody is told
         if self.state not in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED):
             self._left = self._say_goodbye()
+        self.failure = None
         self._end(ConsumerState.UNSUBSCRIBED)
 
     # Where it stands

@@ -31,6 +31,7 @@ class Driver:
         self._earlier = trio.Event()  # the next deadline has moved
         self._woken = False
         self._sending: dict[Link, trio.Event] = {}
+        self._carrying: dict[Link, trio.CancelScope] = {}  # connections that are there
         self._scopes: set[trio.CancelScope] = set()
         self._stopped = False
 
@@ -74,6 +75,9 @@ class Driver:
         for link, ready in self._sending.items():
             if link.outgoing or link.state is LinkState.CLOSED:
                 ready.set()
+        for link, scope in self._carrying.items():
+            if link.state is LinkState.CLOSED:  # whoever sends may wait for a peer that reads nothing
+                scope.cancel()
         self._earlier.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
@@ -112,13 +116,19 @@ class Driver:
     async def _serve(self, link: Link) -> None:
         """One connection, from its beginning to its end."""
         try:
+            stream: trio.abc.Stream | None = None
             try:
-                stream = await self._connect(link.host, link.port)
+                with trio.move_on_at(link.deadline):
+                    stream = await self._connect(link.host, link.port)
             except OSError as error:
                 self.now()
                 link.close(f"{link.host}:{link.port} cannot be reached: {error}")
                 return
+            if stream is None:
+                link.close(f"{link.host}:{link.port} took too long to connect")
+                return
             async with stream, trio.open_nursery() as nursery:
+                self._carrying[link] = nursery.cancel_scope
                 if link.state is LinkState.CLOSED:
                     return
                 link.opened()
@@ -127,6 +137,7 @@ class Driver:
                 nursery.cancel_scope.cancel()
         finally:
             self._sending.pop(link, None)
+            self._carrying.pop(link, None)
             self.now()
             link.closed()
             if not self._stopped:

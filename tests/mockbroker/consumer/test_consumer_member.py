@@ -391,6 +391,17 @@ def test_a_user_who_does_not_poll_is_out_and_comes_back_with_the_next_poll(insta
     assert (nodes.told[1:], said(nodes)["epoch"]) == ([("lost", ["t0"])], 0)
 
 
+def test_what_was_wrong_before_it_left_is_forgotten() -> None:
+    nodes = stable()
+    nodes.until(HEARTBEAT)
+    nodes.told_to_own(0, error=E.GROUP_MAX_SIZE_REACHED, polling=False)
+    nodes.engine.unsubscribe()
+    nodes.settle()
+    nodes.engine.subscribe(["t"])
+    nodes.poll()
+    assert said(nodes)["epoch"] == 0
+
+
 def test_a_member_that_subscribes_again() -> None:
     nodes = stable()
     nodes.engine.unsubscribe()

@@ -88,6 +88,34 @@ async def test_a_peer_that_does_not_even_connect(autojump_clock) -> None:
         assert [round(at) for at in tried] == [0, 10, 20]
 
 
+async def test_a_connection_that_is_given_up_is_not_kept(autojump_clock) -> None:
+    waiting = 0
+    held: list[trio.abc.Stream] = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        nonlocal waiting
+        if host == "deaf":  # takes the connection and reads nothing
+            near, far = trio.testing.lockstep_stream_pair()
+            held.append(far)
+            return near
+        waiting += 1
+        try:
+            await trio.sleep_forever()
+        finally:
+            waiting -= 1
+        raise AssertionError
+
+    async with open_consumer(["deaf:1", "slow:1"], connect=connect, group="g", topics=["t"]) as consumer:
+        await consumer.poll(100)
+        assert waiting <= 1
+        assert len(held) > 2
+        given_up = held[:-1]
+        with trio.fail_after(1):
+            for far in given_up:
+                while await far.receive_some():
+                    pass
+
+
 @pytest.mark.parametrize("bad", ["connect", "engine"])
 async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
     async def connect(host: str, port: int) -> trio.abc.Stream:
