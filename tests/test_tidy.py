@@ -165,6 +165,7 @@ ORDER: Mapping[str, list[str]] = {
         "consumer/log_offsets",
         "consumer/validating",
         "consumer/membership",
+        "consumer/shares",
         "consumer/classic",
         "consumer/consumer_member",
         "consumer/resolving",

@@ -6,38 +6,31 @@ without. Source: AbstractCoordinator and ConsumerCoordinator of kafka-clients.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from kwire.assignors import (
-    CLIENT,
     COOPERATIVE,
     Assignment,
     Assignor,
-    Subscription,
     by_name,
-    check,
     common_protocol,
-    read_assignment,
-    read_subscription,
-    write_assignment,
-    write_subscription,
 )
-from kwire.blobs import decode_stored, encode_stored
-from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.errorcodes import ErrorCode
-from kwire.errors import DecodeError
 from kwire.messages.heartbeat import HEARTBEAT, HeartbeatRequest
 from kwire.messages.join_group import JOIN_GROUP, JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LEAVE_GROUP, LeaveGroupRequest
 from kwire.messages.sync_group import SYNC_GROUP, SyncGroupRequest, SyncGroupResponse
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.committing import Committer, Identity
+from mockbroker.consumer.committing import LATE, POLL_FIRST, Committer, Identity
 from mockbroker.consumer.coordinator import Coordinator
 from mockbroker.consumer.errors import (
+    CommitFailed,
     ConsumerError,
+    FencedInstance,
     InconsistentGroupProtocol,
+    RebalanceInProgress,
     UnjoinedGroup,
     UnknownAssignor,
     UnsupportedVersion,
@@ -49,12 +42,11 @@ from mockbroker.consumer.interest import Interest, Mode
 from mockbroker.consumer.metadata import Metadata, TopicPartition
 from mockbroker.consumer.positions import Positions
 from mockbroker.consumer.settings import Settings
+from mockbroker.consumer.shares import offers, read_share, shared_out, subscriptions, written
 
 PROTOCOL_TYPE = "consumer"
 NO_GENERATION = -1
-BLOB_VERSION = 3
 LONGER_THAN_REBALANCE = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout
-SMALLEST_ASSIGNMENT = 2  # bytes: its version
 STATIC_JOIN, STATIC_SYNC, STATIC_HEARTBEAT = 5, 3, 3  # the versions that have instance ids
 
 ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
@@ -89,17 +81,16 @@ class Classic:
         self.member_id = ""
         self.generation = NO_GENERATION
         self.protocol_name: str | None = None
-        self.beat = Heartbeat(settings)
+        self.beat = Heartbeat(settings, backoff)
         self.failure: Exception | None = None
         self._flow: Flow | None = None
         self._prepared = False
-        self._joining = False  # a JoinGroup holds up the connection: no heartbeats
         self._wanted: str | None = "a new member"  # why a rebalance is to begin
         self._joined_version = -1  # of the interest
         self._watched: Mapping[str, object] | None = None  # what the leader assigned by
         self._group_topics: frozenset[str] = frozenset()  # that the leader watches
         self._left: Call | None = None
-        self._given = b""  # the assignment, as SyncGroup answered it
+        self._given: bytes | None = None  # the assignment that SyncGroup answered, until a poll takes it up
         self._resting_until = 0.0  # between two tries to join
         self._matched = -1  # the version of the metadata that the pattern was held against
         coordinator.found = lambda: self.beat.renew(time.now)
@@ -134,12 +125,19 @@ class Classic:
         self.beat.polled(self._time.now)
 
     def told(self, error: Exception | None) -> None:
-        assert self._flow
-        self._flow.told(error)
+        flow = self._flow
+        assert flow
+        self._move(lambda: flow.told(error), polling=True)
 
     def rejoin(self, reason: str) -> None:
         if self._wanted is None:
             self._wanted = reason
+
+    @property
+    def commit_barred(self) -> ConsumerError | None:
+        if not self._interest.subscribed or (self.state is MemberState.STABLE and self._given is None):
+            return None
+        return CommitFailed(LATE) if self.state is MemberState.UNJOINED else RebalanceInProgress(POLL_FIRST)
 
     def commit_refused(self, code: int) -> None:
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -152,27 +150,31 @@ class Classic:
         self._heartbeat()
         self._look_around()
         if polling and self.failure:
-            failure, self.failure = self.failure, None
+            failure = self.failure
+            if not isinstance(failure, FencedInstance):  # who is fenced stays so: to join again would fence the other
+                self.failure = None
             raise failure
         if self._flow is None and polling and self._wanted is not None and self._interest.subscribed:
             self._flow = Flow(self._rebalance())
-        if self._flow:
-            try:
-                self._flow.advance(polling=polling)
-            except Exception as error:  # also of the user's assignor; only a poll can tell the user
-                if self.state is not MemberState.STABLE:
-                    self.rejoin("the rebalance failed")
-                if polling:
-                    raise
-                self.failure = error
-            finally:
-                if self._flow.done:
-                    self._flow = None
+        if flow := self._flow:
+            self._move(lambda: flow.advance(polling=polling), polling=polling)
+
+    def _move(self, how: Callable[[], None], *, polling: bool) -> None:
+        try:
+            how()
+        except Exception as error:  # also of the user's assignor; only a poll can tell the user
+            if self.state is not MemberState.STABLE:
+                self.rejoin("the rebalance failed")
+            if polling:
+                raise
+            self.failure = error
+        finally:
+            if self._flow and self._flow.done:
+                self._flow = None
 
     def due(self) -> float:
         rested = self._resting_until if self._resting_until > self._time.now else float("inf")
-        beating = self.state is not MemberState.UNJOINED and not self._joining and self._coordinator.node is not None
-        return min(rested, self.beat.due() if beating else float("inf"))
+        return min(rested, self.beat.due(self.state, coordinator_known=self._coordinator.node is not None))
 
     def leave(self, reason: str) -> None:
         if self._flow:
@@ -180,18 +182,17 @@ class Classic:
             self._flow = None
         self._left = self._say_goodbye(reason)
         self._forget()
-        self._prepared = self._joining = False
+        self._prepared = False
+        self._given = self.failure = None
         self._wanted = "a new member"
 
     # Heartbeats
 
     def _heartbeat(self) -> None:
         now = self._time.now
-        if self._joining:
-            return
         match self.beat.verdict(now, self.state, coordinator_known=self._coordinator.node is not None):
             case Beat.SESSION_EXPIRED:
-                self._coordinator.unknown()
+                self._coordinator.hang_up()
             case Beat.LEAVE:
                 self._left = self._say_goodbye("the user has not polled for max.poll.interval")
                 self._forget()
@@ -231,6 +232,7 @@ class Classic:
                 if self.state is MemberState.STABLE:
                     self.rejoin("the group rebalances")
             case _ if code in ELSEWHERE:
+                self.beat.failed(now)
                 self._coordinator.unknown()
             case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.FENCED_INSTANCE_ID:
                 self._reset(code, "Heartbeat")
@@ -240,13 +242,17 @@ class Classic:
     def _reset(self, code: int, where: str) -> None:
         """The coordinator no longer has this member, or not in this generation."""
         if code == ErrorCode.FENCED_INSTANCE_ID:
-            self.failure = broker_error(code, where)
-            self._forget()
+            self._fence(where)
             return
         member_id = self.member_id if code == ErrorCode.ILLEGAL_GENERATION else ""
         self._forget()
         self.member_id = member_id
         self.rejoin(f"{where} was answered {ErrorCode(code).name}")
+
+    def _fence(self, where: str) -> Exception:
+        self.failure = broker_error(ErrorCode.FENCED_INSTANCE_ID, where)
+        self._forget()
+        return self.failure
 
     def _forget(self) -> None:
         self.state, self.generation, self.member_id = MemberState.UNJOINED, NO_GENERATION, ""
@@ -255,7 +261,7 @@ class Classic:
     def _look_around(self) -> None:
         """What was subscribed to, and what the leader assigned by, may have changed."""
         metadata = self._metadata
-        if self._interest.mode is Mode.PATTERN and metadata.covers(()) and self._matched != metadata.version:
+        if self._interest.mode is Mode.PATTERN and metadata.knows_all and self._matched != metadata.version:
             self._matched = metadata.version
             self._interest.found(metadata.matching())
         if self.state is not MemberState.STABLE:
@@ -270,31 +276,38 @@ class Classic:
     def _rebalance(self) -> Steps:
         failures = 0
         while self._wanted is not None:
-            if not self._prepared:
-                yield from self._prepare()
+            if not self._prepared and self._interest.mode is Mode.PATTERN:
+                yield from self._look_for_topics()
+            while not self._prepared or (self.generation == NO_GENERATION and len(self._positions)):
+                yield from self._prepare()  # a second time if what is owned is lost now, and nobody was told
                 self._prepared = True
-            while self._interest.mode is Mode.PATTERN and not self._metadata.covers(()):
-                yield WAIT
             reason, self._wanted = self._wanted or "again", None
             self._joined_version = self._interest.version
-            pause = yield from self._join(reason)
+            try:
+                pause = yield from self._join(reason)
+            except UnjoinedGroup as error:
+                reason, pause = str(error), True
             if pause is None:
                 failures = 0
                 yield from self._complete()
             else:
                 self.rejoin(reason)
-                if self.generation == NO_GENERATION and len(self._positions):
-                    self._prepared = False  # what is owned is lost now, and nobody was told
                 if pause:
                     self._resting_until = self._time.now + self._backoff.after(failures)
                     failures += 1
                     while self._time.now < self._resting_until:
                         yield WAIT
 
+    def _look_for_topics(self) -> Steps:
+        """What a pattern matches is asked for anew: else each member that finds a topic later is one more rebalance."""
+        known = self._metadata.version
+        self._metadata.refresh()
+        while self._metadata.version == known or not self._metadata.knows_all:
+            yield WAIT
+        self._look_around()
+
     def _prepare(self) -> Steps:
         """Once a rebalance: commit, and give up what cannot be kept."""
-        if self.state is MemberState.STABLE:
-            self.state = MemberState.PREPARING_REBALANCE
         if self._protocol != COOPERATIVE:
             self._set_revoking(self.owned())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and self.generation != NO_GENERATION:
@@ -335,23 +348,20 @@ class Classic:
         """JoinGroup and SyncGroup. None when the group has assigned, else whether to pause before the next try."""
         self.state = MemberState.PREPARING_REBALANCE
         self._watched = None
-        self._joining = True
-        try:
-            call = yield from self._ask(
-                JOIN_GROUP.key,
-                lambda version: self._join_request(reason, version),
-                lowest=STATIC_JOIN,
-                timeout=max(self._settings.request_timeout, self._settings.max_poll_interval + LONGER_THAN_REBALANCE),
-            )
-        finally:
-            self._joining = False
+        self._given = None
+        call = yield from self._ask(
+            JOIN_GROUP.key,
+            lambda version: self._join_request(reason, version),
+            lowest=STATIC_JOIN,
+            timeout=max(self._settings.request_timeout, self._settings.max_poll_interval + LONGER_THAN_REBALANCE),
+        )
         if call is None:
             return True
         answer: JoinGroupResponse = call.answer
         if answer.error_code:
             return self._join_refused(answer)
         if self.state is not MemberState.PREPARING_REBALANCE:
-            raise UnjoinedGroup("the member left the group while it was joining")
+            raise UnjoinedGroup("the member was out of the group before it had joined")
         if answer.protocol_type not in (None, PROTOCOL_TYPE):
             raise InconsistentGroupProtocol(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group is of type {answer.protocol_type!r}"
@@ -367,14 +377,7 @@ class Classic:
 
     def _join_request(self, reason: str, version: int) -> JoinGroupRequest:
         owned = self.owned() if self._protocol == COOPERATIVE else ()
-        topics = sorted(self._interest.topics)
-        protocols = []
-        for assignor in self._assignors.values():
-            subscription = Subscription(
-                topics, assignor.user_data(topics), owned, self.generation, self._settings.client_rack or None
-            )
-            blob = encode_stored(write_subscription(subscription), BLOB_VERSION)
-            protocols.append(JoinGroupRequest.Protocol(name=assignor.name, metadata=blob))
+        rack, topics = self._settings.client_rack, sorted(self._interest.topics)
         return JoinGroupRequest(
             group_id=self._group,
             session_timeout_ms=round(self._settings.session_timeout * 1000),
@@ -382,7 +385,7 @@ class Classic:
             member_id=self.member_id,
             group_instance_id=self._settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=protocols,
+            protocols=offers(self._assignors.values(), topics, owned, self.generation, rack),
             reason=reason,
         )
 
@@ -395,17 +398,15 @@ class Classic:
                 self._coordinator.unknown()
                 return True
             case ErrorCode.MEMBER_ID_REQUIRED:
-                self.member_id = answer.member_id
+                self.member_id, self.generation = answer.member_id, NO_GENERATION
                 return False
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id, self.generation = "", NO_GENERATION
                 return False
-            case ErrorCode.ILLEGAL_GENERATION:
-                self.generation = NO_GENERATION
-                return False
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 return False
-        self._forget()
+            case ErrorCode.FENCED_INSTANCE_ID:
+                raise self._fence("JoinGroup")
         where = f"JoinGroup of {self._group}"
         if code == ErrorCode.UNSUPPORTED_VERSION:
             raise UnsupportedVersion(f"{where}: the broker is too old for a group instance id; leave it out")
@@ -414,13 +415,7 @@ class Classic:
     def _lead(self, answer: JoinGroupResponse) -> Waiting:
         """What every member gets, by member id."""
         assignor = self._assignor()
-        members: dict[str, Subscription] = {}
-        for member in answer.members:
-            try:
-                blob, _ = decode_stored(ConsumerProtocolSubscription, member.metadata)
-            except DecodeError as error:
-                raise ConsumerError(f"the subscription of {member.member_id!r} cannot be read: {error}") from error
-            members[member.member_id] = read_subscription(blob, member.group_instance_id)
+        members = subscriptions(answer.members)
         self._group_topics = frozenset(topic for member in members.values() for topic in member.topics)
         self._metadata.want(self._group_topics | self._interest.topics)
         while not self._metadata.covers(self._group_topics):
@@ -429,11 +424,9 @@ class Classic:
         if answer.skip_assignment:  # a static leader came back: the group keeps what it has
             self._watched = self._metadata.counts(self._group_topics)
             return {}
-        shares = assignor.assign(topics, members)
-        if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own are taken at their word, as Java takes them
-            check(shares, topics, members, self._protocol)
+        shares = shared_out(assignor, topics, members, self._protocol)
         self._watched = self._metadata.counts(self._group_topics)
-        return {member_id: shares.get(member_id, Assignment()) for member_id in members}
+        return shares
 
     def _assignor(self) -> Assignor:
         assignor = self._assignors.get(self.protocol_name or "")
@@ -443,6 +436,8 @@ class Classic:
         return assignor
 
     def _sync(self, shares: Mapping[str, Assignment]) -> Waiting:
+        if self.state is not MemberState.COMPLETING_REBALANCE:
+            return False  # a heartbeat was told so while the leader waited for metadata
         sent = self.identity
         request = SyncGroupRequest(
             group_id=self._group,
@@ -451,12 +446,7 @@ class Classic:
             group_instance_id=sent.instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=self.protocol_name,
-            assignments=[
-                SyncGroupRequest.Assignment(
-                    member_id=member_id, assignment=encode_stored(write_assignment(share), BLOB_VERSION)
-                )
-                for member_id, share in shares.items()
-            ],
+            assignments=written(shares),
         )
         call = yield from self._ask(SYNC_GROUP.key, lambda _: request, lowest=STATIC_SYNC)
         if call is None:
@@ -491,7 +481,8 @@ class Classic:
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id, self.generation = "", NO_GENERATION
                 return False
-        self._forget()
+            case ErrorCode.FENCED_INSTANCE_ID:
+                raise self._fence("SyncGroup")
         raise broker_error(code, f"SyncGroup of {self._group}")
 
     def _complete(self) -> Steps:
@@ -501,8 +492,14 @@ class Classic:
         if synced != self.identity or self.state is not MemberState.STABLE:
             self.rejoin("the generation ended before it was taken up")
             return
-        assignor = self._assignor()
-        assignment = self._read(self._given)
+        try:
+            assignor = self._assignor()
+            assignment = read_share(self._given or b"")
+        except ConsumerError:
+            self.rejoin("the assignment could not be read")
+            raise
+        finally:
+            self._given = None
         given = set(assignment.partitions)
         foreign = {topic for topic, _ in given} - self._interest.topics
         if foreign and self._interest.mode is Mode.PATTERN and self._interest.pattern:
@@ -518,29 +515,22 @@ class Classic:
         owned = self.owned()
         added = tuple(p for p in assignment.partitions if p not in set(owned))
         gone = tuple(p for p in owned if p not in given)
-        assignor.on_assignment(assignment, self.generation)
         first: Exception | None = None
+        try:
+            assignor.on_assignment(assignment, self.generation)
+        except Exception as failure:  # the user's own; it is raised, and what is assigned is assigned
+            first = failure
         if gone and self._protocol == COOPERATIVE:
             self._set_revoking(gone)
-            first = yield Tell("revoked", gone)
+            raised = yield Tell("revoked", gone)
+            first = first or raised
             self.rejoin("partitions were given up")
         self._positions.assign(assignment.partitions)
         if not self.leading:
             self._metadata.want(self._interest.topics)
-        error = yield Tell("assigned", added)
-        if first or error:
-            raise first or error  # type: ignore[misc]
-
-    def _read(self, given: bytes) -> Assignment:
-        if not given:  # some leaders send nothing to members that get nothing
-            return Assignment()
-        if len(given) < SMALLEST_ASSIGNMENT:
-            raise ConsumerError(f"an assignment of {len(given)} bytes is none")
-        try:
-            blob, _ = decode_stored(ConsumerProtocolAssignment, given)
-        except DecodeError as error:
-            raise ConsumerError(f"the assignment cannot be read: {error}") from error
-        return read_assignment(blob)
+        raised = yield Tell("assigned", added)
+        if first := first or raised:
+            raise first
 
     def _ask(self, key: int, build: Any, *, lowest: int, timeout: float | None = None) -> Waiting:
         """The call once it is answered; None if it was not. Waits for the coordinator first."""
@@ -553,7 +543,6 @@ class Classic:
         while not call.done:
             yield WAIT
         if call.failure is Failure.UNSUPPORTED:
-            self._forget()
             raise UnsupportedVersion(call.reason)
         if call.failure is not None:
             self._coordinator.unknown()

@@ -30,6 +30,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 WITH_TOPIC_IDS = 10
 AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.STALE_MEMBER_EPOCH)
 ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
+POLL_FIRST = "a rebalance is going on: poll, then commit again"
 LATE = "the group has gone on: another member may read again what this one has read since its last commit"
 
 
@@ -53,6 +54,11 @@ class Committing(Protocol):
         """The version of OffsetCommit that it takes at least."""
         ...
 
+    @property
+    def commit_barred(self) -> ConsumerError | None:
+        """Why nothing can be committed now: who is no member, or in between two generations, speaks for nobody."""
+        ...
+
     def commit_refused(self, code: int) -> None:
         """The coordinator says that it is not, or no longer, what it said to be."""
 
@@ -62,6 +68,7 @@ class Nobody:
 
     identity = Identity()
     lowest_commit = 0
+    commit_barred = None
 
     def commit_refused(self, code: int) -> None:
         """Nothing changes."""
@@ -112,9 +119,8 @@ class Committer:
 
     def due(self) -> float:
         """When ``step`` has something to do."""
-        return min(
-            (min(c.deadline, c.not_before if c.call is None else c.deadline) for c in self._open), default=float("inf")
-        )
+        at = min((commit.deadline for commit in self._open), default=float("inf"))
+        return min([at, *(commit.not_before for commit in self._waiting()[:1])])
 
     def step(self) -> None:
         """Send what waits to be sent, give up what takes too long."""
@@ -122,10 +128,23 @@ class Committer:
         for commit in list(self._open):
             if commit.deadline <= now:
                 self._finish(commit, TimedOut("the commit was not answered in time"))
-            elif commit.call is None and commit.not_before <= now:
-                self._send(commit)
+        for commit in self._waiting():
+            if commit.not_before > now:
+                break  # who is behind it waits too: older offsets must not come last
+            self._send(commit)
+
+    def _waiting(self) -> list[Commit]:
+        return [commit for commit in self._open if commit.call is None]
+
+    def give_up(self, commit: Commit) -> None:
+        """Nobody waits for it any more: it is not tried again."""
+        if commit in self._open:
+            self._open.remove(commit)
 
     def _send(self, commit: Commit) -> None:
+        if barred := self.member.commit_barred:
+            self._finish(commit, barred)
+            return
         commit.identity = self.member.identity
         ids = all(self._metadata.topic_id(topic) != NO_ID for topic, _ in commit.offsets)
         lowest = 7 if commit.identity.instance_id is not None else self.member.lowest_commit
@@ -208,7 +227,7 @@ class Committer:
             self._again(commit, broker_error(code, where))
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.member.commit_refused(code)
-            self._finish(commit, RebalanceInProgress("a rebalance is going on: poll, then commit again"))
+            self._finish(commit, RebalanceInProgress(POLL_FIRST))
         elif code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             if commit.identity != self.member.identity:  # it was said of a member that is no more
                 self._finish(commit, RebalanceInProgress("the group rebalanced while this was committed: commit again"))

@@ -8,9 +8,9 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import trio
 
@@ -76,7 +76,8 @@ class Consumer:
         self._listener, self._interceptors = listener, list(interceptors)
         self._owner: trio.lowlevel.Task | None = None
         self._depth = 0
-        self._closed = self._telling = False
+        self._telling = False  # the listener is at work
+        self._closed = False
         self._batch: list[ConsumerRecord] = []  # what iteration hands out
         self._handed = 0  # how many of them
         self._callbacks: dict[
@@ -91,7 +92,7 @@ class Consumer:
         Positions then stand behind them. Joins the group, calls the listener, commits by itself where that is due.
         Raises: Wakeup, ConcurrentUse, ConsumerError; what a listener or an assignor raises.
         """
-        with self._used():
+        with self._used(in_a_listener=False):
             self._settle()
             return await self._poll(timeout)
 
@@ -103,10 +104,10 @@ class Consumer:
             raise IllegalUse("a listener cannot poll: the rebalance waits for it to return")
         deadline = trio.current_time() + timeout
         await trio.lowlevel.checkpoint()  # not later: who is cancelled then would lose what was taken
-        self._driver.now()
-        engine.polled()
-        engine.auto_commit(engine.positions.to_commit())
         while True:
+            self._driver.now()
+            engine.polled()  # who waits in here is not missed, however long it takes
+            engine.auto_commit(engine.positions.to_commit())
             self._driver.raise_wakeup()
             await self._go_on()
             records = engine.take(engine.settings.max_poll_records)
@@ -120,9 +121,8 @@ class Consumer:
                 return records
             if trio.current_time() >= deadline:
                 return []
-            await self._driver.wait(min(deadline, engine.auto_commit_at))
-            self._driver.now()
-            engine.auto_commit(engine.positions.to_commit())
+            missed = trio.current_time() + engine.settings.max_poll_interval / 2
+            await self._driver.wait(min(deadline, engine.auto_commit_at, missed))
 
     def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         shown = records
@@ -142,7 +142,7 @@ class Consumer:
         """The next record. What is handed out counts as read when the one after it is asked for."""
         at = self._handed
         if at >= len(self._batch):
-            with self._used():
+            with self._used(in_a_listener=False):
                 self._batch, self._handed = [], 0
                 records: list[ConsumerRecord] = []
                 while not records:
@@ -179,7 +179,7 @@ class Consumer:
 
     async def unsubscribe(self) -> None:
         """Give everything up and leave the group."""
-        with self._used():
+        with self._used(in_a_listener=False):
             self._settle()
             await self._give_up(commit=True)
 
@@ -268,7 +268,11 @@ class Consumer:
         """
         with self._used():
             commit = self._begin_commit(offsets, timeout, retried=True)
-            await self._until(lambda: commit.done)
+            try:
+                await self._until(lambda: commit.done, timeout)
+            finally:
+                if not commit.done:
+                    self._engine.committer.give_up(commit)
             if commit.error is not None:
                 raise commit.error
 
@@ -277,7 +281,7 @@ class Consumer:
         offsets: Offsets | None = None,
         then: Callable[[Mapping[TopicPartition, OffsetAndMetadata], ConsumerError | None], object] | None = None,
     ) -> None:
-        """Begin to store offsets, once. ``then`` is called by a later poll or commit, in order."""
+        """Begin to store offsets, once. ``then`` is called by a later poll, commit or close, in order."""
         with self._used():
             commit = self._begin_commit(offsets, None, retried=False)
             if then is not None:
@@ -288,7 +292,7 @@ class Consumer:
             raise IllegalUse("to commit takes a group")
         self._driver.now()
         at = self._read_so_far() if offsets is None else _as_offsets(offsets)
-        commit = self._engine.committer.commit(at, timeout or self._api_timeout(), retried=retried)
+        commit = self._engine.committer.commit(at, self._api_timeout() if timeout is None else timeout, retried=retried)
         self._driver.step()
         return commit
 
@@ -370,10 +374,10 @@ class Consumer:
         self._driver.wake(up=True)
 
     async def close(self, *, commit: bool = True) -> None:
-        """Call ``on_revoked``, commit if that goes by itself, leave the group, hang up. ``async with`` does it."""
+        """Commit if that goes by itself, call ``on_revoked``, leave the group, hang up. ``async with`` does it."""
         if self._closed:
             return
-        with self._used():
+        with self._used(in_a_listener=False):
             self._settle()
             self._driver.wake(up=False)
             try:
@@ -388,6 +392,7 @@ class Consumer:
                         await self._driver.wait(float("inf"), interruptible=False)
                 self._engine.network.close()
                 self._driver.flush()
+                self._call_back()
 
     async def _give_up(self, *, commit: bool) -> None:
         engine = self._engine
@@ -396,11 +401,11 @@ class Consumer:
         try:
             if commit and engine.auto_commits and owned:
                 stored = engine.committer.commit(engine.positions.to_commit(), GOODBYE, retried=True)
-                await self._until(lambda: stored.done, GOODBYE)
+                with suppress(TimedOut):  # what is not stored is read again, and whoever ends is not kept
+                    await self._until(lambda: stored.done, GOODBYE)
             if engine.interest.subscribed and owned and self._listener:
                 lost = engine.member is not None and engine.member.identity.generation < 0
-                told = self._listener.on_lost if lost else self._listener.on_revoked
-                await told(self, owned)
+                await self._tell("lost" if lost else "revoked", owned)
         finally:
             self._driver.now()
             engine.unsubscribe()
@@ -420,21 +425,26 @@ class Consumer:
             if tell is None:
                 return
             error: Exception | None = None
-            if self._listener:
-                called = {
-                    "revoked": self._listener.on_revoked,
-                    "assigned": self._listener.on_assigned,
-                    "lost": self._listener.on_lost,
-                }[tell.what]
-                self._telling = True
-                try:
-                    await called(self, tell.partitions)
-                except Exception as raised:
-                    error = raised
-                finally:
-                    self._telling = False
+            try:
+                await self._tell(tell.what, tell.partitions)
+            except Exception as raised:
+                error = raised
             self._driver.now()
-            engine.told(error)
+            if engine.tell is tell:
+                engine.told(error)
+            elif error is not None:  # what was told is over by now: who is fenced or left meanwhile begins anew
+                raise error
+
+    async def _tell(self, what: Literal["revoked", "assigned", "lost"], partitions: Sequence[TopicPartition]) -> None:
+        listener = self._listener
+        if listener is None:
+            return
+        told = {"revoked": listener.on_revoked, "assigned": listener.on_assigned, "lost": listener.on_lost}
+        self._telling = True
+        try:
+            await told[what](self, partitions)
+        finally:
+            self._telling = False
 
     async def _until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
         """Raises: TimedOut after ``timeout`` seconds, Wakeup."""
@@ -467,13 +477,15 @@ class Consumer:
                 then(commit.offsets, commit.error)
 
     @contextmanager
-    def _used(self) -> Iterator[None]:
-        """One task at a time; listeners of that task may come back in."""
+    def _used(self, *, in_a_listener: bool = True) -> Iterator[None]:
+        """One task at a time; listeners of that task may come back in, though not to everything."""
         task = trio.lowlevel.current_task()
         if self._closed:
             raise IllegalUse("the consumer is closed")
         if self._owner not in (None, task):
             raise ConcurrentUse("two tasks use one consumer at the same time; only wakeup is for others")
+        if self._telling and not in_a_listener:
+            raise IllegalUse("a listener may seek and commit, and cannot poll, unsubscribe or close")
         self._owner = task
         self._depth += 1
         try:
@@ -555,7 +567,7 @@ async def open_consumer(
     async with trio.open_nursery() as nursery:
         driver = Driver(engine, nursery, connect)
         consumer = Consumer(driver, listener, interceptors)
-        nursery.start_soon(driver.keep_time)
+        driver.start()
         try:
             if partitions := list(partitions):
                 await consumer.assign(partitions)
@@ -569,6 +581,6 @@ async def open_consumer(
                 await consumer.close(commit=failure is None)
         except BaseException as error:
             failure = failure or error
-        nursery.cancel_scope.cancel()
+        driver.stop()
     if failure is not None:
         raise failure

@@ -18,9 +18,9 @@ from kwire.messages.consumer_group_heartbeat import (
 )
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.committing import Committer, Identity
+from mockbroker.consumer.committing import LATE, Committer, Identity
 from mockbroker.consumer.coordinator import Coordinator
-from mockbroker.consumer.errors import ConsumerError, UnsupportedVersion, broker_error
+from mockbroker.consumer.errors import CommitFailed, ConsumerError, UnsupportedVersion, broker_error
 from mockbroker.consumer.flow import POLL, WAIT, Flow, Steps, Tell
 from mockbroker.consumer.interest import Interest, Mode
 from mockbroker.consumer.metadata import Metadata, TopicPartition
@@ -80,6 +80,7 @@ class ConsumerMember:
         self._failures = 0
         self._said: Mapping[str, object] = {}  # what the coordinator knows: fields of the last one that was answered
         self._declared: tuple[TopicPartition, ...] = ()  # what it says that it owns
+        self._repeat = False  # say everything in the next one
         self._life = 0  # grows when what was asked before is no longer this member's
         self._matched = -1
         self._left: Call | None = None
@@ -111,12 +112,21 @@ class ConsumerMember:
         self._poll = self._time.now + self._settings.max_poll_interval
 
     def told(self, error: Exception | None) -> None:
-        assert self._flow
-        self._flow.told(error)
+        flow = self._flow
+        assert flow
+        try:
+            flow.told(error)
+        finally:
+            if flow.done and self._flow is flow:
+                self._flow = None
 
     def rejoin(self, reason: str) -> None:  # noqa: ARG002 - nobody is told
         """Say everything once more, at once."""
-        self._said, self._next = {}, 0.0
+        self._repeat, self._next = True, 0.0
+
+    @property
+    def commit_barred(self) -> ConsumerError | None:
+        return CommitFailed(LATE) if self._interest.subscribed and self.epoch <= 0 else None
 
     def commit_refused(self, code: int) -> None:
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -151,11 +161,14 @@ class ConsumerMember:
         if self.state is ConsumerState.UNSUBSCRIBED:
             return float("inf")
         sending = self.state is not ConsumerState.FENCED and not self._flying
+        if self.epoch == JOIN and self._interest.mode is Mode.PATTERN and not self._metadata.knows_all:
+            sending = False
         return min(self._poll, max(self._next, self._time.now) if sending and self._coordinator.node else float("inf"))
 
     def leave(self, reason: str) -> None:  # noqa: ARG002 - nobody is told
         if self.state not in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED):
             self._left = self._say_goodbye()
+        self.failure = None
         self._end(ConsumerState.UNSUBSCRIBED)
 
     # Where it stands
@@ -177,7 +190,7 @@ class ConsumerMember:
 
     def _look_around(self) -> None:
         metadata = self._metadata
-        if self._interest.mode is Mode.PATTERN and metadata.covers(()) and self._matched != metadata.version:
+        if self._interest.mode is Mode.PATTERN and metadata.knows_all and self._matched != metadata.version:
             self._matched = metadata.version
             self._interest.found(metadata.matching())
         said = self._said.get("subscribed_topic_names")
@@ -247,10 +260,12 @@ class ConsumerMember:
     def _heartbeat(self) -> None:
         now = self._time.now
         quiet = self.state in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED)
-        if quiet or self._flying or self._next > now:
+        if quiet or self._flying or self._next > now or self._coordinator.node is None:
             return
+        if self.epoch == JOIN and self._interest.mode is Mode.PATTERN and not self._metadata.knows_all:
+            return  # what the pattern matches is not known yet
         said = self._everything()
-        full = self.epoch == JOIN or not self._said
+        full = self.epoch == JOIN or not self._said or self._repeat
         news = said if full else {name: value for name, value in said.items() if self._said.get(name) != value}
         life = self._life
         acknowledged = self.state is ConsumerState.ACKNOWLEDGING
@@ -265,7 +280,7 @@ class ConsumerMember:
         if call is None:
             self._next = now + self._backoff.after(0)
         elif not call.done:
-            self._flying = True
+            self._flying, self._repeat = True, False
 
     def _everything(self) -> Mapping[str, object]:
         ids: dict[UUID, list[int]] = {}
@@ -310,7 +325,8 @@ class ConsumerMember:
         self._said = said
         self.epoch = answer.member_epoch
         self.interval = answer.heartbeat_interval_ms / 1000 or self.interval
-        self._next = now + self.interval
+        late = self._repeat or (self.state is ConsumerState.ACKNOWLEDGING and not acknowledged)  # came up meanwhile
+        self._next = now if late else now + self.interval
         if answer.assignment is not None:
             parts = answer.assignment.topic_partitions
             self._target = frozenset((topic.topic_id, number) for topic in parts for number in topic.partitions)

@@ -54,6 +54,12 @@ class Coordinator:
         """It is somebody else, or gone: look again. What is consumed meanwhile goes on."""
         self.node = None
 
+    def hang_up(self) -> None:
+        """It does not answer: what is under way to it is given up, and it is looked for anew."""
+        node, self.node = self.node, None
+        if node and node.link:
+            node.link.close("the session is over")
+
     def lost(self, node: Node) -> None:
         """The connection of a node ended."""
         if node is self.node:
@@ -91,11 +97,15 @@ class Coordinator:
         answer: FindCoordinatorResponse = call.answer
         told: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator = answer
         if call.version >= 4:
-            mine = [one for one in answer.coordinators if one.key == self._group]
-            if not mine:  # an answer to another question
+            if len(answer.coordinators) != 1:
+                answered = len(answer.coordinators)
+                self.failure = ConsumerError(f"one coordinator was asked for, {answered} were answered")
                 self._again()
                 return
-            told = mine[0]
+            told = answer.coordinators[0]
+            if told.key != self._group:  # an answer to another question
+                self._again()
+                return
         if told.error_code:
             if told.error_code not in RETRIED:
                 self.failure = broker_error(told.error_code, f"coordinator of group {self._group}")

@@ -20,7 +20,10 @@ Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 class Driver:
-    """Runs in ``nursery`` until that is cancelled. ``connect``: gives the stream to a host and port."""
+    """Runs in ``nursery`` from ``start`` to ``stop``. ``connect``: gives the stream to a host and port.
+
+    Its tasks are shielded: who is cancelled from outside can still commit and leave the group before he stops them.
+    """
 
     def __init__(self, engine: Engine, nursery: trio.Nursery, connect: Connect) -> None:
         self.engine, self._nursery, self._connect = engine, nursery, connect
@@ -28,6 +31,29 @@ class Driver:
         self._earlier = trio.Event()  # the next deadline has moved
         self._woken = False
         self._sending: dict[Link, trio.Event] = {}
+        self._carrying: dict[Link, trio.CancelScope] = {}  # connections that are there
+        self._scopes: set[trio.CancelScope] = set()
+        self._stopped = False
+
+    def start(self) -> None:
+        """Keep the time, and do what the engine wants done."""
+        self._nursery.start_soon(self._shielded, self.keep_time)
+
+    def stop(self) -> None:
+        """End everything that runs."""
+        self._stopped = True
+        for scope in self._scopes:
+            scope.cancel()
+
+    async def _shielded(self, run: Callable[..., Awaitable[None]], *args: object) -> None:
+        with trio.CancelScope(shield=True) as scope:
+            self._scopes.add(scope)
+            if self._stopped:
+                scope.cancel()
+            try:
+                await run(*args)
+            finally:
+                self._scopes.discard(scope)
 
     def now(self) -> None:
         """Tell the engine the time."""
@@ -45,10 +71,13 @@ class Driver:
         while network.to_open:
             link = network.to_open.pop()
             self._sending[link] = trio.Event()
-            self._nursery.start_soon(self._serve, link)
+            self._nursery.start_soon(self._shielded, self._serve, link)
         for link, ready in self._sending.items():
             if link.outgoing or link.state is LinkState.CLOSED:
                 ready.set()
+        for link, scope in self._carrying.items():
+            if link.state is LinkState.CLOSED:  # whoever sends may wait for a peer that reads nothing
+                scope.cancel()
         self._earlier.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
@@ -87,13 +116,19 @@ class Driver:
     async def _serve(self, link: Link) -> None:
         """One connection, from its beginning to its end."""
         try:
+            stream: trio.abc.Stream | None = None
             try:
-                stream = await self._connect(link.host, link.port)
+                with trio.move_on_at(link.deadline):
+                    stream = await self._connect(link.host, link.port)
             except OSError as error:
                 self.now()
                 link.close(f"{link.host}:{link.port} cannot be reached: {error}")
                 return
+            if stream is None:
+                link.close(f"{link.host}:{link.port} took too long to connect")
+                return
             async with stream, trio.open_nursery() as nursery:
+                self._carrying[link] = nursery.cancel_scope
                 if link.state is LinkState.CLOSED:
                     return
                 link.opened()
@@ -102,9 +137,10 @@ class Driver:
                 nursery.cancel_scope.cancel()
         finally:
             self._sending.pop(link, None)
+            self._carrying.pop(link, None)
             self.now()
             link.closed()
-            if not self._nursery.cancel_scope.cancel_called:
+            if not self._stopped:
                 self._go_on()
 
     async def _receive(self, link: Link, stream: trio.abc.Stream) -> None:

@@ -69,7 +69,7 @@ class RebalanceInProgress(ConsumerError):
 
 
 class UnjoinedGroup(ConsumerError):
-    """The member left the group while it was joining."""
+    """The member was out of the group before it had joined; it joins again by itself, with this as the reason."""
 
 
 class UnknownAssignor(ConsumerError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from mockbroker.consumer.backoff import Backoff
 from mockbroker.consumer.settings import Settings
 
 
@@ -17,6 +18,9 @@ class MemberState(Enum):
     PREPARING_REBALANCE = "preparing rebalance"
     COMPLETING_REBALANCE = "completing rebalance"
     STABLE = "stable"
+
+
+BEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)  # a JoinGroup holds up the connection anyway
 
 
 class Beat(Enum):
@@ -33,20 +37,23 @@ class Beat(Enum):
 class Heartbeat:
     """Deadlines of one member, in seconds on the caller's clock. One heartbeat is under way at a time."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, backoff: Backoff) -> None:
+        self._settings, self._backoff = settings, backoff
         self.session = self.poll = float("inf")  # when they expire
         self.next = float("inf")
         self.in_flight = False
+        self._failures = 0  # in a row
 
     def enable(self, now: float) -> None:
         """A generation begins."""
         self.renew(now)
+        self.polled(now)
         self.next = now + self._settings.heartbeat_interval
 
     def renew(self, now: float) -> None:
         """The coordinator has answered."""
         self.session = now + self._settings.session_timeout
+        self._failures = 0
 
     def polled(self, now: float) -> None:
         """The user polls."""
@@ -58,11 +65,12 @@ class Heartbeat:
 
     def failed(self, now: float) -> None:
         """No answer, or one that does not renew the session: again soon."""
-        self.next = min(self.next, now + self._settings.retry_backoff)
+        self.next = now + self._backoff.after(self._failures)
+        self._failures += 1
 
     def verdict(self, now: float, state: MemberState, *, coordinator_known: bool) -> Beat:
         """What to do at this time, the first of the rules that holds."""
-        if state is MemberState.UNJOINED:
+        if state not in BEATING:
             return Beat.NOTHING
         if not coordinator_known:
             return Beat.FIND_COORDINATOR
@@ -74,6 +82,8 @@ class Heartbeat:
             return Beat.NOT_DUE
         return Beat.SEND
 
-    def due(self) -> float:
+    def due(self, state: MemberState, *, coordinator_known: bool) -> float:
         """When the verdict changes by itself."""
+        if state not in BEATING or not coordinator_known:
+            return float("inf")
         return min(self.session, self.poll, float("inf") if self.in_flight else self.next)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mockbroker.consumer.committing import Identity
+from mockbroker.consumer.errors import ConsumerError
 from mockbroker.consumer.flow import Tell
 from mockbroker.consumer.metadata import TopicPartition
 
@@ -29,6 +30,9 @@ class Membership(Protocol):
     def settled(self) -> bool:
         """True in a group, with what it assigned, as far as is known."""
         ...
+
+    @property
+    def commit_barred(self) -> ConsumerError | None: ...
 
     def commit_refused(self, code: int) -> None: ...
 

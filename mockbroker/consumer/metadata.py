@@ -21,6 +21,7 @@ from mockbroker.consumer.settings import Settings
 
 NO_ID = UUID(int=0)
 TopicPartition = tuple[str, int]
+WITH_A_CHOICE = 4  # the version that can ask without creating topics
 FATAL = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -60,6 +61,7 @@ class Metadata:
         self._asked: Call | None = None
         self._asked_for: tuple[str, ...] | None = None
         self._known_for: frozenset[str] = frozenset()
+        self.knows_all = False  # the latest answer was asked for all topics
         self._due = 0.0
         self._failures = 0
 
@@ -124,7 +126,7 @@ class Metadata:
 
     def covers(self, topics: Iterable[str]) -> bool:
         """True if the latest answer was asked for all of these, whether they are there or not."""
-        return (self.everything and self.version > 0) or self._known_for.issuperset(topics)
+        return self.knows_all or self._known_for.issuperset(topics)
 
     def raise_errors(self) -> None:
         """Raises: what only the user can mend, of the topics that are wanted."""
@@ -172,7 +174,8 @@ class Metadata:
             topics=None
             if asked is None and version > 0
             else [MetadataRequest.Topic(name=name) for name in asked or ()],
-            allow_auto_topic_creation=self._settings.allow_auto_create_topics and asked is not None,
+            allow_auto_topic_creation=version < WITH_A_CHOICE
+            or (self._settings.allow_auto_create_topics and asked is not None),
         )
 
     def _answered(self, call: Call) -> None:
@@ -187,7 +190,7 @@ class Metadata:
             self._again()
             return
         self.take(answer)
-        self._known_for = frozenset(self._asked_for or ())
+        self._known_for, self.knows_all = frozenset(self._asked_for or ()), self._asked_for is None
         incomplete = any(
             topic.error_code not in (0, *FATAL) or any(p.leader_id < 0 for p in topic.partitions)
             for topic in answer.topics

@@ -1,5 +1,4 @@
 """Bytes in order to frames, with holes."""
-# ruff: noqa: ARG002
 
 from __future__ import annotations
 

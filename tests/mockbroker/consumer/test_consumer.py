@@ -1,0 +1,493 @@
+"""Consumers on trio against a cluster of the same process, in virtual time: how they live, are woken, and end."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from tools.inside import Wires
+
+from mockbroker import Cluster, open_cluster
+from mockbroker.consumer import (
+    CommitFailed,
+    ConcurrentUse,
+    Consumer,
+    IllegalUse,
+    RebalanceListener,
+    TimedOut,
+    Wakeup,
+    open_consumer,
+)
+
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
+
+
+@asynccontextmanager
+async def cluster_of(topics: dict[str, int] | None = None, **options: Any):
+    async with open_cluster(topics=topics or {"t": 4}, config=QUICK, **options) as cluster:
+        yield cluster
+
+
+def consumer_of(
+    cluster: Cluster, name: str = "me", wires: Wires | None = None, **options: Any
+) -> AbstractAsyncContextManager[Consumer]:
+    wires = wires or Wires(cluster, name)
+    options = {"group": "g", "topics": ["t"], "auto_offset_reset": "earliest", "client_id": name} | options
+    return open_consumer(cluster.bootstrap_servers, connect=wires.connect, **options)
+
+
+def numbers(consumer: Consumer) -> list[int]:
+    return sorted(number for _, number in consumer.assignment)
+
+
+def happened(cluster: Cluster, *events: str) -> list[tuple[float, str]]:
+    return [(event.time_ms / 1000, event.event) for event in cluster.events() if event.event in events]
+
+
+class Heard(RebalanceListener):
+    """Writes down what it hears, when."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, list[int]]] = []
+
+    async def on_revoked(self, consumer, partitions):
+        self.said.append(("revoked", [number for _, number in partitions]))
+
+    async def on_assigned(self, consumer, partitions):
+        self.said.append(("assigned", [number for _, number in partitions]))
+
+    async def on_lost(self, consumer, partitions):
+        self.said.append(("lost", [number for _, number in partitions]))
+
+
+# --- living ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_consumer_reads_commits_and_leaves(autojump_clock, protocol: str) -> None:
+    async with cluster_of() as cluster:
+        cluster.produce("t", ["a", "b", "c"], partition=0)
+        heard = Heard()
+        async with consumer_of(cluster, listener=heard, group_protocol=protocol) as consumer:
+            records = await consumer.poll(10)
+            assert [record.value for record in records] == [b"a", b"b", b"c"]
+            assert numbers(consumer) == [0, 1, 2, 3]
+            assert consumer.group_metadata.generation_id == 1
+        assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
+        assert cluster.committed("g")["t", 0] == 3
+        assert cluster.groups()["g"].state == "Empty"
+        with pytest.raises(IllegalUse, match="closed"):
+            await consumer.poll(0)
+        await consumer.close()
+
+
+@pytest.mark.parametrize(
+    "options", [{"assignors": ["range"]}, {"assignors": ["cooperative-sticky"]}, {"group_protocol": "consumer"}]
+)
+async def test_two_share_and_one_takes_over(autojump_clock, options) -> None:
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, "one", **options) as one:
+            await one.poll(1)
+            async with consumer_of(cluster, "two", **options) as two, trio.open_nursery() as nursery:
+
+                async def read(consumer: Consumer) -> None:
+                    for _ in range(30):
+                        await consumer.poll(1)
+
+                nursery.start_soon(read, one)
+                nursery.start_soon(read, two)
+            # "two" has left by now
+            for _ in range(20):
+                await one.poll(1)
+            assert numbers(one) == [0, 1, 2, 3]
+        assert not happened(cluster, "expire")
+
+
+async def test_each_of_two_has_half(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, "one") as one, consumer_of(cluster, "two") as two:
+        for _ in range(10):
+            await one.poll(1)
+            await two.poll(1)
+        assert sorted(numbers(one) + numbers(two)) == [0, 1, 2, 3]
+        assert len(numbers(one)) == 2
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_poll_may_wait_longer_than_max_poll_interval(autojump_clock, protocol: str) -> None:
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, max_poll_interval=60.0, group_protocol=protocol) as consumer:
+            assert await consumer.poll(200) == []
+            assert numbers(consumer) == [0, 1, 2, 3]
+        assert happened(cluster, "expire", "generation")[1:] == []
+        assert trio.current_time() >= 200
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_user_who_works_for_too_long_is_out_and_comes_back(autojump_clock, protocol: str) -> None:
+    async with cluster_of() as cluster:
+        heard = Heard()
+        async with consumer_of(cluster, max_poll_interval=60.0, listener=heard, group_protocol=protocol) as consumer:
+            await consumer.poll(1)
+            await trio.sleep(50)
+            await consumer.poll(1)
+            assert heard.said == [("assigned", [0, 1, 2, 3])]
+            await trio.sleep(61)
+            with pytest.raises(CommitFailed):
+                await consumer.commit({("t", 0): 1})
+            await consumer.poll(1)
+            assert heard.said[1:] == [("lost", [0, 1, 2, 3]), ("assigned", [0, 1, 2, 3])]
+
+
+async def test_auto_commit_goes_by_itself(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        cluster.produce("t", ["a", "b"], partition=1)
+        await consumer.poll(1)
+        assert cluster.committed("g") == {}
+        await consumer.poll(6)
+        assert cluster.committed("g")["t", 1] == 2
+
+
+async def test_a_pattern(autojump_clock) -> None:
+    pattern = re.compile("t.*")
+    async with (
+        cluster_of({"t1": 1, "u": 1}) as cluster,
+        consumer_of(cluster, topics=pattern, metadata_max_age=30.0) as consumer,
+    ):
+        await consumer.poll(1)
+        assert consumer.assignment == {("t1", 0)}
+        cluster.create_topic("t2")
+        await consumer.poll(40)
+        assert consumer.assignment == {("t1", 0), ("t2", 0)}
+
+
+async def test_the_coordinator_hangs_up(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        wires, heard = Wires(cluster), Heard()
+        async with consumer_of(cluster, wires=wires, listener=heard) as consumer:
+            await consumer.poll(1)
+            for _, stream in wires.streams:
+                stream.hang_up()
+            made = len(wires.streams)
+            await consumer.poll(10)
+            assert len(wires.streams) > made
+            cluster.produce("t", ["a"], partition=0)
+            assert len(await consumer.poll(10)) == 1
+        assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
+
+
+async def test_a_broker_that_comes_up_late(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        wires = Wires(cluster)
+        wires.down = {node.node_id for node in cluster.nodes}
+        async with consumer_of(cluster, wires=wires) as consumer:
+            assert await consumer.poll(20) == []
+            wires.down = set()
+            cluster.produce("t", ["a"], partition=0)
+            assert len(await consumer.poll(5)) == 1
+
+
+async def test_nothing_spins_while_it_waits(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        steps = 0
+        real = consumer._engine.step
+
+        def counted(*, polling: bool) -> None:
+            nonlocal steps
+            steps += 1
+            real(polling=polling)
+
+        consumer._engine.step = counted
+        await consumer.poll(100)
+        assert steps < 100 * 20, "a fetch is answered every half second, a heartbeat every 3 seconds"
+
+
+# --- being woken -------------------------------------------------------------------------------------------------
+
+
+async def test_wakeup_ends_a_poll_that_waits(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        async with trio.open_nursery() as nursery:
+
+            async def later() -> None:
+                await trio.sleep(30)
+                consumer.wakeup()
+
+            nursery.start_soon(later)
+            with pytest.raises(Wakeup):
+                await consumer.poll()
+            assert trio.current_time() == pytest.approx(30)
+        cluster.produce("t", ["a"], partition=0)
+        assert len(await consumer.poll(5)) == 1, "and it goes on as if nothing had been"
+
+
+async def test_wakeup_without_anybody_waiting_wakes_the_next_once(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        consumer.wakeup()
+        consumer.wakeup()
+        with pytest.raises(Wakeup):
+            await consumer.poll(1)
+        assert await consumer.poll(1) == []
+
+
+async def test_wakeup_ends_a_commit_that_waits(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        wires = Wires(cluster)
+        async with consumer_of(cluster, wires=wires, enable_auto_commit=False) as consumer:
+            await consumer.poll(1)
+            wires.down = {0}
+            for _, stream in wires.streams:
+                stream.hang_up()
+            async with trio.open_nursery() as nursery:
+
+                async def later() -> None:
+                    await trio.sleep(7)
+                    consumer.wakeup()
+
+                nursery.start_soon(later)
+                with pytest.raises(Wakeup):
+                    await consumer.commit({("t", 0): 9})
+            wires.down = set()
+            await consumer.poll(3)
+            assert ("t", 0) not in cluster.committed("g"), "nobody waits for it any more: it is not tried again"
+
+
+async def test_wakeup_from_another_thread() -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer, trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, lambda: trio.from_thread.run_sync(consumer.wakeup))
+        with pytest.raises(Wakeup):
+            await consumer.poll(60)
+
+
+async def test_shutdown_by_wakeup_leaves_the_group(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        async with trio.open_nursery() as nursery:
+            started = trio.Event()
+            inside: list[Consumer] = []
+
+            async def run() -> None:
+                async with consumer_of(cluster) as consumer:
+                    inside.append(consumer)
+                    started.set()
+                    with pytest.raises(Wakeup):
+                        await consumer.poll()
+
+            nursery.start_soon(run)
+            await started.wait()
+            await trio.sleep(5)
+            inside[0].wakeup()
+        assert cluster.groups()["g"].state == "Empty"
+
+
+# --- one task at a time -------------------------------------------------------------------------------------------
+
+
+USES = {
+    "poll": lambda consumer: consumer.poll(0),
+    "commit": lambda consumer: consumer.commit(),
+    "subscribe": lambda consumer: consumer.subscribe(["t"]),
+    "close": lambda consumer: consumer.close(),
+    "anext": lambda consumer: consumer.__anext__(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+async def test_two_tasks_at_once_are_refused(autojump_clock, use: str) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consumer.poll, 10)
+            await trio.sleep(1)
+            with pytest.raises(ConcurrentUse):
+                await USES[use](consumer)
+            for act in (lambda: consumer.seek(("t", 0), 0), lambda: consumer.pause(("t", 0)), consumer.commit_nowait):
+                with pytest.raises(ConcurrentUse):
+                    act()
+        assert numbers(consumer) == [0, 1, 2, 3], "and the first is none the worse"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consumer.poll, 1)  # one after the other is fine
+
+
+async def test_a_listener_uses_the_consumer_that_called_it(autojump_clock) -> None:
+    class Seeks(RebalanceListener):
+        async def on_assigned(self, consumer, partitions):
+            for partition in partitions:
+                consumer.seek(partition, 1)
+            await consumer.commit({("t", 3): 1})
+
+    async with cluster_of() as cluster, consumer_of(cluster, listener=Seeks()) as consumer:
+        cluster.produce("t", ["a", "b"], partition=0)
+        assert [record.value for record in await consumer.poll(5)] == [b"b"]
+        assert cluster.committed("g")["t", 3] == 1
+
+
+@pytest.mark.parametrize("use", ["poll", "anext", "close", "unsubscribe"])
+async def test_a_listener_cannot_do_what_would_call_it_again(autojump_clock, use: str) -> None:
+    class Bad(Heard):
+        async def on_assigned(self, consumer, partitions):
+            await (consumer.unsubscribe() if use == "unsubscribe" else USES[use](consumer))
+
+    heard = Bad()
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, listener=heard) as consumer:
+            with pytest.raises(IllegalUse, match="a listener may seek and commit"):
+                await consumer.poll(5)
+            assert numbers(consumer) == [0, 1, 2, 3]
+        assert heard.said == [("revoked", [0, 1, 2, 3])]
+
+
+# --- ending --------------------------------------------------------------------------------------------------------
+
+
+class Mine(Exception):
+    pass
+
+
+async def read_and_raise(raised: Exception, consumers: AbstractAsyncContextManager[Consumer]) -> None:
+    async with consumers as consumer:
+        await consumer.poll(5)
+        raise raised
+
+
+async def test_what_the_block_raises_comes_out_as_it_is_and_nothing_is_committed(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        cluster.produce("t", ["a"], partition=0)
+        heard, raised = Heard(), Mine()
+        with pytest.raises(Mine) as caught:
+            await read_and_raise(raised, consumer_of(cluster, listener=heard))
+        assert caught.value is raised
+        assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
+        assert (cluster.committed("g"), cluster.groups()["g"].state) == ({}, "Empty")
+
+
+async def test_cancelled_from_outside_it_still_leaves(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        heard = Heard()
+        with trio.move_on_after(20) as scope:
+            async with consumer_of(cluster, listener=heard) as consumer:
+                async for _ in consumer:
+                    pass
+        assert scope.cancelled_caught
+        assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
+        assert cluster.groups()["g"].state == "Empty"
+        assert trio.current_time() < 21
+
+
+async def test_an_error_while_being_cancelled_comes_out_as_it_is(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+
+        async def run() -> None:
+            async with consumer_of(cluster) as consumer:
+                await consumer.poll(1)
+                scope.cancel()
+                raise Mine
+
+        with trio.CancelScope() as scope, pytest.raises(Mine):
+            await run()
+
+
+async def test_what_a_listener_raises_at_the_end_comes_out_after_it_has_left(autojump_clock) -> None:
+    class Bad(RebalanceListener):
+        async def on_revoked(self, consumer, partitions):
+            raise Mine
+
+    async with cluster_of() as cluster:
+        with pytest.raises(Mine):
+            async with consumer_of(cluster, listener=Bad()) as consumer:
+                await consumer.poll(1)
+        assert cluster.groups()["g"].state == "Empty"
+
+
+async def test_a_cluster_that_is_gone_does_not_hold_up_the_end_and_the_listener_hears_of_it(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        wires, heard = Wires(cluster), Heard()
+        cluster.produce("t", ["a"], partition=0)
+        async with consumer_of(cluster, wires=wires, listener=heard) as consumer:
+            await consumer.poll(5)
+            wires.down = {0}
+            for _, stream in wires.streams:
+                stream.hang_up()
+            began = trio.current_time()
+        assert trio.current_time() - began <= 10.1
+        assert heard.said[-1] == ("revoked", [0, 1, 2, 3])
+
+
+async def test_callbacks_of_commits_are_called_before_the_end(autojump_clock) -> None:
+    called = []
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster) as consumer:
+            await consumer.poll(1)
+            for offset in (1, 2, 3):
+                consumer.commit_nowait(
+                    {("t", 0): offset}, lambda offsets, error: called.append((offsets["t", 0].offset, error))
+                )
+        assert called == [(1, None), (2, None), (3, None)]
+
+
+async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        heard = Heard()
+        async with consumer_of(cluster, listener=heard) as consumer:
+            await consumer.poll(1)
+            await consumer.unsubscribe()
+            assert (consumer.assignment, consumer.subscription) == (frozenset(), frozenset())
+            await trio.sleep(1)
+            assert cluster.groups()["g"].state == "Empty"
+            with pytest.raises(IllegalUse, match="neither subscribed"):
+                await consumer.poll(1)
+            await consumer.subscribe(["t"])
+            await consumer.poll(1)
+            assert numbers(consumer) == [0, 1, 2, 3]
+        assert [what for what, _ in heard.said] == ["assigned", "revoked", "assigned", "revoked"]
+
+
+async def test_a_static_member_comes_back_without_a_rebalance(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        for _ in range(3):
+            async with consumer_of(cluster, group_instance_id="one", assignors=["range"]) as consumer:
+                await consumer.poll(1)
+                assert numbers(consumer) == [0, 1, 2, 3]
+                assert consumer.group_metadata.group_instance_id == "one"
+        assert cluster.groups()["g"].generation == 1
+
+
+# --- committing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout", [0.0, 3.0, 90.0])
+async def test_a_commit_takes_as_long_as_it_is_told(autojump_clock, timeout: float) -> None:
+    async with cluster_of() as cluster:
+        wires = Wires(cluster)
+        async with consumer_of(cluster, wires=wires, enable_auto_commit=False) as consumer:
+            await consumer.poll(1)
+            wires.down = {0}
+            for _, stream in wires.streams:
+                stream.hang_up()
+            began = trio.current_time()
+            with pytest.raises(TimedOut):
+                await consumer.commit({("t", 0): 9}, timeout=timeout)
+            assert trio.current_time() - began == pytest.approx(timeout)
+
+
+async def test_what_cannot_be(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)]) as consumer:
+            for act in (lambda: consumer.subscribe(["t"]), consumer.commit):
+                with pytest.raises(IllegalUse):
+                    await act()
+            with pytest.raises(IllegalUse):
+                consumer.group_metadata  # noqa: B018
+        async with consumer_of(cluster) as consumer:
+            with pytest.raises(IllegalUse, match="exclude each other"):
+                await consumer.assign([("t", 0)])
+            with pytest.raises(TypeError, match="not one name"):
+                await consumer.subscribe("t")
+            with pytest.raises(ValueError, match="below zero"):
+                consumer.seek(("t", 0), -1)
+        with pytest.raises(TypeError, match="not one name"):
+            async with consumer_of(cluster, topics="t"):
+                pass
+        with pytest.raises(ValueError, match="'nowhere' is not host:port"):
+            async with open_consumer("nowhere"):
+                pass

@@ -1,0 +1,185 @@
+"""The engine on trio: connections that come and go, the clock, and what happens when a part of it breaks."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import trio
+import trio.testing
+from tools.inside import Wires
+
+from mockbroker import open_cluster
+from mockbroker.consumer import ConsumerError, open_consumer
+
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
+
+
+async def test_over_real_sockets() -> None:
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        cluster.produce("t", ["a", "b"], partition=0)
+        async with open_consumer(
+            cluster.bootstrap_servers, group="g", topics=["t"], auto_offset_reset="earliest"
+        ) as consumer:
+            got = [record.value async for record, _ in zip_of(consumer, 2)]
+        assert got == [b"a", b"b"]
+        assert (cluster.committed("g")["t", 0], cluster.groups()["g"].state) == (2, "Empty")
+
+
+async def zip_of(consumer, count: int):
+    """So many of its records."""
+    for number in range(count):
+        yield await consumer.__anext__(), number
+
+
+async def test_a_port_that_nobody_listens_on(unused_port: int) -> None:
+    async with open_consumer(f"127.0.0.1:{unused_port}", group="g", topics=["t"]) as consumer:
+        assert await consumer.poll(0.2) == []
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def test_a_peer_that_talks_nonsense(autojump_clock) -> None:
+    connected = 0
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        nonlocal connected
+        connected += 1
+        near, far = trio.testing.memory_stream_pair()
+        await far.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        return near
+
+    async with open_consumer("web:80", connect=connect, group="g", topics=["t"]) as consumer:
+        assert await consumer.poll(10) == []
+        assert 8 <= connected <= 25, "tried again, ever more slowly"
+
+
+async def test_a_peer_that_says_nothing(autojump_clock) -> None:
+    connected = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        connected.append(trio.current_time())
+        near, far = trio.testing.memory_stream_pair()
+        held.append(far)
+        return near
+
+    held: list[trio.abc.Stream] = []
+    async with open_consumer("mute:1", connect=connect, group="g", topics=["t"]) as consumer:
+        await consumer.poll(25)
+        assert [round(at) for at in connected] == [0, 10, 20], "each has 10 s to be ready"
+
+
+async def test_a_peer_that_does_not_even_connect(autojump_clock) -> None:
+    tried = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        tried.append(trio.current_time())
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with open_consumer("slow:1", connect=connect, group="g", topics=["t"]) as consumer:
+        await consumer.poll(25)
+        assert [round(at) for at in tried] == [0, 10, 20]
+
+
+async def test_a_connection_that_is_given_up_is_not_kept(autojump_clock) -> None:
+    waiting = 0
+    held: list[trio.abc.Stream] = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        nonlocal waiting
+        if host == "deaf":  # takes the connection and reads nothing
+            near, far = trio.testing.lockstep_stream_pair()
+            held.append(far)
+            return near
+        waiting += 1
+        try:
+            await trio.sleep_forever()
+        finally:
+            waiting -= 1
+        raise AssertionError
+
+    async with open_consumer(["deaf:1", "slow:1"], connect=connect, group="g", topics=["t"]) as consumer:
+        await consumer.poll(100)
+        assert waiting <= 1
+        assert len(held) > 2
+        given_up = held[:-1]
+        with trio.fail_after(1):
+            for far in given_up:
+                while await far.receive_some():
+                    pass
+
+
+@pytest.mark.parametrize("bad", ["connect", "engine"])
+async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        wires = Wires(cluster)
+        async with open_consumer(
+            cluster.bootstrap_servers, connect=connect if bad == "connect" else wires.connect, group="g", topics=["t"]
+        ) as consumer:
+            if bad == "engine":
+                consumer._engine.metadata.take = None  # type: ignore[assignment, method-assign]
+            await consumer.poll(100)
+
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        with pytest.raises(ExceptionGroup) as caught:
+            await run()
+        assert caught.group_contains(ZeroDivisionError if bad == "connect" else TypeError)
+        assert trio.current_time() < 30
+
+
+async def test_the_coordinator_moves_and_dies(autojump_clock) -> None:
+    async with open_cluster(brokers=3, topics={"t": 3}, config=QUICK) as cluster:
+        wires = Wires(cluster)
+        async with open_consumer(
+            cluster.bootstrap_servers, connect=wires.connect, group="g", topics=["t"], enable_auto_commit=False
+        ) as consumer:
+            await consumer.poll(5)
+            assert len(consumer.assignment) == 3
+            first = cluster.coordinator("g")
+            second = (first + 1) % 3
+            cluster.move_coordinator("g", second)
+            await consumer.poll(20)
+            asked = [request.node for request in cluster.requests("Heartbeat")]
+            assert (asked[0], asked[-1]) == (first, second)
+            wires.down.add(second)
+            for node, stream in wires.streams:
+                if node == second:
+                    stream.hang_up()
+            cluster.kill_broker(second)
+            await consumer.poll(30)
+            third = cluster.coordinator("g")
+            assert third != second
+            assert [request.node for request in cluster.requests("Heartbeat")][-1] == third
+            await consumer.commit({("t", 0): 1})
+        assert not [event for event in cluster.events() if event.event == "expire"]
+        assert cluster.committed("g")["t", 0] == 1
+
+
+async def test_two_connections_for_each_consumer_and_broker(autojump_clock) -> None:
+    async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
+        wires = Wires(cluster)
+        async with open_consumer(cluster.bootstrap_servers, connect=wires.connect, group="g", topics=["t"]) as consumer:
+            await consumer.poll(30)
+            open_now = [stream for _, stream in wires.streams if not stream.cut]
+            assert len(open_now) == 2, "one for the group, one for reading; that to the first address is hung up"
+        assert [stream for _, stream in wires.streams if not stream.cut] == []
+
+
+async def test_a_fatal_error_is_raised_by_the_poll_that_waits(autojump_clock) -> None:
+    async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
+        wires = Wires(cluster)
+        with pytest.raises(ConsumerError, match="INVALID_SESSION_TIMEOUT"):
+            async with open_consumer(
+                cluster.bootstrap_servers, connect=wires.connect, group="g", topics=["t"], session_timeout=99_999.0
+            ) as consumer:
+                await consumer.poll(30)
