@@ -111,6 +111,10 @@ class Classic:
         return Identity(self.generation, self.member_id, self._settings.group_instance_id)
 
     @property
+    def outside(self) -> bool:
+        return self._interest.subscribed and self.identity.generation == NO_GENERATION
+
+    @property
     def tell(self) -> Tell | None:
         return self._flow.tell if self._flow else None
 

@@ -53,6 +53,11 @@ class Committing(Protocol):
         """The version of OffsetCommit that it takes at least."""
         ...
 
+    @property
+    def outside(self) -> bool:
+        """True while it is to be a member and is none: what it reads is not its own, so nothing is sent."""
+        ...
+
     def commit_refused(self, code: int) -> None:
         """The coordinator says that it is not, or no longer, what it said to be."""
 
@@ -62,6 +67,7 @@ class Nobody:
 
     identity = Identity()
     lowest_commit = 0
+    outside = False
 
     def commit_refused(self, code: int) -> None:
         """Nothing changes."""
@@ -126,6 +132,9 @@ class Committer:
                 self._send(commit)
 
     def _send(self, commit: Commit) -> None:
+        if self.member.outside:
+            self._finish(commit, CommitFailed(LATE))
+            return
         commit.identity = self.member.identity
         ids = all(self._metadata.topic_id(topic) != NO_ID for topic, _ in commit.offsets)
         lowest = 7 if commit.identity.instance_id is not None else self.member.lowest_commit

@@ -93,6 +93,10 @@ class ConsumerMember:
         return Identity(self.epoch, self.member_id, self._settings.group_instance_id)
 
     @property
+    def outside(self) -> bool:
+        return self._interest.subscribed and self.identity == Identity()
+
+    @property
     def tell(self) -> Tell | None:
         return self._flow.tell if self._flow else None
 

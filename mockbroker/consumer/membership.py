@@ -21,6 +21,9 @@ class Membership(Protocol):
     def lowest_commit(self) -> int: ...
 
     @property
+    def outside(self) -> bool: ...
+
+    @property
     def tell(self) -> Tell | None:
         """What the user has to be told before anything else happens."""
         ...
