@@ -137,6 +137,9 @@ class Classic:
     def polled(self) -> None:
         self.beat.polled(self._time.now)
 
+    def waiting(self) -> None:
+        self.beat.waiting()
+
     def told(self, error: Exception | None) -> None:
         assert self._flow
         self._flow.told(error)

@@ -120,9 +120,13 @@ class Consumer:
                 if not waited:
                     await trio.lowlevel.checkpoint()
                 return []
-            await self._driver.wait(min(deadline, engine.auto_commit_at))
+            engine.waiting()
+            try:
+                await self._driver.wait(min(deadline, engine.auto_commit_at))
+            finally:
+                self._driver.now()
+                engine.polled()
             waited = True
-            self._driver.now()
             engine.auto_commit(engine.positions.to_commit())
 
     def __aiter__(self) -> Consumer:

@@ -114,6 +114,9 @@ class ConsumerMember:
     def polled(self) -> None:
         self._poll = self._time.now + self._settings.max_poll_interval
 
+    def waiting(self) -> None:
+        self._poll = float("inf")
+
     def told(self, error: Exception | None) -> None:
         assert self._flow
         self._flow.told(error)

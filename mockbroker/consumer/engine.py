@@ -140,6 +140,11 @@ class Engine:
         if self.member and self.interest.subscribed:
             self.member.polled()
 
+    def waiting(self) -> None:
+        """The user waits in a poll, however long, until ``polled``."""
+        if self.member and self.interest.subscribed:
+            self.member.waiting()
+
     def auto_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit if it is time to; nobody waits for it."""
         now = self.time.now

@@ -52,6 +52,10 @@ class Heartbeat:
         """The user polls."""
         self.poll = now + self._settings.max_poll_interval
 
+    def waiting(self) -> None:
+        """The user is in a poll that waits."""
+        self.poll = float("inf")
+
     def sent(self, now: float) -> None:
         self.in_flight = True
         self.next = now + self._settings.heartbeat_interval

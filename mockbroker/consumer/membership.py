@@ -41,6 +41,10 @@ class Membership(Protocol):
         """The user polls."""
         ...
 
+    def waiting(self) -> None:
+        """The user waits in a poll: that is not too long, however long it takes."""
+        ...
+
     def step(self, *, polling: bool) -> None:
         """As far as it goes. Raises what only the user can mend."""
         ...
