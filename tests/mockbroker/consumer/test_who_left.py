@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mockbroker import open_cluster
-from mockbroker.consumer import CommitFailed, ConsumerError, Wakeup, open_consumer
+from mockbroker.consumer import CommitFailed, ConsumerError, open_consumer
 
 CONFIG = {"group.initial.rebalance.delay.ms": 0}
 
@@ -62,19 +62,11 @@ async def test_who_never_meant_to_be_a_member_commits_as_nobody() -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_who_waits_in_a_poll_is_not_too_slow(protocol: str) -> None:
-    async with open_cluster(topics={"orders": 1}, config=CONFIG) as cluster:
-        async with open_consumer(
-            cluster.bootstrap_servers,
-            group="billing",
-            topics=["orders"],
-            group_protocol=protocol,
-            heartbeat_interval=0.05,
-            max_poll_interval=0.2,
-        ) as consumer:
-            assert await consumer.poll(1.0) == []
-            joined = [event.event for event in cluster.events() if event.event in ("join", "leave")]
-            assert joined == ["join"]
-            with pytest.raises(Wakeup):
-                consumer.wakeup()
-                await consumer.poll()
-            await cluster.wait_group("billing", "Empty", members=0)  # and who does not poll any more still leaves
+    settings = {"group_protocol": protocol, "heartbeat_interval": 0.05, "max_poll_interval": 0.2}
+    async with (
+        open_cluster(topics={"orders": 1}, config=CONFIG) as cluster,
+        open_consumer(cluster.bootstrap_servers, group="billing", topics=["orders"], **settings) as consumer,
+    ):
+        assert await consumer.poll(1.0) == []
+        assert [event.event for event in cluster.events() if event.event in ("join", "leave")] == ["join"]
+        await cluster.wait_group("billing", "Empty", members=0)  # and who does not poll any more still leaves
