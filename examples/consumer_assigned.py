@@ -6,11 +6,11 @@ only keeps the offsets, so whoever has the same partitions at the next start goe
 
 from orders import CRASHED, MEMBER, SESSION, crash, fresh, in_a_process, new_topic, produce, run
 
-from mockbroker.consumer import Consumer, open_consumer
+from mockbroker.consumer import Consumer, ConsumerRecord, open_consumer
 
 
 async def read(consumer: Consumer, count: int, name: str) -> None:
-    records = []
+    records: list[ConsumerRecord] = []
     while len(records) < count:
         records += await consumer.poll()
     print(f"{name}:", *(f"{record.partition}/{record.offset}" for record in records), flush=True)

@@ -12,7 +12,7 @@ from mockbroker.consumer import ConsumerRecord, open_consumer
 
 
 async def read(bootstrap: str, group: str, topics: re.Pattern[str] | list[str], count: int) -> list[str]:
-    found = []
+    found: list[str] = []
     async with open_consumer(bootstrap, group=group, topics=topics, auto_commit_interval=1.0, **MEMBER) as consumer:
         while len(found) < count:
             found += [told(record) for record in await consumer.poll()]

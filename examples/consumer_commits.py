@@ -26,7 +26,7 @@ async def main(bootstrap: str) -> None:
             read += len(await consumer.poll())
 
         async def committed() -> list[int | None]:
-            return [at and at.offset for at in (await consumer.committed(first, second)).values()]
+            return [at.offset if at else None for at in (await consumer.committed(first, second)).values()]
 
         print("before:", await committed())
         await consumer.commit({first: 1})

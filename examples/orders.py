@@ -12,16 +12,17 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import trio
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from mockbroker import run_cluster
 
 SESSION = 6.0 if sys.argv[1:] else 1.0  # seconds; brokers take no less than 6, unless they are told to
-MEMBER = {
+MEMBER: dict[str, Any] = {
     "session_timeout": SESSION,
     "heartbeat_interval": 0.2,  # so rebalances are quick
     "fetch_max_wait": 0.1,  # closing waits for a fetch that is under way
