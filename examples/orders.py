@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from mockbroker import run_cluster
+import mockbroker
 
 SESSION = 6.0 if sys.argv[1:] else 1.0  # seconds; brokers take no less than 6, unless they are told to
 MEMBER: dict[str, Any] = {
@@ -41,7 +41,7 @@ def address() -> Iterator[str]:
     if sys.argv[1:]:
         yield sys.argv[1]
     else:
-        with run_cluster(
+        with mockbroker.run_cluster(
             config={"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
         ) as cluster:
             yield cluster.bootstrap_servers

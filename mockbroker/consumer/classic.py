@@ -301,6 +301,8 @@ class Classic:
         """Once a rebalance: commit, and give up what cannot be kept."""
         if self.state is MemberState.STABLE:
             self.state = MemberState.PREPARING_REBALANCE
+        if self._protocol != COOPERATIVE:
+            self._set_revoking(self.owned())  # what is handed out behind the commit would be read again by others
         if self._settings.enable_auto_commit and self.generation != NO_GENERATION:
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done and self.generation != NO_GENERATION:
@@ -324,7 +326,6 @@ class Classic:
                 if error:
                     raise error
         else:
-            self._set_revoking(owned)
             error = yield Tell("revoked", owned)
             self._positions.assign(())
             self._prepared = True

@@ -208,6 +208,7 @@ class ConsumerMember:
         return self._resolved() != set(self._positions)
 
     def _reconcile(self) -> Steps:
+        self._set_revoking()  # what is handed out behind the commit would be read again by others
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done:
@@ -217,9 +218,8 @@ class ConsumerMember:
         gone = tuple(p for p in owned if p not in target)
         added = tuple(sorted(target - set(owned)))
         first: Exception | None = None
+        self._set_revoking()  # the target may be another by now
         if gone:
-            for partition in gone:
-                self._positions.of(partition).revoking = True
             first = yield Tell("revoked", gone)
         kept = [p for p in owned if p in target]
         self._positions.assign([*kept, *added])
@@ -231,6 +231,11 @@ class ConsumerMember:
         self._next = 0.0
         if first or error:
             raise first or error  # type: ignore[misc]
+
+    def _set_revoking(self) -> None:
+        target = self._resolved()
+        for partition, position in self._positions.items():
+            position.revoking = partition not in target
 
     def _lose(self) -> Steps:
         yield POLL
