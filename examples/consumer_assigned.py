@@ -18,7 +18,7 @@ async def read(consumer: Consumer, count: int, name: str) -> None:
 
 async def left(bootstrap: str, group: str, topic: str, name: str, count: int, dies: bool) -> None:
     """Read partition 0 and commit; perhaps die then."""
-    settings = MEMBER | {"enable_auto_commit": False}
+    settings = MEMBER | {"session_timeout": SESSION, "enable_auto_commit": False}
     async with open_consumer(bootstrap, group=group, partitions=[(topic, 0)], **settings) as consumer:
         await read(consumer, count, name)
         await consumer.commit()
@@ -28,7 +28,7 @@ async def left(bootstrap: str, group: str, topic: str, name: str, count: int, di
 
 async def main(bootstrap: str) -> None:
     topic, group = new_topic(bootstrap, range(3), range(3)), fresh("billing")
-    settings = MEMBER | {"enable_auto_commit": False}
+    settings = MEMBER | {"session_timeout": SESSION, "enable_auto_commit": False}
     async with open_consumer(bootstrap, group=group, partitions=[(topic, 1)], **settings) as right:
         await read(right, 3, "right")
         assert await in_a_process(left, bootstrap, group, topic, "left", 3, True) == CRASHED

@@ -14,7 +14,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from orders import CRASHED, MEMBER, crash, fresh, in_a_process, new_topic, produce, run
+from orders import CRASHED, MEMBER, SESSION, crash, fresh, in_a_process, new_topic, produce, run
 
 from mockbroker.consumer import ConsumerRecord, open_consumer
 
@@ -28,8 +28,8 @@ def insert(database: str, records: list[ConsumerRecord]) -> None:
 
 async def work(bootstrap: str, group: str, topic: str, database: str, name: str, batches: int, dies: bool) -> None:
     """Insert and commit so many batches; then either die between the two, or end in order."""
-    settings = MEMBER | {"client_id": name, "enable_auto_commit": False, "max_poll_records": BATCH}
-    async with open_consumer(bootstrap, group=group, topics=[topic], **settings) as consumer:
+    settings = MEMBER | {"session_timeout": SESSION, "enable_auto_commit": False, "max_poll_records": BATCH}
+    async with open_consumer(bootstrap, group=group, topics=[topic], client_id=name, **settings) as consumer:
         batch: list[ConsumerRecord] = []
         while batches or dies:
             batch += await consumer.poll()

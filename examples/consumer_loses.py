@@ -5,7 +5,7 @@ comes next begins behind records that nobody has worked on. The cure: consumer_b
 """
 
 import trio
-from orders import CRASHED, MEMBER, crash, fresh, in_a_process, new_topic, run
+from orders import CRASHED, MEMBER, SESSION, crash, fresh, in_a_process, new_topic, run
 
 from mockbroker.consumer import open_consumer
 
@@ -13,7 +13,7 @@ INTERVAL = 0.1
 
 
 async def hoard(bootstrap: str, group: str, topic: str) -> None:
-    settings = MEMBER | {"auto_commit_interval": INTERVAL, "max_poll_records": 5}
+    settings = MEMBER | {"session_timeout": SESSION, "auto_commit_interval": INTERVAL, "max_poll_records": 5}
     async with open_consumer(bootstrap, group=group, topics=[topic], **settings) as consumer:
         waiting = await consumer.poll()
         await trio.sleep(INTERVAL)

@@ -21,9 +21,8 @@ from confluent_kafka.cimpl import NewTopic
 
 import mockbroker
 
-SESSION = 6.0 if sys.argv[1:] else 1.0  # seconds; brokers take no less than 6, unless they are told to
+SESSION = 6.0 if sys.argv[1:] else 1.0  # seconds, where members die; brokers take no less than 6 unless told to
 MEMBER: dict[str, Any] = {
-    "session_timeout": SESSION,
     "heartbeat_interval": 0.2,  # so rebalances are quick
     "fetch_max_wait": 0.1,  # closing waits for a fetch that is under way
     "auto_offset_reset": "earliest",
