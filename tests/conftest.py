@@ -13,6 +13,10 @@ settings.register_profile(
 settings.load_profile("kwire")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bootstrap", metavar="HOST:PORT", help="a real Kafka for the examples with a consumer")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Side by side (``-n 2``), tests of one file stay in one process, as what they share does, and those of some folders."""

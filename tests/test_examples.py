@@ -29,7 +29,9 @@ CLIENTS = {
     "connect_kafkajs.js": "kafkajs",
 }
 REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
+SHARED = ["orders.py"]
 IN_SPARK = ["spark_stream.py"]  # tests/spark/test_example.py: it needs a session
+ELSEWHERE = ("test_", "consumer_")  # tests themselves; tests/test_consumer_examples.py
 PROGRAMS = {
     "in_a_test.py": "the order arrived",
     "trio_cluster.py": "events so far: 0",
@@ -47,8 +49,8 @@ def command(example: str) -> list[str]:
 
 def test_nothing_is_left_out() -> None:
     assert sorted(
-        path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith("test_")
-    ) == sorted([*CLIENTS, *PROGRAMS, *REPORTS, *IN_SPARK])
+        path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith(ELSEWHERE)
+    ) == sorted([*CLIENTS, *PROGRAMS, *REPORTS, *IN_SPARK, *SHARED])
 
 
 @pytest.mark.parametrize("example", CLIENTS)

@@ -1,0 +1,96 @@
+"""A whole group reads again from the beginning: a flag, and a rolling restart.
+
+The work was wrong, and everything is committed already. Each member is restarted with the flag; whatever it is assigned
+then, it rewinds before it reads. Another rolling restart takes the flag away.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import trio
+from orders import MEMBER, fresh, new_topic, produce, run
+
+from mockbroker.consumer import Consumer, RebalanceListener, TopicPartition, Wakeup, open_consumer
+
+PARTITIONS = 4
+
+
+class Rewind(RebalanceListener):
+    async def on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if partitions:
+            consumer.seek_to_beginning(*partitions)
+
+
+class Member:
+    """``read``: partitions and offsets; ``progress``: set with each poll of anybody, and then another one."""
+
+    progress = trio.Event()
+
+    def __init__(self) -> None:
+        self.read: list[tuple[int, int]] = []
+        self.ended = trio.Event()
+
+    async def work(
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        flag: bool,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        listener = Rewind() if flag else None
+        async with open_consumer(bootstrap, group=group, topics=[topic], listener=listener, **MEMBER) as self.consumer:
+            task_status.started()
+            with suppress(Wakeup):
+                while True:
+                    self.read += [(record.partition, record.offset) for record in await self.consumer.poll(0.1)]
+                    Member.progress.set()
+        self.ended.set()
+
+    async def stop(self) -> None:
+        self.consumer.wakeup()
+        await self.ended.wait()
+
+    def is_done(self, end: int) -> bool:
+        """True when it has its half of the partitions, and has read them up to there."""
+        mine = self.consumer.assignment
+        return len(mine) == PARTITIONS // 2 and all(self.consumer.position(partition) == end for partition in mine)
+
+
+def places(members: Sequence[Member]) -> list[tuple[int, int]]:
+    return [place for member in members for place in member.read]
+
+
+async def main(bootstrap: str) -> None:
+    topic, group = new_topic(bootstrap, *[range(5)] * PARTITIONS), fresh("billing")
+    members: list[Member] = []
+
+    async def rolling_restart(*, flag: bool) -> None:
+        for n in range(2):
+            if n < len(members):
+                await members[n].stop()
+            members[n : n + 1] = [member := Member()]
+            await nursery.start(member.work, bootstrap, group, topic, flag)
+
+    async def all_read(count: int, end: int) -> list[tuple[int, int]]:
+        """What these members have read, once they are where the log ends, and it is as much as that."""
+        while not all(member.is_done(end) for member in members) or len({*places(members)}) < count:
+            Member.progress = trio.Event()
+            await Member.progress.wait()
+        return places(members)
+
+    async with trio.open_nursery() as nursery:
+        await rolling_restart(flag=False)
+        print("read:", len({*await all_read(20, 5)}), "records")
+        await rolling_restart(flag=True)
+        print("read again:", len({*await all_read(20, 5)}), "records")
+        await rolling_restart(flag=False)
+        for number in range(PARTITIONS):
+            produce(bootstrap, topic, ["new"], number)
+        print("without the flag:", sorted(await all_read(PARTITIONS, 6)))
+        for member in members:
+            await member.stop()
+
+
+if __name__ == "__main__":
+    run(main)
