@@ -34,8 +34,8 @@ def owner_of(group: str, place: Place) -> str:
 
 
 class Consumer:
-    """One process. ``id``: new with each start; ``owned``: places that it has claimed; ``failed``: rebalances that it
-    gave up; ``expiries``: sessions that it lost."""
+    """One process. ``id``: new with each start; ``seen``: ids that it saw last; ``owned``: places that it has claimed;
+    ``failed``: rebalances that it gave up; ``expiries``: sessions that it lost."""
 
     def __init__(self, scheme: Watching, name: str, group: str, server: int) -> None:
         self.scheme = scheme
@@ -45,6 +45,7 @@ class Consumer:
         self.topics = tuple(sorted(scheme.story.topics))
         self.id = ""
         self.up = False
+        self.seen: tuple[str, ...] = ()
         self.owned: list[Place] = []
         self.failed = self.expiries = 0
         self._lives = 0
@@ -145,6 +146,7 @@ class Consumer:
             yield partial(session.delete, owner_of(self.group, place))
         self.owned = []
         ids = yield partial(session.children, ids_of(self.group), watch=self._notified)
+        self.seen = ids.names
         brokers = yield partial(session.children, BROKERS, watch=self._notified)
         if not brokers.names:
             return True  # there is nothing to read; a broker that comes is told
