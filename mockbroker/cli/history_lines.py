@@ -11,13 +11,11 @@ import click
 
 from mockbroker.history import page
 from mockbroker.history.comparison import MEANING, SCHEMES, Measured, measure, table
-from mockbroker.history.experiments import herd, split
-from mockbroker.history.story import DEFAULT, GROW, Story, drawn
+from mockbroker.history.experiments import experiments
+from mockbroker.history.story import DEFAULT, Story, drawn
 from mockbroker.simulation.watching import Broken
 
 ALL = "all"
-SIZES = (2, 5, 10, 15, 20)  # of groups, on the page
-LAGS = (0.0, 1.0, 2.0, 3.0, 8.0)  # seconds
 
 
 def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, html: Path | None) -> None:
@@ -37,10 +35,8 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
         else:
             _tell(story, found)
     if html is not None:
-        herds = {name: {size: herd(name, size, GROW) for size in SIZES} for name in names}
-        splits = {name: {lag: split(name, lag) for lag in LAGS} for name in names}
         try:
-            page.save(html, stories[0], found, herds, splits)
+            page.save(html, stories[0], found, experiments(names))
         except OSError as error:
             click.echo(f"{html}: {error.strerror}", err=True)
             sys.exit(1)

@@ -19,7 +19,14 @@ REPEATED = 25  # every so many seeds one is run twice, and must run the same way
 SEEDS, EVENTS = 100, 1_000
 COLLECT_AFTER = (50_000, 20, 20)  # objects: to look for cycles as often as usual takes a quarter of the time
 SCHEME_NAMES = ("swarm", "lite", "calm")  # of simulation.schemes, which is not imported for --help
-HISTORY_NAMES = ("zookeeper", "server", "classic", "cooperative", "consumer")  # of history.comparison, likewise
+HISTORY_NAMES = (
+    "zookeeper",
+    "server",
+    "draft",
+    "classic",
+    "cooperative",
+    "consumer",
+)  # of history.comparison, likewise
 
 
 @click.command()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mockbroker.history.assigning import Assigning
 from mockbroker.history.coordinated import Cooperative, Eager, Next
+from mockbroker.history.drafted import Drafted
 from mockbroker.history.ledger import Band, Ledger, Overlap
 from mockbroker.history.scheme import Scheme
 from mockbroker.history.story import Step, Story
@@ -14,8 +15,10 @@ from mockbroker.history.watching import Watching
 from mockbroker.simulation.queue import Queue
 from mockbroker.simulation.watching import Broken
 
-SCHEMES: Mapping[str, type[Scheme]] = {each.name: each for each in (Watching, Assigning, Eager, Cooperative, Next)}
-"""By name, in the order of their time; a machine of another protocol is one more here."""
+SCHEMES: Mapping[str, type[Scheme]] = {
+    each.name: each for each in (Watching, Assigning, Drafted, Eager, Cooperative, Next)
+}
+"""By name, in the order of their time."""
 
 
 class Run:

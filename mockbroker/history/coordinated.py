@@ -15,6 +15,7 @@ from kwire.assignors import Assignor, assignor, read_subscription, without_racks
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.join_group import JoinGroupResponse
+from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.cluster.model import Cluster, Node
@@ -69,9 +70,14 @@ class Counting(Watcher):
 
 
 class Telling(Reader):
-    """Says what it reads. ``name``: that of the story, so that members stand in the same order in every scheme."""
+    """Says what it reads. ``name``: that of the story, so that members stand in the same order in every scheme.
+
+    ``beats_at``: no heartbeat is due before. Those of Java's clients are counted from the last generation, or the last
+    one sent, which keeps members of a group in step.
+    """
 
     ledger: Ledger
+    beats_at = 0.0
 
     def own(self, share: frozenset[Place]) -> None:
         super().own(share)
@@ -90,6 +96,16 @@ class Classic(Telling, ClassicMember):
     @property
     def strategy(self) -> str:
         return self.assignor.name
+
+    def _beat(self) -> None:
+        if self.queue.now < self.beats_at:
+            self.later(self.beats_at - self.queue.now, self._beat)
+        else:
+            super()._beat()
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        super()._synced(answer)
+        self.beats_at = self.queue.now + self.script.heartbeat
 
     def _plan(self, joined: JoinGroupResponse) -> dict[str, frozenset[Place]]:
         members = {
@@ -110,6 +126,16 @@ class Classic(Telling, ClassicMember):
 
 class Consuming(Telling, ConsumerMember):
     """A member of the consumer protocol."""
+
+    def _beat(self) -> None:
+        if self.queue.now < self.beats_at:
+            self.later(self.beats_at - self.queue.now, self._beat)
+        else:
+            super()._beat()
+
+    def heartbeat(self) -> None:
+        super().heartbeat()
+        self.beats_at = self.queue.now + self.interval
 
     def leave(self) -> None:
         self.own(frozenset())
@@ -179,6 +205,10 @@ class Coordinated(Scheme):
 
     def crash(self, who: str) -> None:
         self.clients[who].crash()
+
+    def busy(self, who: str, seconds: float) -> None:
+        """Heartbeats go on; what they say is taken notice of when it polls again."""
+        self.clients[who].polls_at = self.queue.now + seconds
 
     def grown(self, topic: str, count: int) -> None:
         self.admin.grow(topic, count)

@@ -1,7 +1,9 @@
-"""Two experiments, the same under every scheme: how many are told of one change, and what old data does."""
+"""Experiments, the same under every scheme: how many are told of one change, what old data does, who waits for a slow
+one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mockbroker.history.comparison import SCHEMES, Run
@@ -11,6 +13,9 @@ from mockbroker.history.story import CRASH, GROW, JOIN, LAG, LEAVE, Step, Story
 
 RESTED = 40.0  # seconds in which every group comes to rest
 GROUP = "A"
+SIZES = (2, 5, 10, 15, 20)  # of groups
+LAGS = (0.0, 1.0, 2.0, 3.0, 8.0)  # seconds
+BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
@@ -69,3 +74,34 @@ def split(scheme: str, lag: float) -> Split:
     ledger.end()
     assert ledger.whole
     return Split(ledger.unread - before[0], ledger.double - before[1], tuple(ledger.overlaps))
+
+
+def slow(scheme: str, seconds: float) -> float:
+    """Four members on eight partitions, of whom one is busy for so long; then one more joins. Partition-seconds that
+    the others stood still."""
+    run = settled(scheme, 4, 8)
+    before = run.ledger.stopped
+    run.scheme.busy("c02", seconds)
+    run.do(Step(RESTED + 0.1, JOIN, "c00"))
+    run.until(2 * RESTED)
+    assert run.ledger.whole
+    return run.ledger.stopped - before
+
+
+@dataclass(frozen=True, slots=True)
+class Experiments:
+    """All of them, by scheme: ``herds`` by SIZES, of a topic that grows; ``splits`` by LAGS; ``slows`` by BUSY."""
+
+    herds: Mapping[str, Mapping[int, int]]
+    splits: Mapping[str, Mapping[float, Split]]
+    slows: Mapping[str, Mapping[float, float]]
+
+
+def experiments(schemes: Iterable[str]) -> Experiments:
+    """Run them; some seconds."""
+    names = list(schemes)
+    return Experiments(
+        herds={name: {size: herd(name, size, GROW) for size in SIZES} for name in names},
+        splits={name: {lag: split(name, lag) for lag in LAGS} for name in names},
+        slows={name: {seconds: slow(name, seconds) for seconds in BUSY} for name in names},
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kwire.analysis.report import STYLE
 from mockbroker.history.comparison import COLUMNS, MEANING, Measured
-from mockbroker.history.experiments import Split
+from mockbroker.history.experiments import BUSY, LAGS, SIZES, Experiments
 from mockbroker.history.ledger import Place
 from mockbroker.history.story import GROW, Story
 
@@ -24,19 +24,16 @@ svg text { font: 11px system-ui, sans-serif }
 .line { fill: none; stroke-width: 2 }
 """
 
-Herds = Mapping[str, Mapping[int, int]]  # notifications after one change, by scheme and size of the group
-Splits = Mapping[str, Mapping[float, Split]]  # by scheme and lag in seconds
 
-
-def save(path: Path, story: Story, found: Sequence[Measured], herds: Herds, splits: Splits) -> None:
+def save(path: Path, story: Story, found: Sequence[Measured], tried: Experiments) -> None:
     """Write the page. Raises: OSError."""
-    path.write_text(page(story, found, herds, splits), "utf-8")
+    path.write_text(page(story, found, tried), "utf-8")
 
 
-def page(story: Story, found: Sequence[Measured], herds: Herds, splits: Splits) -> str:
+def page(story: Story, found: Sequence[Measured], tried: Experiments) -> str:
     """The page as HTML."""
     title = "Ways to rebalance" + (f", seed {story.seed}" if story.seed is not None else "")
-    body = "\n".join(_body(title, story, found, herds, splits))
+    body = "\n".join(_body(title, story, found, tried))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
@@ -44,7 +41,7 @@ def page(story: Story, found: Sequence[Measured], herds: Herds, splits: Splits) 
     )
 
 
-def _body(title: str, story: Story, found: Sequence[Measured], herds: Herds, splits: Splits) -> Iterator[str]:
+def _body(title: str, story: Story, found: Sequence[Measured], tried: Experiments) -> Iterator[str]:
     yield f"<h1>{escape(title)}</h1>"
     yield f'<p id="summary">{len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s.</p>'
     yield _table("schemes", [name for name, _ in COLUMNS], [[cell(each) for _, cell in COLUMNS] for each in found])
@@ -65,19 +62,30 @@ def _body(title: str, story: Story, found: Sequence[Measured], herds: Herds, spl
         yield _table(f"changes {each.scheme}", heads, rows)
     yield "<h2>One change, and how many are told</h2>"
     yield '<p class="note">Notifications of watches when a topic grows, by members of the group.</p>'
-    yield _chart(herds)
-    sizes = sorted({size for line in herds.values() for size in line})
-    yield _table("herd", ["members", *map(str, sizes)], [[name, *(herds[name][n] for n in sizes)] for name in herds])
+    yield _chart(tried.herds)
+    yield _by("herd", "members", SIZES, {name: list(line.values()) for name, line in tried.herds.items()})
     yield "<h2>What old data does</h2>"
     yield (
         '<p class="note">A consumer joins while one server of ZooKeeper lags: partition-seconds without a reader, and '
         "with two. A session is 6 s.</p>"
     )
-    lags = sorted({lag for line in splits.values() for lag in line})
-    rows = [
-        [name, *(f"{splits[name][lag].unread:.2f} / {splits[name][lag].double:.2f}" for lag in lags)] for name in splits
-    ]
-    yield _table("split", ["lag", *(f"{lag:g} s" for lag in lags)], rows)
+    splits = {
+        name: [f"{one.unread:.2f} / {one.double:.2f}" for one in line.values()] for name, line in tried.splits.items()
+    }
+    yield _by("split", "lag in s", LAGS, splits)
+    yield "<h2>Who waits for a slow one</h2>"
+    yield (
+        '<p class="note">A consumer joins while another is busy with what it read: partition-seconds that the others '
+        "stand still.</p>"
+    )
+    slows = {name: [f"{seconds:.2f}" for seconds in line.values()] for name, line in tried.slows.items()}
+    yield _by("slow", "busy for s", BUSY, slows)
+
+
+def _by(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
+    """A line for each scheme, a column for each value."""
+    heads = [what, *(f"{value:g}" for value in values)]
+    return _table(name, heads, [[scheme, *line] for scheme, line in lines.items()])
 
 
 def _seconds(value: float | None) -> str:
@@ -148,7 +156,7 @@ def _there(story: Story, place: Place) -> float:
 # --- a line for each scheme ---
 
 
-def _chart(herds: Herds) -> str:
+def _chart(herds: Mapping[str, Mapping[int, int]]) -> str:
     most = max((count for line in herds.values() for count in line.values()), default=0) or 1
     widest = max((size for line in herds.values() for size in line), default=0) or 1
     parts = [

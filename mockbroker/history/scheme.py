@@ -108,6 +108,9 @@ class Scheme(ABC):
     def crash(self, who: str) -> None:
         """It is gone without a word."""
 
+    def busy(self, who: str, seconds: float) -> None:  # noqa: B027 - of most, other threads rebalance
+        """Its application works on what was read, for so long, and does not ask for more."""
+
     def grown(self, topic: str, count: int) -> None:  # noqa: B027 - most look at ZooKeeper themselves
         """The controller has heard that a topic has more partitions."""
 

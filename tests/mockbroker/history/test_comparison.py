@@ -43,11 +43,11 @@ def test_one_report_of_all_schemes(told):
     by_name = {line["scheme"]: line for line in found}
     notifications = [line["notifications"] for line in found]
     assert notifications == sorted(notifications, reverse=True)
-    assert notifications[0] > 3 * notifications[1] > notifications[2] == notifications[3] == notifications[4] == 0
-    assert [line["double_reads"] > 0 for line in found] == [True, False, False, False, False]
+    assert notifications[0] > 3 * notifications[1] > notifications[2] > 0
+    assert notifications[3:] == [0, 0, 0]
+    assert [line["double_reads"] > 0 for line in found] == [True, False, False, False, False, False]
     assert by_name["zookeeper"]["rebalances"] > 4 * by_name["classic"]["rebalances"]
     assert by_name["cooperative"]["moved"] < by_name["classic"]["moved"]
-    assert by_name["cooperative"]["stopped_partition_seconds"] < by_name["classic"]["stopped_partition_seconds"]
     assert by_name["zookeeper"]["settle_longest_seconds"] > 2 * by_name["classic"]["settle_longest_seconds"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from kwire.assignors import Assignment, RangeAssignor, RoundRobinAssignor, Subscriptions, Topics
 from mockbroker.history.comparison import SCHEMES, Run
 from mockbroker.history.coordinated import Classic, Coordinated
-from mockbroker.history.experiments import GROUP, RESTED, herd, settled, split
+from mockbroker.history.experiments import GROUP, RESTED, herd, settled, slow, split
 from mockbroker.history.scheme import BROKER, BROKERS, TOPICS
 from mockbroker.history.story import CRASH, DEFAULT, GROW, JOIN, LAG, LEAVE, Step, Story
 
@@ -87,7 +87,7 @@ def test_strategies_are_configured_at_clients_alone():
     assert broker.settings is settings
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", ["zookeeper", "server", *SINCE_09])
 def test_what_groups_cost_zookeeper(name):
     """B12: before 0.9 everything, since then nothing at all; brokers go on using it."""
     run = Run(SCHEMES[name], DEFAULT)
@@ -148,6 +148,19 @@ def test_who_joins_moves_and_stops(name, most):
     assert len(stopped) == most
     assert run.ledger.moved > before
     assert run.ledger.whole
+
+
+@pytest.mark.parametrize("name", ["draft", "classic"])
+def test_everybody_waits_for_a_slow_one(name):
+    """Six partitions of three others, for as long as it is busy."""
+    assert slow(name, 0.0) < 1.0
+    assert slow(name, 5.0) - slow(name, 3.0) == pytest.approx(6 * 2.0, abs=0.2)
+
+
+@pytest.mark.parametrize("name", ["zookeeper", "server", "cooperative", "consumer"])
+def test_nobody_waits_for_a_slow_one(name):
+    """Other threads rebalance (0.8), or only what moves stands still."""
+    assert slow(name, 5.0) == pytest.approx(slow(name, 0.0), abs=0.1)
 
 
 def test_lag_is_a_step_of_every_story():

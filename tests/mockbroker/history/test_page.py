@@ -10,11 +10,10 @@ import pytest
 from click.testing import CliRunner
 from tools.browser import Shown, opened
 
-from mockbroker.cli.history_lines import LAGS, SIZES
 from mockbroker.cli.simulate import simulate
 from mockbroker.history import page
 from mockbroker.history.comparison import SCHEMES, measure
-from mockbroker.history.experiments import herd, split
+from mockbroker.history.experiments import BUSY, LAGS, SIZES, Experiments, herd, slow, split
 from mockbroker.history.story import DEFAULT, GROW, JOIN, Step, Story
 
 pytest.importorskip("playwright.sync_api")
@@ -72,12 +71,13 @@ def test_experiments(shown: Shown) -> None:
     herds = shown.cells("herd")
     assert herds[0] == ["zookeeper", *(str(herd("zookeeper", size, GROW)) for size in SIZES)]
     assert herds[0][1:] == [str(size) for size in SIZES]
-    assert [row[1:] for row in herds[1:]] == [["1"] * 5, ["0"] * 5, ["0"] * 5, ["0"] * 5]
+    assert [row[1:] for row in herds[1:]] == [["1"] * 5, ["1"] * 5, ["0"] * 5, ["0"] * 5, ["0"] * 5]
     assert shown.page.locator("svg.herd polyline").count() == len(SCHEMES)
     splits = shown.cells("split")
     last = split("zookeeper", LAGS[-1])
     assert splits[0][-1] == f"{last.unread:.2f} / {last.double:.2f}"
-    assert [row[-1].endswith(" / 0.00") for row in splits] == [False, True, True, True, True]
+    assert [row[-1].endswith(" / 0.00") for row in splits] == [False, True, True, True, True, True]
+    assert shown.cells("slow")[3] == ["classic", *(f"{slow('classic', seconds):.2f}" for seconds in BUSY)]
 
 
 def test_names_are_only_text(browser: Any, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_names_are_only_text(browser: Any, tmp_path: Path) -> None:
     steps = (Step(1.0, JOIN, bad), Step(20.0, GROW, bad, 3))
     story = Story(topics={bad: 2}, groups={bad: bad}, steps=steps, end=40.0)
     path = tmp_path / "page.html"
-    page.save(path, story, [measure("server", story)], {"server": {2: 1}}, {})
+    page.save(path, story, [measure("server", story)], Experiments({"server": {2: 1}}, {}, {}))
     shown = Shown(browser, path)
     assert (shown.said, shown.asked) == ([], [])
     assert shown.cells("changes.server")[0][1] == f"{bad} joins"
