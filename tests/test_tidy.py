@@ -274,6 +274,7 @@ ORDER: Mapping[str, list[str]] = {
         "history/draft/broker",
         "history/draft/consumer",
         "history/draft/trace",
+        "history/draft/failover",
         "history/draft/cluster",
         "history/draft/__init__",
         "history/story",

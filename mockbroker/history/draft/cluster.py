@@ -258,12 +258,14 @@ class Cluster:
         )
 
     def _notice(self) -> None:
-        """The controller elects for the subsets of brokers that are gone, and tells all brokers."""
+        """The controller elects for the subsets that nobody coordinates, and tells all brokers."""
         if not self.brokers:
             return
         living = sorted(self.brokers)
         elected = {
-            subset: living[subset % len(living)] for subset, node in self.leaders.items() if node not in self.brokers
+            subset: node if node in self.brokers else living[subset % len(living)]  # it is back before it was missed
+            for subset, node in self.leaders.items()
+            if node not in self.brokers or subset not in self.brokers[node].elections
         }
         for subset, node in elected.items():
             self._elect(subset, node, took_over=True)
@@ -271,8 +273,8 @@ class Cluster:
 
     def _elect(self, subset: int, node: int, *, took_over: bool) -> None:
         self.leaders[subset] = node
-        broker = self.brokers[node]
-        self._carry(node, broker, broker.elect(subset, self.now, took_over=took_over))
+        if (broker := self.brokers.get(node)) is not None:  # it may have failed with the subset before
+            self._carry(node, broker, broker.elect(subset, self.now, took_over=took_over))
 
     def _publish(self, elected: Mapping[int, int]) -> None:
         for node, broker in self.brokers.items() if elected else ():
@@ -403,8 +405,11 @@ class Cluster:
 
     def _lost(self, connection: Connection) -> None:
         """By the broker, or because there is none."""
+        self._deliver(connection.consumer, self._hears_of_the_end, connection)
+
+    def _hears_of_the_end(self, connection: Connection, now: float) -> Effects:
         self._links.pop((connection.consumer, connection.link), None)
-        self._deliver(connection.consumer, self.consumers[connection.consumer].disconnected, connection.link)
+        return self.consumers[connection.consumer].disconnected(connection.link, now)
 
     def _received(self, connection: Connection, response: Response) -> None:
         self._deliver(connection.consumer, self.consumers[connection.consumer].received, connection.link, response)

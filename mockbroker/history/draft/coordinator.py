@@ -67,7 +67,7 @@ class Coordinator:
         self._store = store
         self._uuid = uuid
         self._took_over = took_over
-        self._answer_gap = answer_gap
+        self.answer_gap = answer_gap
         self._sessions: Deadlines[str] = Deadlines()
         self._heard: set[str] = set()  # since it is Ready
         self._former: set[str] = set()  # members of the generation that is being replaced
@@ -236,7 +236,8 @@ class Coordinator:
     def _dead(self, consumer_id: str, now: float) -> Actions:
         member = self.members[consumer_id]
         member.dead = True
-        cut: Actions = [] if member.connection is None else [Cut(member.connection)]
+        waiting = {parked.connection for parked in self.parked}  # one that joined without its id is there, too
+        cut: Actions = [Cut(member.connection)] if member.connection not in {None, *waiting} else []
         return self._prepare(Cause.SILENCE) + cut + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
@@ -311,8 +312,8 @@ class Coordinator:
             if all(other.request.consumer_id != consumer_id for other in self.parked):
                 self._renew(consumer_id, now)
             actions.append(Answer(parked.connection, response))
-            if self._outbox and self._answer_gap:
-                self._next_answer = now + self._answer_gap
+            if self._outbox and self.answer_gap:
+                self._next_answer = now + self.answer_gap
                 return actions
         self._next_answer = inf
         return [*actions, self._move(Cause.ANSWERED), *self._next_round(now)]
