@@ -14,6 +14,7 @@ from golden import ROOT
 from mockbroker.cli.history_lines import ALL
 from mockbroker.cli.simulate import HISTORY_NAMES, simulate
 from mockbroker.history.comparison import SCHEMES, Measured, measure
+from mockbroker.history.experiments import experiments
 from mockbroker.history.story import CRASH, DEFAULT, GROW, JOIN, LAG, LEAVE, Step, Story, drawn
 from mockbroker.simulation.watching import Broken
 
@@ -55,6 +56,17 @@ def test_the_page_of_the_manual_says_what_the_command_prints():
     page = (ROOT / "docs" / "history.md").read_text("utf-8")
     for line in lines("--scheme", ALL):
         assert line in page
+
+
+def test_the_page_of_the_manual_has_the_experiments():
+    page = (ROOT / "docs" / "history.md").read_text("utf-8")
+    tried = experiments(SCHEMES)
+    for name in SCHEMES:
+        herds = map(str, tried.herds[name].values())
+        splits = (f"{each.unread:.2f} / {each.double:.2f}" for each in tried.splits[name].values())
+        slows = (f"{seconds:.2f}" for seconds in tried.slows[name].values())
+        for cells in (herds, splits, slows):
+            assert f"| {name} | {' | '.join(cells)} |" in page
 
 
 def test_changes_come_to_the_whole(told):
