@@ -7,7 +7,7 @@ takes a crash.
 from __future__ import annotations
 
 from mockbroker.history.draft import Cluster, Options, Settings
-from mockbroker.history.ledger import Ledger
+from mockbroker.history.ledger import Ledger, Place
 from mockbroker.history.scheme import Scheme
 from mockbroker.history.story import Story
 from mockbroker.history.zookeeper import HOP
@@ -15,6 +15,7 @@ from mockbroker.simulation.queue import Queue
 
 OF_GROUPS = ("ConsumerMetadata", "JoinGroup", "Heartbeat")
 BEAT = "Heartbeat"
+POLLED = 1.0  # seconds between two looks for records, which nobody counts here
 
 
 class Told(Cluster):
@@ -22,12 +23,15 @@ class Told(Cluster):
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._told: dict[str, tuple[Place, ...]] = {}
         super().__init__(story.topics, brokers=story.brokers, settings=Settings(delay=HOP), queue=queue)
 
     def _note_ownership(self, consumer: str) -> None:
         super()._note_ownership(consumer)
         found = self.consumers[consumer]
-        self._ledger.read(found.group, consumer, found.owned)
+        if found.owned != self._told.get(consumer):
+            self._told[consumer] = found.owned
+            self._ledger.read(found.group, consumer, found.owned)
 
 
 class Drafted(Scheme):
@@ -44,7 +48,9 @@ class Drafted(Scheme):
             self.cluster.start(who)
             return
         options = Options(
-            session_timeout=self.story.session, heartbeat_frequency=self.story.session / self.story.heartbeat
+            session_timeout=self.story.session,
+            heartbeat_frequency=self.story.session / self.story.heartbeat,
+            poll_interval=POLLED,
         )
         self.cluster.add(self.story.groups[who], sorted(self.story.topics), options, who)
 

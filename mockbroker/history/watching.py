@@ -44,7 +44,6 @@ class Consumer:
         self._home = self.server = server
         self.topics = tuple(sorted(scheme.story.topics))
         self.id = ""
-        self.up = False
         self.seen: tuple[str, ...] = ()
         self.owned: list[Place] = []
         self.failed = self.expiries = 0
@@ -56,7 +55,6 @@ class Consumer:
     # --- the process ---
 
     def start(self) -> None:
-        self.up = True
         self._lives += 1
         self.server = self._home
         self.id = f"{self.name}-{self._lives}"
@@ -77,7 +75,7 @@ class Consumer:
 
     def _end(self) -> Session | None:
         session, self._session = self._session, None
-        self.up, self._work, self.owned = False, None, []
+        self._work, self.owned = None, []
         return session
 
     def _read(self, share: list[Place]) -> None:

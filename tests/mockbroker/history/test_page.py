@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,17 @@ from tools.browser import Shown, opened
 
 from mockbroker.cli.simulate import simulate
 from mockbroker.history import page
-from mockbroker.history.comparison import SCHEMES, measure
+from mockbroker.history.comparison import SCHEMES, Measured, measure
 from mockbroker.history.experiments import BUSY, LAGS, SIZES, Experiments, herd, slow, split
 from mockbroker.history.story import DEFAULT, GROW, JOIN, Step, Story
 
 pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+@cache
+def told(name: str) -> Measured:
+    return measure(name, DEFAULT)
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +51,26 @@ def test_the_numbers_of_all_schemes(shown: Shown) -> None:
     found = shown.cells("schemes")
     assert [row[0] for row in found] == list(SCHEMES)
     for row in found:
-        told = measure(row[0], DEFAULT)
+        whole = told(row[0])
         assert row[1:6] == [
-            f"{n:,}" for n in (told.messages, told.heartbeats, told.notifications, told.rebalances, told.moved)
+            f"{n:,}" for n in (whole.messages, whole.heartbeats, whole.notifications, whole.rebalances, whole.moved)
         ]
-        assert row[6:9] == [f"{n:.1f}" for n in (told.stopped, told.unread, told.double)]
+        assert row[6:9] == [f"{n:.1f}" for n in (whole.stopped, whole.unread, whole.double)]
 
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_what_is_drawn(shown: Shown, name: str) -> None:
     """A bar for each time that somebody read a partition, as wide as that was long; what two read is on top."""
-    told = measure(name, DEFAULT)
+    whole = told(name)
     lanes = shown.page.locator(f"svg.lanes.{name}")
-    assert lanes.locator("rect.band").count() == len(told.bands)
-    assert lanes.locator("rect.overlap").count() == len(told.overlaps)
-    assert lanes.locator("line.moment").count() == len(told.changes)
+    assert lanes.locator("rect.band").count() == len(whole.bands)
+    assert lanes.locator("rect.overlap").count() == len(whole.overlaps)
+    assert lanes.locator("line.moment").count() == len(whole.changes)
     widths = [bar.bounding_box()["width"] for bar in lanes.locator("rect.band").all()]
-    seconds = [band.end - band.begin for band in told.bands]
+    seconds = [band.end - band.begin for band in whole.bands]
     assert widths == pytest.approx([page.WIDTH * each / DEFAULT.end for each in seconds], abs=0.2)
     settled = [row[-1] for row in shown.cells(f"changes.{name}")]
-    assert settled == ["never" if c.settled is None else f"{c.settled:.2f}" for c in told.changes]
+    assert settled == ["never" if c.settled is None else f"{c.settled:.2f}" for c in whole.changes]
 
 
 def test_experiments(shown: Shown) -> None:
