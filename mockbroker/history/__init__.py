@@ -1,1 +1,1 @@
-"""The rebalance schemes that came before, as machines that run in virtual time."""
+"""The older ways to rebalance, as machines that run in virtual time, beside those that came after (docs/history.md)."""

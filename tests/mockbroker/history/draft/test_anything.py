@@ -129,7 +129,7 @@ class Groups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything is well from now on: every group settles, and every partition has one owner."""
         cluster = self.cluster
-        cluster.strike(lambda moment: False)
+        cluster.strike(lambda _: False)
         for node in range(BROKERS):
             if node not in cluster.brokers:
                 cluster.recover(node)

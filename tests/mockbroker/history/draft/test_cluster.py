@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from tools.draft import (
     GROUP,
@@ -88,7 +90,7 @@ def test_a_heartbeat_without_an_error_does_not_interrupt_reading() -> None:
     cluster.run(WARM + 20)
     assert len(moments(cluster, "answered", "Heartbeat answer", "c1")) == 10
     times = reads(cluster, "c1")
-    gaps = {round(after - before, 6) for before, after in zip(times, times[1:], strict=False)}
+    gaps = {round(after - before, 6) for before, after in itertools.pairwise(times)}
     assert gaps == {0.1}
 
 
@@ -195,7 +197,7 @@ def test_heartbeats_come_every_session_timeout_divided_by_the_frequency() -> Non
         assert cluster.store.read(GROUP).session_timeout == session  # told in JoinGroup
         cluster.run(WARM + 30)
         times = [m.time for m in moments(cluster, "received", "Heartbeat")]
-        gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
         assert gaps
         assert gaps == pytest.approx([session / frequency] * len(gaps), abs=0.003)  # one may wait for a commit's answer
 
@@ -382,7 +384,9 @@ def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
     sent = cluster.now
     assert moments(cluster, "received", "Heartbeat", "c1", since=WARM + 2.2) == []  # it waits behind the join
     cluster.run(WARM + 8)
-    story = [(m.kind, m.what) for m in moments(cluster, consumer="c1", since=sent) if m.kind in ("received", "answered")]
+    story = [
+        (m.kind, m.what) for m in moments(cluster, consumer="c1", since=sent) if m.kind in ("received", "answered")
+    ]
     assert story[:3] == [
         ("answered", "JoinGroup answer"),
         ("received", "Heartbeat"),

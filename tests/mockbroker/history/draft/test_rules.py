@@ -192,7 +192,16 @@ def dies_while_answers_go_out() -> Cluster:
 
 @pytest.fixture(scope="module")
 def reached() -> set[tuple[Coordinating, Cause] | tuple[Consuming, Told]]:
-    clusters = [plain(), called_off(), refused(), refused_later(), stale(), silent_after_failover(), late(), forgotten()]
+    clusters = [
+        plain(),
+        called_off(),
+        refused(),
+        refused_later(),
+        stale(),
+        silent_after_failover(),
+        late(),
+        forgotten(),
+    ]
     clusters += [*failing(), dies_while_answers_go_out()]
     clusters += [dies_in(state) for state in Coordinating if state is not Coordinating.DOWN]
     clusters += [ends_in(state) for state in (Consuming.STARTING, Consuming.REDISCOVERING, Consuming.STOPPED)]
