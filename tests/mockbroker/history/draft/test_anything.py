@@ -6,7 +6,7 @@ from collections import Counter
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tools.draft import TOPIC
 
 from mockbroker.history.draft import Cluster, Consuming, Options, owners
@@ -146,5 +146,5 @@ class Groups(RuleBasedStateMachine):
                 assert {who for (who,) in found.values()} <= running
 
 
-TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=40)
+def test_anything_may_happen_to_groups() -> None:
+    run_state_machine_as_test(Groups, settings=settings(max_examples=60, stateful_step_count=40))
