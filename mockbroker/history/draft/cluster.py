@@ -403,8 +403,8 @@ class Cluster:
         """First what has arrived, then what is due."""
         for what, with_ in self._frozen.pop(consumer, ()):
             self._carry_consumer(consumer, what(*with_, self.now))
-        if self.consumers[consumer].deadline() <= self.now:
-            self._carry_consumer(consumer, self.consumers[consumer].tick(self.now))
+        due = self.consumers[consumer].deadline() <= self.now
+        self._carry_consumer(consumer, self.consumers[consumer].tick(self.now) if due else [])
 
     def _carry_consumer(self, consumer: str, effects: Effects) -> None:
         for effect in effects:

@@ -500,3 +500,16 @@ def test_nobody_owns_what_another_owns_while_everybody_is_well() -> None:
     cluster.run(60)
     assert overlaps(cluster.spans) == []
     assert_shared(cluster, 9, {"c1", "c2", "c4", "c5"})
+
+
+def test_who_stood_still_while_something_was_due_sooner_still_does_what_is_due_later() -> None:
+    cluster = Cluster({TOPIC: 4})
+    for _ in range(2):
+        cluster.add(GROUP, [TOPIC])
+    cluster.at(2.0, cluster.crash, "c2")
+    cluster.run(4.0)
+    cluster.start("c2")
+    cluster.fail(1, silent=True)  # the broker that it asks: it waits for the answer until 10
+    cluster.pause("c2", 3.0)  # what was due before its crash is due in between
+    cluster.run(30.0)
+    assert cluster.is_settled(GROUP)
