@@ -25,7 +25,12 @@ from tools.draft import (
 
 from mockbroker.history.draft import Cluster, Error, Options, Settings, overlaps, unowned
 from mockbroker.history.draft.actions import Answer
-from mockbroker.history.draft.messages import ConsumerMetadataRequest, ConsumerMetadataResponse, OffsetFetchRequest
+from mockbroker.history.draft.messages import (
+    ConsumerMetadataRequest,
+    ConsumerMetadataResponse,
+    HeartbeatRequest,
+    OffsetFetchRequest,
+)
 from mockbroker.history.draft.rules import Cause
 
 
@@ -191,6 +196,19 @@ def test_groups_do_not_disturb_each_other() -> None:
     assert {span.consumer for span in cluster.spans if span.group == "another"} == {"c3"}
 
 
+def test_an_id_is_good_in_its_own_group_only() -> None:
+    cluster = settled(1)
+    cluster.add("another", [TOPIC])
+    cluster.run(WARM + 5)
+    broker = cluster.brokers[cluster.coordinator_node("another")]
+    for consumer, expected in (("c1", Error.UNKNOWN_CONSUMER), ("c2", Error.NONE)):
+        consumer_id = cluster.consumers[consumer].consumer_id
+        request = HeartbeatRequest(group="another", consumer_id=consumer_id, generation=1)
+        (answer,) = broker.handle(0, request, cluster.now)
+        assert isinstance(answer, Answer)
+        assert answer.response.error is expected
+
+
 def test_heartbeats_come_every_session_timeout_divided_by_the_frequency() -> None:
     for session, frequency in ((6.0, 3.0), (6.0, 12.0), (10.0, 4.0)):
         cluster = settled(1, options=Options(session_timeout=session, heartbeat_frequency=frequency))
@@ -353,21 +371,24 @@ def test_no_heartbeat_between_illegal_generation_and_the_join_answer() -> None:
 
 
 def test_while_a_join_is_parked_nobody_asks_whether_its_consumer_lives() -> None:
-    cluster = settled(2, options=[Options(session_timeout=2.0), Options(session_timeout=2.0)])
-    slow = Options(session_timeout=6.0, heartbeat_frequency=2.0)  # the group's session is the longest: 6 s
-    cluster.add(GROUP, [TOPIC], slow)
-    cluster.run(WARM + 10)
+    ways = {"c1": 0.4, "c3": 0.85}  # so c3's heartbeats come 0.9 s after c1's
+    cluster = settled(3, 6, options=Options(commit_interval=1000.0), delays=ways)
+    cluster.set_topic(TOPIC, 9)
+    while not moments(cluster, "answered", "Heartbeat answer", "c3", error=ILLEGAL):
+        cluster.run(cluster.now + 0.01)
+    cluster.crash("c3", silent=True)
+    heard, missed = last_heartbeat(cluster, "c1"), last_heartbeat(cluster, "c3")
+    assert missed - heard == pytest.approx(0.9)
+    cluster.run(heard + 6.5)
     coordinator = cluster.coordinator(GROUP)
     assert coordinator is not None
-    cluster.crash("c3", silent=True)
-    heard = last_heartbeat(cluster, "c3")
-    cluster.set_topic(TOPIC, 6)
-    cluster.run(heard + 5.9)
-    assert [parked.request.host for parked in coordinator.parked]  # they wait longer than their own 2 s
-    assert noticed(cluster, Cause.SILENCE, since=WARM + 10) == []
-    cluster.run(heard + 20)
-    assert noticed(cluster, Cause.SILENCE, since=WARM + 10) == [pytest.approx(heard + 6.0)]
-    assert_shared(cluster, 6, {"c1", "c2"})
+    assert [parked.request.host for parked in coordinator.parked] == ["c2", "c1"]  # for more than a session, as to c1
+    assert noticed(cluster, Cause.SILENCE) == []
+    cluster.run(heard + 12)
+    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(missed + 6.0)]
+    answered = {m.consumer: m.time for m in moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)}
+    assert answered == {"c1": pytest.approx(missed + 6.0), "c2": pytest.approx(missed + 6.0)}
+    assert_shared(cluster, 9, {"c1", "c2"})
 
 
 def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
