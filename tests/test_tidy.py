@@ -274,6 +274,7 @@ ORDER: Mapping[str, list[str]] = {
         "history/draft/broker",
         "history/draft/consumer",
         "history/draft/trace",
+        "history/draft/network",
         "history/draft/failover",
         "history/draft/cluster",
         "history/draft/__init__",

@@ -1,14 +1,14 @@
 """Brokers, a controller, a store and consumers of the draft, in virtual time.
 
-The network keeps the order of each connection. Nothing happens by chance: the same calls give the same trace. ``Cluster``
-is driven from outside: add consumers, let things fail, ``run`` until a time, look at what is there.
+Nothing happens by chance: the same calls give the same trace. ``Cluster`` is driven from outside: add consumers, let
+things fail, ``run`` until a time, look at what is there.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from math import inf
 from typing import Any
@@ -19,6 +19,7 @@ from mockbroker.history.draft.broker import SUBSETS, Broker, subset_of
 from mockbroker.history.draft.consumer import Close, Connect, Consumer, Effects, Options, Read, Send
 from mockbroker.history.draft.coordinator import Coordinator
 from mockbroker.history.draft.messages import ConsumerMetadataRequest, Error, JoinGroupResponse, Request, Response, name
+from mockbroker.history.draft.network import Connection, Network
 from mockbroker.history.draft.rules import Cause, Consuming, Coordinating, Told
 from mockbroker.history.draft.store import Store
 from mockbroker.history.draft.trace import Moment, Span
@@ -29,8 +30,8 @@ from mockbroker.simulation.queue import Queue
 class Settings:
     """All in seconds.
 
-    ``delay``: of each way. ``notice``: until the controller sees that a broker is gone. ``update``: until brokers hear of
-    an election. ``load``: for reading the groups of a subset. ``answer_gap``: between two answers to JoinGroup.
+    ``delay``: of each way. ``notice``: until the controller sees that a broker is gone. ``update``: until brokers hear
+    of an election. ``load``: for reading the groups of a subset. ``answer_gap``: between two answers to JoinGroup.
     """
 
     delay: float = 0.001
@@ -40,28 +41,13 @@ class Settings:
     answer_gap: float = 0.0
 
 
-@dataclass(slots=True, eq=False)
-class Connection:
-    """``there`` and ``back``: when the last message arrives, each way. A broker handles one request of it at a time."""
-
-    number: int
-    consumer: str
-    link: int
-    node: int
-    there: float = 0.0
-    back: float = 0.0
-    busy: bool = False
-    inbox: deque[Request] = field(default_factory=deque)
-
-
 class Cluster:
     """``store``: its counters say what ZooKeeper had to do. ``messages``: how many of each kind were sent.
 
     ``rebalances``: time, group and generation of each that was written. ``spans``: who took what for its own and when,
     those that go on included. ``records``: what was read, with time, consumer, partition and offset. ``reached``: every
     transition that was made. ``delays`` by consumer, ``updates`` by broker: where they are not those of the settings.
-
-    ``queue``: of somebody whose time it shares.
+    ``queue``: of a time that is shared with others.
     """
 
     def __init__(
@@ -85,10 +71,11 @@ class Cluster:
         self.records: list[tuple[float, str, tuple[str, int], int]] = []
         self.trace: list[Moment] = []
         self.reached: set[tuple[Coordinating, Cause] | tuple[Consuming, Told]] = set()
-        self.delays: dict[str, float] = {}
         self.updates: dict[int, float] = {}
         self._uuid = uuid or (lambda: str(UUID(int=next(numbers))))
         self._queue = queue or Queue()
+        self._network = Network(self._queue, self.settings.delay)
+        self.delays = self._network.delays
         self._nodes = range(brokers)
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}  # that brokers know
@@ -193,7 +180,7 @@ class Cluster:
         for connection in [one for one in self._connections.values() if one.node == node]:
             del self._connections[connection.number]
             if not silent:
-                self._to_consumer(connection, self._lost, connection)
+                self._network.to_consumer(connection, self._lost, connection)
         self._queue.after(self.settings.notice, self._notice)
 
     def recover(self, node: int) -> None:
@@ -311,7 +298,7 @@ class Cluster:
                 self._act(node, "kept", "offsets")
             case Cut(number):
                 if (connection := self._connections.pop(number, None)) is not None:
-                    self._to_consumer(connection, self._lost, connection)
+                    self._network.to_consumer(connection, self._lost, connection)
                     self._act(node, "cut", consumer=connection.consumer)
             case Answer(number, response):
                 self._answer(node, number, response)
@@ -321,7 +308,7 @@ class Cluster:
             return
         connection.busy = False
         self.messages[name(response)] += 1
-        self._to_consumer(connection, self._received, connection, response)
+        self._network.to_consumer(connection, self._received, connection, response)
         self._queue.after(0.0, self._serve, connection)
         told = isinstance(response, JoinGroupResponse) and response.error is Error.NONE
         generation = response.generation if isinstance(response, JoinGroupResponse) and told else None
@@ -360,34 +347,24 @@ class Cluster:
 
     # --- the network ---
 
-    def _to_broker(self, connection: Connection, what: Callable[..., None], *with_: Any) -> None:
-        delay = self.delays.get(connection.consumer, self.settings.delay)
-        connection.there = max(connection.there, self.now + delay)
-        self._queue.at(connection.there, what, *with_)
-
-    def _to_consumer(self, connection: Connection, what: Callable[..., None], *with_: Any) -> None:
-        delay = self.delays.get(connection.consumer, self.settings.delay)
-        connection.back = max(connection.back, self.now + delay)
-        self._queue.at(connection.back, what, *with_)
-
     def _connect(self, consumer: str, link: int, node: int) -> None:
         connection = Connection(next(self._numbers), consumer, link, node)
         self._links[consumer, link] = connection
-        self._to_broker(connection, self._arrived, connection)
+        self._network.to_broker(connection, self._arrived, connection)
 
     def _arrived(self, connection: Connection) -> None:
         if connection.node in self._mute or (connection.consumer, connection.link) not in self._links:
             return
         if connection.node not in self.brokers or connection.node in self._refusing:
-            self._to_consumer(connection, self._lost, connection)
+            self._network.to_consumer(connection, self._lost, connection)
             return
         self._connections[connection.number] = connection
         consumer = self.consumers[connection.consumer]
-        self._to_consumer(connection, self._deliver, connection.consumer, consumer.connected, connection.link)
+        self._network.to_consumer(connection, self._deliver, connection.consumer, consumer.connected, connection.link)
 
     def _send(self, connection: Connection, request: Request) -> None:
         self.messages[name(request)] += 1
-        self._to_broker(connection, self._arrives, connection, request)
+        self._network.to_broker(connection, self._arrives, connection, request)
 
     def _arrives(self, connection: Connection, request: Request) -> None:
         connection.inbox.append(request)
@@ -396,7 +373,7 @@ class Cluster:
     def _close(self, connection: Connection) -> None:
         """By the consumer."""
         self._links.pop((connection.consumer, connection.link), None)
-        self._to_broker(connection, self._closed, connection)
+        self._network.to_broker(connection, self._closed, connection)
 
     def _closed(self, connection: Connection) -> None:
         if self._connections.pop(connection.number, None) is not None:
@@ -426,8 +403,8 @@ class Cluster:
         """First what has arrived, then what is due."""
         for what, with_ in self._frozen.pop(consumer, ()):
             self._carry_consumer(consumer, what(*with_, self.now))
-        if self.consumers[consumer].deadline() <= self.now:
-            self._carry_consumer(consumer, self.consumers[consumer].tick(self.now))
+        due = self.consumers[consumer].deadline() <= self.now
+        self._carry_consumer(consumer, self.consumers[consumer].tick(self.now) if due else [])
 
     def _carry_consumer(self, consumer: str, effects: Effects) -> None:
         for effect in effects:

@@ -42,9 +42,9 @@ REFUSALS = {Error.INCONSISTENT_PARTITIONING_STRATEGY, Error.UNKNOWN_PARTITIONING
 class Options:
     """How a consumer is set. ``heartbeat_frequency``: heartbeats in a session. ``backoff``: before it looks again.
 
-    ``tells_id``: it joins again with its id. ``asks_first``: after it lost a coordinator it sends a heartbeat, even if it
-    waits for a generation; the text has it both ways. ``background``: heartbeats do not wait for slow processing, as they do
-    not since 0.10.1.
+    ``tells_id``: it joins again with its id. ``asks_first``: after it lost a coordinator it sends a heartbeat, even if
+    it waits for a generation; the text has it both ways. ``background``: heartbeats do not wait for slow processing, as
+    since 0.10.1.
     """
 
     strategy: str = "range"

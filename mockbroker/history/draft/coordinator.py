@@ -237,8 +237,10 @@ class Coordinator:
         member = self.members[consumer_id]
         member.dead = True
         waiting = {parked.connection for parked in self.parked}  # one that joined without its id is there, too
-        cut: Actions = [Cut(member.connection)] if member.connection not in {None, *waiting} else []
-        return self._prepare(Cause.SILENCE) + cut + self._rebalance_if_all_joined(now)
+        actions = self._prepare(Cause.SILENCE)
+        if member.connection is not None and member.connection not in waiting:
+            actions.append(Cut(member.connection))
+        return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
         """Heartbeats are answered with IllegalGeneration from now on. While answers go out, the next round waits."""

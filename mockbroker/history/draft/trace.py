@@ -13,8 +13,8 @@ from mockbroker.history.draft.messages import Error, TopicPartition
 class Moment:
     """Something that a broker did, or that became of a broker or a consumer.
 
-    ``kind``: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered. ``what``: the name of a
-    message, a cause, or a state. ``consumer``: who said it, or hears it. ``node``: None for what a consumer became.
+    ``kind``: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered. ``what``: the name of
+    a message, a cause, or a state. ``consumer``: who said it, or hears it. ``node``: None for what a consumer became.
     """
 
     time: float

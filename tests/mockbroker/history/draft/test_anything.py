@@ -6,7 +6,7 @@ from collections import Counter
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tools.draft import TOPIC
 
 from mockbroker.history.draft import Cluster, Consuming, Options, owners
@@ -129,7 +129,7 @@ class Groups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything is well from now on: every group settles, and every partition has one owner."""
         cluster = self.cluster
-        cluster.strike(lambda moment: False)
+        cluster.strike(lambda _: False)
         for node in range(BROKERS):
             if node not in cluster.brokers:
                 cluster.recover(node)
@@ -146,5 +146,5 @@ class Groups(RuleBasedStateMachine):
                 assert {who for (who,) in found.values()} <= running
 
 
-TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=40)
+def test_anything_may_happen_to_groups() -> None:
+    run_state_machine_as_test(Groups, settings=settings(max_examples=60, stateful_step_count=40))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from tools.draft import (
     GROUP,
@@ -23,7 +25,12 @@ from tools.draft import (
 
 from mockbroker.history.draft import Cluster, Error, Options, Settings, overlaps, unowned
 from mockbroker.history.draft.actions import Answer
-from mockbroker.history.draft.messages import ConsumerMetadataRequest, ConsumerMetadataResponse, OffsetFetchRequest
+from mockbroker.history.draft.messages import (
+    ConsumerMetadataRequest,
+    ConsumerMetadataResponse,
+    HeartbeatRequest,
+    OffsetFetchRequest,
+)
 from mockbroker.history.draft.rules import Cause
 
 
@@ -88,7 +95,7 @@ def test_a_heartbeat_without_an_error_does_not_interrupt_reading() -> None:
     cluster.run(WARM + 20)
     assert len(moments(cluster, "answered", "Heartbeat answer", "c1")) == 10
     times = reads(cluster, "c1")
-    gaps = {round(after - before, 6) for before, after in zip(times, times[1:], strict=False)}
+    gaps = {round(after - before, 6) for before, after in itertools.pairwise(times)}
     assert gaps == {0.1}
 
 
@@ -189,13 +196,26 @@ def test_groups_do_not_disturb_each_other() -> None:
     assert {span.consumer for span in cluster.spans if span.group == "another"} == {"c3"}
 
 
+def test_an_id_is_good_in_its_own_group_only() -> None:
+    cluster = settled(1)
+    cluster.add("another", [TOPIC])
+    cluster.run(WARM + 5)
+    broker = cluster.brokers[cluster.coordinator_node("another")]
+    for consumer, expected in (("c1", Error.UNKNOWN_CONSUMER), ("c2", Error.NONE)):
+        consumer_id = cluster.consumers[consumer].consumer_id
+        request = HeartbeatRequest(group="another", consumer_id=consumer_id, generation=1)
+        (answer,) = broker.handle(0, request, cluster.now)
+        assert isinstance(answer, Answer)
+        assert answer.response.error is expected
+
+
 def test_heartbeats_come_every_session_timeout_divided_by_the_frequency() -> None:
     for session, frequency in ((6.0, 3.0), (6.0, 12.0), (10.0, 4.0)):
         cluster = settled(1, options=Options(session_timeout=session, heartbeat_frequency=frequency))
         assert cluster.store.read(GROUP).session_timeout == session  # told in JoinGroup
         cluster.run(WARM + 30)
         times = [m.time for m in moments(cluster, "received", "Heartbeat")]
-        gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
         assert gaps
         assert gaps == pytest.approx([session / frequency] * len(gaps), abs=0.003)  # one may wait for a commit's answer
 
@@ -351,21 +371,24 @@ def test_no_heartbeat_between_illegal_generation_and_the_join_answer() -> None:
 
 
 def test_while_a_join_is_parked_nobody_asks_whether_its_consumer_lives() -> None:
-    cluster = settled(2, options=[Options(session_timeout=2.0), Options(session_timeout=2.0)])
-    slow = Options(session_timeout=6.0, heartbeat_frequency=2.0)  # the group's session is the longest: 6 s
-    cluster.add(GROUP, [TOPIC], slow)
-    cluster.run(WARM + 10)
+    ways = {"c1": 0.4, "c3": 0.85}  # so c3's heartbeats come 0.9 s after c1's
+    cluster = settled(3, 6, options=Options(commit_interval=1000.0), delays=ways)
+    cluster.set_topic(TOPIC, 9)
+    while not moments(cluster, "answered", "Heartbeat answer", "c3", error=ILLEGAL):
+        cluster.run(cluster.now + 0.01)
+    cluster.crash("c3", silent=True)
+    heard, missed = last_heartbeat(cluster, "c1"), last_heartbeat(cluster, "c3")
+    assert missed - heard == pytest.approx(0.9)
+    cluster.run(heard + 6.5)
     coordinator = cluster.coordinator(GROUP)
     assert coordinator is not None
-    cluster.crash("c3", silent=True)
-    heard = last_heartbeat(cluster, "c3")
-    cluster.set_topic(TOPIC, 6)
-    cluster.run(heard + 5.9)
-    assert [parked.request.host for parked in coordinator.parked]  # they wait longer than their own 2 s
-    assert noticed(cluster, Cause.SILENCE, since=WARM + 10) == []
-    cluster.run(heard + 20)
-    assert noticed(cluster, Cause.SILENCE, since=WARM + 10) == [pytest.approx(heard + 6.0)]
-    assert_shared(cluster, 6, {"c1", "c2"})
+    assert [parked.request.host for parked in coordinator.parked] == ["c2", "c1"]  # for more than a session, as to c1
+    assert noticed(cluster, Cause.SILENCE) == []
+    cluster.run(heard + 12)
+    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(missed + 6.0)]
+    answered = {m.consumer: m.time for m in moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)}
+    assert answered == {"c1": pytest.approx(missed + 6.0), "c2": pytest.approx(missed + 6.0)}
+    assert_shared(cluster, 9, {"c1", "c2"})
 
 
 def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
@@ -382,7 +405,9 @@ def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
     sent = cluster.now
     assert moments(cluster, "received", "Heartbeat", "c1", since=WARM + 2.2) == []  # it waits behind the join
     cluster.run(WARM + 8)
-    story = [(m.kind, m.what) for m in moments(cluster, consumer="c1", since=sent) if m.kind in ("received", "answered")]
+    story = [
+        (m.kind, m.what) for m in moments(cluster, consumer="c1", since=sent) if m.kind in ("received", "answered")
+    ]
     assert story[:3] == [
         ("answered", "JoinGroup answer"),
         ("received", "Heartbeat"),
@@ -496,3 +521,16 @@ def test_nobody_owns_what_another_owns_while_everybody_is_well() -> None:
     cluster.run(60)
     assert overlaps(cluster.spans) == []
     assert_shared(cluster, 9, {"c1", "c2", "c4", "c5"})
+
+
+def test_who_stood_still_while_something_was_due_sooner_still_does_what_is_due_later() -> None:
+    cluster = Cluster({TOPIC: 4})
+    for _ in range(2):
+        cluster.add(GROUP, [TOPIC])
+    cluster.at(2.0, cluster.crash, "c2")
+    cluster.run(4.0)
+    cluster.start("c2")
+    cluster.fail(1, silent=True)  # the broker that it asks: it waits for the answer until 10
+    cluster.pause("c2", 3.0)  # what was due before its crash is due in between
+    cluster.run(30.0)
+    assert cluster.is_settled(GROUP)

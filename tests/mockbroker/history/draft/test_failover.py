@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 from tools.draft import (
@@ -81,7 +81,7 @@ def test_looking_for_the_coordinator_does_not_stop_reading() -> None:
     assert back - looking > 2.5
     assert len(reads(cluster, "c1", looking, back)) >= 25
     times = reads(cluster, "c1")
-    assert max(after - before for before, after in zip(times, times[1:], strict=False)) == pytest.approx(0.1)
+    assert max(after - before for before, after in pairwise(times)) == pytest.approx(0.1)
 
 
 def test_who_comes_after_the_groups_are_read_is_taken_as_before() -> None:
@@ -104,7 +104,7 @@ def test_who_comes_too_early_is_refused_and_looks_again_until_it_is_taken() -> N
     assert early > 3
     assert set(answers[:early]) == {Error.COORDINATOR_STARTUP_NOT_COMPLETE}
     assert set(answers[early:]) == {Error.NONE}
-    asked = [m for m in moments(cluster, "received", "ConsumerMetadata", "c1")]
+    asked = list(moments(cluster, "received", "ConsumerMetadata", "c1"))
     assert len(asked) > early  # each time anew
     assert generation(cluster) == before
 
@@ -143,7 +143,7 @@ def test_knowing_the_coordinator_is_not_being_connected_to_it() -> None:
     successor = cluster.coordinator_node(GROUP)
     cluster.refuse(successor, 3.0)
     cluster.run(WARM + 3.5)
-    told = [m for m in moments(cluster, "answered", "ConsumerMetadata answer", "c1", since=WARM + 0.6)]
+    told = list(moments(cluster, "answered", "ConsumerMetadata answer", "c1", since=WARM + 0.6))
     assert len(told) > 5  # it knows whom to ask
     assert at_successor(cluster, failed) == []
     cluster.run(WARM + 8)
@@ -276,7 +276,7 @@ def test_some_have_joined_and_the_dead_one_is_back_one_join_begins_a_rebalance_f
     heard = [(m.consumer, m.what) for m in at_successor(cluster, failed) if m.kind == "received"]
     joined = {consumer for consumer, what in heard if what == "JoinGroup"}
     assert joined == {"c1", "c2", "c3"}
-    first_said = {consumer: what for consumer, what in reversed(heard)}
+    first_said = dict(reversed(heard))
     assert sorted(first_said.values()) == ["Heartbeat", "Heartbeat", "JoinGroup"]  # mixed
     assert generation(cluster) == before + 1
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
@@ -302,7 +302,7 @@ def test_written_and_not_told_everybody_joins_again_and_the_generation_is_never_
     cluster.strike(wrote)
     cluster.run(WARM + 4)
     failed = only_struck(cluster)
-    assert [number for time, _, number in cluster.rebalances if time > WARM][0] == before + 1
+    assert next(number for time, _, number in cluster.rebalances if time > WARM) == before + 1
     cluster.run(WARM + 15)
     assert generation(cluster) == before + 2
     told = {m.generation for m in moments(cluster, "answered", "JoinGroup answer", error=Error.NONE)}
@@ -357,7 +357,11 @@ def die(cluster: Cluster) -> None:
     cluster.crash("c3")
 
 
-CHANGES = {"grow": (grow, 9, {"c1", "c2", "c3"}), "add": (add, 6, {"c1", "c2", "c3", "c4"}), "die": (die, 6, {"c1", "c2"})}
+CHANGES = {
+    "grow": (grow, 9, {"c1", "c2", "c3"}),
+    "add": (add, 6, {"c1", "c2", "c3", "c4"}),
+    "die": (die, 6, {"c1", "c2"}),
+}
 
 
 def actions_of(change: Callable[[Cluster], None], strike: Callable[[Moment], bool]) -> Cluster:
@@ -381,7 +385,7 @@ def test_every_step_can_fail(change: str, step: str) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_failure_after_any_action_heals(change: str) -> None:
     do, partitions, consumers = CHANGES[change]
-    calm = actions_of(do, lambda moment: False)
+    calm = actions_of(do, lambda _: False)
     coordinator = calm.coordinator_node(GROUP)
     end = calm.rebalances[-1][0] + 0.3
     number = len([m for m in moments(calm) if m.node == coordinator and m.time <= end])

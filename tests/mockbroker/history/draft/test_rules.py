@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from golden import ROOT
 from tools.draft import GROUP, TOPIC, WARM, last_heartbeat, settled
 
 from mockbroker.history.draft import Cluster, Consuming, Coordinating, Options, Settings, Store
@@ -46,6 +47,15 @@ def test_machines_refuse_what_their_tables_do_not_have() -> None:
     coordinator.elected()
     with pytest.raises(IllegalTransition):
         coordinator.elected()
+
+
+def test_the_tables_of_the_docs_are_those_that_run() -> None:
+    lines = (ROOT / "docs" / "draft.md").read_text("utf-8").splitlines()
+    rows = [
+        line for line in lines if line.startswith(tuple(f"| {state.value} |" for state in (*Consuming, *Coordinating)))
+    ]
+    tables = [*CONSUMER.items(), *COORDINATOR.items()]
+    assert rows == [f"| {state.value} | {why.value} | {then.value} |" for (state, why), then in tables]
 
 
 # --- every transition is reached by a group at work ---
@@ -192,7 +202,16 @@ def dies_while_answers_go_out() -> Cluster:
 
 @pytest.fixture(scope="module")
 def reached() -> set[tuple[Coordinating, Cause] | tuple[Consuming, Told]]:
-    clusters = [plain(), called_off(), refused(), refused_later(), stale(), silent_after_failover(), late(), forgotten()]
+    clusters = [
+        plain(),
+        called_off(),
+        refused(),
+        refused_later(),
+        stale(),
+        silent_after_failover(),
+        late(),
+        forgotten(),
+    ]
     clusters += [*failing(), dies_while_answers_go_out()]
     clusters += [dies_in(state) for state in Coordinating if state is not Coordinating.DOWN]
     clusters += [ends_in(state) for state in (Consuming.STARTING, Consuming.REDISCOVERING, Consuming.STOPPED)]

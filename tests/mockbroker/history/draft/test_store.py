@@ -154,9 +154,7 @@ def test_no_failure_leaves_a_generation_with_the_members_of_another() -> None:
     for nth in range(60):
         cluster, grown = rebalanced(Store({TOPIC: 6}))
         node, counter = cluster.coordinator_node(GROUP), count()
-        cluster.strike(
-            lambda moment, nth=nth, counter=counter, node=node: moment.node == node and next(counter) == nth
-        )
+        cluster.strike(lambda moment, nth=nth, counter=counter, node=node: moment.node == node and next(counter) == nth)
         while node in cluster.brokers and cluster.now < WARM + 30:
             cluster.run(cluster.now + 0.01)
         record = cluster.store.read(GROUP)
