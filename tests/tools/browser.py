@@ -7,14 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from need import need
+from need import lacking, need
 
 
 @contextmanager
 def opened() -> Iterator[Any]:
     """A browser. Without one the test is skipped, as need.py has it."""
-    from playwright import sync_api
-
+    try:
+        from playwright import sync_api
+    except ImportError:
+        lacking("playwright is not installed")
     path = need("chromium", "Debian has it as a package")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])

@@ -15,7 +15,6 @@ from tools.said import Wire, two_members
 from kwire.analysis import report
 from kwire.analysis.tables import PROBLEMS
 
-pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 

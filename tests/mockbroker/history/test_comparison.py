@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -113,6 +114,15 @@ def test_stories_by_chance_tear_watchers_apart():
     found = [measure("zookeeper", drawn(seed)) for seed in range(SEEDS)]
     assert any(each.overlaps for each in found)
     assert any(each.unsettled for each in found)
+
+
+def test_without_a_lag_watchers_hold_together():
+    """The same stories with servers that are all as fast: it was the old data, and nothing else."""
+    for seed in range(2 * SEEDS):
+        story = drawn(seed)
+        steps = tuple(step for step in story.steps if step.kind != LAG)
+        found = measure("zookeeper", replace(story, steps=steps))
+        assert (found.overlaps, found.unsettled) == ((), 0), f"seed {seed}"
 
 
 def test_stories_by_chance_have_everything():

@@ -17,7 +17,6 @@ from mockbroker.history.comparison import SCHEMES, Measured, measure
 from mockbroker.history.experiments import BUSY, LAGS, SIZES, Experiments, herd, slow, split
 from mockbroker.history.story import DEFAULT, GROW, JOIN, Step, Story
 
-pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 
