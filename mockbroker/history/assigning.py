@@ -91,7 +91,8 @@ class Consumer:
 
     def _expired(self) -> None:
         """It reads on: whoever takes its partitions waits until it was told to stop."""
-        self.server += 1
+        assert self._session is not None
+        self.server = self._session.server + 1
         self._connect()
 
     def leave(self) -> None:
@@ -182,7 +183,8 @@ class Coordinator:
                     self._changed(group)
 
     def _expired(self) -> None:
-        self._server += 1
+        assert self._session is not None
+        self._server = self._session.server + 1
         self.connect()
 
     # --- which groups there are ---

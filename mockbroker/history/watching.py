@@ -97,7 +97,8 @@ class Consumer:
         """All its nodes are gone; only now does it know. It reads on until it rebalances in a session of its own."""
         self.expiries += 1
         self._work, self.owned = None, []
-        self.server += 1
+        assert self._session is not None
+        self.server = self._session.server + 1
         self._connect()
 
     # --- one thing after the other ---

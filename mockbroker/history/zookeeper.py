@@ -127,7 +127,8 @@ class Server:
 
 
 class Session:
-    """A client's side of ZooKeeper. ``open``: it was granted, and the client has not heard that it is over.
+    """A client's side of ZooKeeper. ``open``: it was granted, and the client has not heard that it is over. ``server``:
+    which one it is at.
 
     ``then`` of each method gets the Answer; it is not called any more once the session is over. ``watch`` is called
     once, for the next change.
@@ -216,12 +217,22 @@ class ZooKeeper:
         expired: Callable[[], None],
     ) -> Session:
         """A new session. ``granted`` is called with it when the leader knows it, ``expired`` when the client hears
-        that it is over; ``timeout``: seconds."""
+        that it is over; ``timeout``: seconds. A server that does not answer in its part of the time is left for the
+        next one, as clients do (ClientCnxn, connectTimeout)."""
         self._numbers += 1
         session = Session(self, self._numbers, role, server, timeout, expired)
-        self.of(role).requests += 1
-        self._arrive(session, self._begin, session, granted)
+        self._ask_for(session, granted)
         return session
+
+    def _ask_for(self, session: Session, granted: Callable[[Session], None]) -> None:
+        self.of(session.role).requests += 1
+        self._arrive(session, self._begin, session, granted)
+        self.queue.after(session.timeout / len(self.servers), self._ask_another, session, granted)
+
+    def _ask_another(self, session: Session, granted: Callable[[Session], None]) -> None:
+        if not session.open and not session.over:
+            session.server = (session.server + 1) % len(self.servers)
+            self._ask_for(session, granted)
 
     @property
     def watchers(self) -> list[Session]:
@@ -351,11 +362,14 @@ class ZooKeeper:
         self._to_leader(self.servers[session.server], self._grant, session, granted)
 
     def _grant(self, session: Session, granted: Callable[[Session], None]) -> None:
+        if session.number not in self._sessions:
+            self.queue.after(session.timeout, self._check, session)
         self._sessions[session.number] = session, self.queue.now
-        self.queue.after(session.timeout, self._check, session)
         self._to_all([], session, lambda: self._answer(session, lambda _: self._opened(session, granted), Answer()))
 
     def _opened(self, session: Session, granted: Callable[[Session], None]) -> None:
+        if session.open:
+            return  # a server that was left has answered after all
         session.open = True
         self._ping_later(session)
         granted(session)

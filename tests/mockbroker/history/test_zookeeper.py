@@ -203,6 +203,28 @@ def test_a_session_that_lags_all_the_time_lives():
     assert world.expired == {}
 
 
+def test_a_server_that_does_not_answer_is_left_for_the_next_one():
+    """In its part of a session's time; what it says later opens nothing a second time."""
+    world = World()
+    world.ensemble.lag(2, 8.0)
+    begun = world.queue.now
+    granted: list[Session] = []
+    session = world.ensemble.connect("consumer", 2, TIMEOUT, granted.append, lambda: world._expired(session))
+    world.wait(TIMEOUT / 3 - 0.1)
+    assert granted == []
+    world.wait(0.2)
+    assert granted == [session]
+    assert session.server == 0
+    assert world.queue.now - begun < TIMEOUT / 2
+    world.wait(60.0)
+    assert granted == [session]
+    assert world.expired == {}
+    assert world.ask(session.create, "/a", ephemeral=True) == Answer()
+    pings = world.ensemble.of("consumer").pings
+    world.wait(TIMEOUT)
+    assert world.ensemble.of("consumer").pings - pings == 2 * zk.PINGS
+
+
 def test_whoever_writes_in_a_session_that_is_over_is_told():
     world = World()
     late = world.session(2)
