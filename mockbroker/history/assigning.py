@@ -20,12 +20,12 @@ from types import MappingProxyType
 from typing import Any
 
 from kwire.assignors import Assignor, RangeAssignor, RoundRobinAssignor, Subscription, without_racks
-from kwire.java import string_hash
 from mockbroker.history.ledger import Ledger, Place
 from mockbroker.history.scheme import TOPICS, Scheme
 from mockbroker.history.story import Story
 from mockbroker.history.watching import BACKOFF, CONSUMER, CONSUMERS, ids_of
 from mockbroker.history.zookeeper import NO_NODE, Answer, Asking, Session, carry_out
+from mockbroker.java import partition_for
 from mockbroker.simulation.queue import Queue
 
 COORDINATOR = "coordinator"  # the role of its sessions
@@ -42,7 +42,7 @@ class UnknownStrategy(ValueError):
 
 
 class Consumer:
-    """One process. ``share``: what it was told to read; ``refused``: why it cannot take part, "" if it can."""
+    """One process. ``lives``: counts its starts; ``refused``: why it cannot take part, "" if it can."""
 
     def __init__(self, scheme: Assigning, name: str, group: str, server: int, strategy: str) -> None:
         self.scheme = scheme
@@ -54,7 +54,7 @@ class Consumer:
         self.id = ""
         self.up = False
         self.refused = ""
-        self._lives = 0
+        self.lives = 0
         self._session: Session | None = None
 
     @property
@@ -63,9 +63,9 @@ class Consumer:
 
     def start(self) -> None:
         self.up, self.refused = True, ""
-        self._lives += 1
+        self.lives += 1
         self.server = self._home
-        self.id = f"{self.name}-{self._lives}"
+        self.id = f"{self.name}-{self.lives}"
         self.find()
         self._connect()
 
@@ -107,11 +107,7 @@ class Consumer:
         if self._session is not None:
             end(self._session)
             self._session = None
-        self.scheme.queue.after(RESET, self.coordinator.disconnected, self, self._lives)
-
-    @property
-    def lives(self) -> int:
-        return self._lives
+        self.scheme.queue.after(RESET, self.coordinator.disconnected, self, self.lives)
 
     # --- what the coordinator says ---
 
@@ -351,7 +347,7 @@ class Assigning(Scheme):
         }
 
     def coordinator_of(self, group: str) -> Coordinator:
-        return self.coordinators[abs(string_hash(group)) % len(self.coordinators)]
+        return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
         """Stop all brokers, and start them with another table. Consumers read on, and find their coordinator again."""
