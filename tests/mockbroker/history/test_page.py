@@ -65,7 +65,7 @@ def test_what_is_drawn(shown: Shown, name: str) -> None:
     assert lanes.locator("rect.band").count() == len(whole.bands)
     assert lanes.locator("rect.overlap").count() == len(whole.overlaps)
     assert lanes.locator("line.moment").count() == len(whole.changes)
-    widths = [bar.bounding_box()["width"] for bar in lanes.locator("rect.band").all()]
+    widths = lanes.locator("rect.band").evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().width)")
     seconds = [band.end - band.begin for band in whole.bands]
     assert widths == pytest.approx([page.WIDTH * each / DEFAULT.end for each in seconds], abs=0.2)
     settled = [row[-1] for row in shown.cells(f"changes.{name}")]
