@@ -155,8 +155,6 @@ class Consumer:
             if said.error:
                 return False
             members[name] = Subscription(said.data.split(","))
-        if self.id not in members:
-            return False
         counts: dict[str, int] = {}
         for topic in self.topics:
             found = yield partial(session.read, f"{TOPICS}/{topic}", watch=self._notified)

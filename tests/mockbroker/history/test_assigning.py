@@ -208,6 +208,41 @@ def test_a_restart_stops_every_group():
     assert run.ledger.overlaps == []
 
 
+def test_an_answer_that_comes_late_is_not_one_to_the_next_rebalance(monkeypatch):
+    """It says that it had stopped then. Meanwhile it was told to read again, and reads."""
+    run = settled("server", 2, 2)
+    slow, queue = scheme(run).consumers["c02"], run.queue
+    usual, stops = slow.stop, []
+
+    def late(generation: int) -> None:
+        stops.append(generation)
+        if len(stops) == 1:  # it stops at once, and the answer takes longer than a session
+            slow.read([])
+            queue.after(SESSION + 1.0, slow.scheme.send, "late", slow.coordinator.stopped, slow, generation)
+        else:
+            queue.after(3.0, usual, generation)
+
+    monkeypatch.setattr(slow, "stop", late)
+    run.do(Step(RESTED, JOIN, "c00"))
+    run.do(Step(RESTED + SESSION + 0.5, LEAVE, "c00"))
+    run.until(2 * RESTED)
+    assert len(stops) == 2
+    assert run.ledger.whole
+    assert run.ledger.overlaps == []
+
+
+def test_each_rebalance_has_its_own_patience(monkeypatch):
+    run = settled("server", 2, 2)
+    run.do(Step(RESTED, JOIN, "c00"))
+    run.until(RESTED + 4.0)
+    monkeypatch.setattr(scheme(run).consumers["c02"], "stop", lambda _: None)
+    run.do(Step(RESTED + 4.0, LEAVE, "c00"))
+    run.until(RESTED + SESSION + 1.0)
+    assert run.ledger.readers(GROUP)["t", 0] == []
+    run.until(RESTED + 4.0 + SESSION + 0.1)
+    assert run.ledger.readers(GROUP)["t", 0] == ["c01"]
+
+
 def test_who_does_not_answer_holds_nobody_up_for_longer_than_a_session(monkeypatch):
     run = settled("server", 2, 2)
     silent = scheme(run).consumers["c02"]

@@ -163,6 +163,17 @@ def test_nobody_waits_for_a_slow_one(name):
     assert slow(name, 5.0) == pytest.approx(slow(name, 0.0), abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("name", "number"), [("classic", "generation"), ("cooperative", "generation"), ("consumer", "epoch")]
+)
+def test_rebalances_are_generations(name, number):
+    run = settled(name, 3, 6)
+    for step in (Step(40.0, JOIN, "c00"), Step(60.0, CRASH, "c01"), Step(80.0, GROW, "t", 8)):
+        run.do(step)
+    run.until(100.0)
+    assert run.scheme.rebalances == getattr(scheme(run).shell.broker.groups[GROUP], number) >= 4
+
+
 def test_lag_is_a_step_of_every_story():
     assert any(step.kind == LAG and step.value for step in DEFAULT.steps)
     assert {JOIN, LEAVE, CRASH, GROW} <= {step.kind for step in DEFAULT.steps}

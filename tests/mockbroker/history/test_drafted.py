@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mockbroker.history.comparison import Run
-from mockbroker.history.drafted import Drafted
+from mockbroker.history.drafted import OF_GROUPS, Drafted
 from mockbroker.history.experiments import GROUP, RESTED, herd, settled, split
 from mockbroker.history.story import CRASH, GROW, JOIN, LEAVE, Step
 
@@ -49,6 +49,12 @@ def test_who_leaves_is_missed_like_who_crashes():
 def test_messages_are_those_of_groups():
     run = settled("draft", 2, 2)
     told = scheme(run)
+    assert told.notifications == 0
+    run.do(Step(RESTED, GROW, "t", 3))
+    run.until(2 * RESTED)
+    assert told.notifications == 1
+    said = [told.cluster.messages[f"{name}{answer}"] for name in OF_GROUPS for answer in ("", " answer")]
+    assert told.messages == sum(said) + 2 * (told.cluster.store.reads + told.rebalances) + 1
     assert told.heartbeats == sum(told.cluster.messages[name] for name in ("Heartbeat", "Heartbeat answer"))
     assert told.heartbeats < told.messages < sum(told.cluster.messages.values())
     assert told.rebalances == len(told.cluster.rebalances) > 0

@@ -11,6 +11,7 @@ from mockbroker.history.experiments import RESTED, herd, settled, split
 from mockbroker.history.scheme import BROKER, BROKERS
 from mockbroker.history.story import CRASH, GROW, JOIN, LAG, LAGGING, LEAVE, Step
 from mockbroker.history.watching import BACKOFF, MOST_TRIES, Consumer, Watching, ids_of, owner_of
+from mockbroker.history.zookeeper import DELETED, Change, Session, Then
 
 GROUP = experiments.GROUP
 SESSION = 6.0
@@ -168,6 +169,27 @@ def test_while_two_read_zookeeper_knows_one_owner():
     assert consumer(run, "c03").expiries == 0
     run.until(2 * RESTED)
     assert consumer(run, "c03").expiries == 1
+
+
+def test_who_has_lost_its_session_deletes_nothing_of_others(monkeypatch):
+    """What it owned is another's by now. What it asked for in the session that was over is refused."""
+    run = settled("zookeeper", 4, 4)
+    zookeeper = run.scheme.zookeeper
+    decide, deleted = zookeeper._decide, []
+
+    def looked_at(session: Session, change: Change, then: Then) -> None:
+        node = zookeeper.leader.tree.nodes.get(change.path)
+        decide(session, change, then)
+        if change.kind == DELETED and change.path not in zookeeper.leader.tree.nodes and node is not None:
+            deleted.append(change.path)
+            assert node.owner == session.number
+
+    monkeypatch.setattr(zookeeper, "_decide", looked_at)
+    run.do(Step(RESTED, LAG, value=8.0))
+    run.until(2 * RESTED)
+    assert consumer(run, "c03").expiries == 1
+    assert deleted
+    assert run.ledger.whole
 
 
 def test_who_cannot_claim_gives_up_after_a_few_tries_and_stands_still():

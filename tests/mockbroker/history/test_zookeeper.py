@@ -122,6 +122,8 @@ def test_a_watch_of_data(do, told):
     world.ask(session.create, "/a", data="x")
     world.ask(session.read, "/a", watch=world.watch)
     world.ask(*do(session))
+    world.ask(session.create, "/a")
+    world.ask(session.put, "/a", "z")
     world.wait(0.1)
     assert world.told == [(told, "/a")]
 
