@@ -371,18 +371,19 @@ def test_no_heartbeat_between_illegal_generation_and_the_join_answer() -> None:
 
 
 def test_while_a_join_is_parked_nobody_asks_whether_its_consumer_lives() -> None:
-    ways = {"c1": 0.4, "c3": 0.85}  # so c3's heartbeats come 0.9 s after c1's
+    ways = {"c1": 0.4, "c2": 0.4, "c3": 0.65}  # so c3's heartbeats come half a second after theirs
     cluster = settled(3, 6, options=Options(commit_interval=1000.0), delays=ways)
+    cluster.run(last_heartbeat(cluster, "c3") + 2.1)
     cluster.set_topic(TOPIC, 9)
     while not moments(cluster, "answered", "Heartbeat answer", "c3", error=ILLEGAL):
         cluster.run(cluster.now + 0.01)
     cluster.crash("c3", silent=True)
     heard, missed = last_heartbeat(cluster, "c1"), last_heartbeat(cluster, "c3")
-    assert missed - heard == pytest.approx(0.9)
-    cluster.run(heard + 6.5)
+    assert missed - heard == pytest.approx(0.5)
+    cluster.run(heard + 6.2)  # more than a session after they were heard last
     coordinator = cluster.coordinator(GROUP)
     assert coordinator is not None
-    assert [parked.request.host for parked in coordinator.parked] == ["c2", "c1"]  # for more than a session, as to c1
+    assert {parked.request.host for parked in coordinator.parked} == {"c1", "c2"}
     assert noticed(cluster, Cause.SILENCE) == []
     cluster.run(heard + 12)
     assert noticed(cluster, Cause.SILENCE) == [pytest.approx(missed + 6.0)]
