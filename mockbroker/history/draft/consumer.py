@@ -314,7 +314,6 @@ class Consumer:
         self.partitions, self.positions = response.partitions, {}
         self._heartbeat_at = now + self.options.session_timeout / self.options.heartbeat_frequency
         self._commit_at = now + self.options.commit_interval
-        self._poll_at = inf  # until it knows where to begin
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
         """A rebalance: no more reading, then the offsets, then JoinGroup."""

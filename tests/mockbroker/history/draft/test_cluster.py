@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
+from golden import ROOT
 from tools.draft import (
     GROUP,
     ILLEGAL,
@@ -252,28 +254,43 @@ def test_after_rediscovery_the_first_request_is_a_heartbeat_at_once() -> None:
     assert asked[0].time - told[-1] == pytest.approx(0.004)  # the answer, two ways to connect, and the request
 
 
-@pytest.mark.parametrize("frequencies", [(2.0, 3.0, 6.0, 12.0, 30.0)])
-def test_more_heartbeats_mean_quicker_rebalances_and_more_requests(frequencies: tuple[float, ...]) -> None:
-    latency, requests = [], []
-    for frequency in frequencies:
-        cluster = settled(3, 6, options=Options(heartbeat_frequency=frequency))
+FREQUENCIES = (2, 3, 6, 12, 30)
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[tuple[int, float, int]]:
+    """For each frequency: the longest wait of six newcomers, in seconds, and the heartbeats of three members in a minute."""
+    found = []
+    for frequency in FREQUENCIES:
+        options = Options(heartbeat_frequency=frequency)
+        cluster = settled(3, 6, options=options)
         waits = []
-        for number in range(6):  # joined at different moments between two heartbeats
-            begin = WARM + 20 * number + 0.37 * number
+        for number in range(6):  # at different moments between two heartbeats
+            begin = WARM + 20.37 * number
             cluster.run(begin)
-            consumer = cluster.add(GROUP, [TOPIC], Options(heartbeat_frequency=frequency))
+            consumer = cluster.add(GROUP, [TOPIC], options)
             cluster.run(begin + 10)
             waits.append(min(span.since for span in cluster.spans if span.consumer == consumer) - begin)
             cluster.crash(consumer)
             cluster.run(begin + 20)
         before = cluster.messages["Heartbeat"]
         cluster.run(cluster.now + 60)
-        latency.append(max(waits))
-        requests.append(cluster.messages["Heartbeat"] - before)
-        assert max(waits) <= 6.0 / frequency + 0.05  # the next heartbeat, and some ways to go
-    assert latency == sorted(latency, reverse=True)
-    assert requests == sorted(requests)
-    assert requests == pytest.approx([3 * 60 * frequency / 6.0 for frequency in frequencies], abs=3)
+        found.append((frequency, max(waits), cluster.messages["Heartbeat"] - before))
+    return found
+
+
+def test_more_heartbeats_mean_quicker_rebalances_and_more_requests(measured: list[tuple[int, float, int]]) -> None:
+    waits, requests = [wait for _, wait, _ in measured], [count for _, _, count in measured]
+    assert waits == sorted(waits, reverse=True)
+    assert all(wait <= 6.0 / frequency + 0.05 for frequency, wait, _ in measured)  # the next heartbeat, and some ways
+    assert requests == pytest.approx([3 * 60 * frequency / 6.0 for frequency in FREQUENCIES], abs=3)
+
+
+def test_the_docs_have_what_was_measured(measured: list[tuple[int, float, int]]) -> None:
+    lines = (ROOT / "docs" / "draft.md").read_text("utf-8").splitlines()
+    assert [f"| {frequency} | {wait:.2f} s | {count} |" for frequency, wait, count in measured] == [
+        line for line in lines if re.fullmatch(r"\| \d+ \| [\d.]+ s \| \d+ \|", line)
+    ]
 
 
 def test_leaving_is_closing_so_the_others_learn_of_it_after_a_session() -> None:
@@ -371,18 +388,19 @@ def test_no_heartbeat_between_illegal_generation_and_the_join_answer() -> None:
 
 
 def test_while_a_join_is_parked_nobody_asks_whether_its_consumer_lives() -> None:
-    ways = {"c1": 0.4, "c3": 0.85}  # so c3's heartbeats come 0.9 s after c1's
+    ways = {"c1": 0.4, "c2": 0.4, "c3": 0.65}  # so c3's heartbeats come half a second after theirs
     cluster = settled(3, 6, options=Options(commit_interval=1000.0), delays=ways)
+    cluster.run(last_heartbeat(cluster, "c3") + 2.1)
     cluster.set_topic(TOPIC, 9)
     while not moments(cluster, "answered", "Heartbeat answer", "c3", error=ILLEGAL):
         cluster.run(cluster.now + 0.01)
     cluster.crash("c3", silent=True)
     heard, missed = last_heartbeat(cluster, "c1"), last_heartbeat(cluster, "c3")
-    assert missed - heard == pytest.approx(0.9)
-    cluster.run(heard + 6.5)
+    assert missed - heard == pytest.approx(0.5)
+    cluster.run(heard + 6.2)  # more than a session after they were heard last
     coordinator = cluster.coordinator(GROUP)
     assert coordinator is not None
-    assert [parked.request.host for parked in coordinator.parked] == ["c2", "c1"]  # for more than a session, as to c1
+    assert {parked.request.host for parked in coordinator.parked} == {"c1", "c2"}
     assert noticed(cluster, Cause.SILENCE) == []
     cluster.run(heard + 12)
     assert noticed(cluster, Cause.SILENCE) == [pytest.approx(missed + 6.0)]

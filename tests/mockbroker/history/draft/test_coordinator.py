@@ -238,12 +238,50 @@ def test_a_session_runs_from_the_last_heartbeat_and_stands_still_while_a_join_wa
     coordinator.tick(6.0)  # nobody is due
     assert coordinator.deadline() == 10.0
     coordinator.handle(1, join(ONE), 5.0)
-    actions = coordinator.tick(10.0)
+    assert coordinator.handle(2, beat(TWO, GENERATION), 5.5)
+    assert coordinator.tick(10.0) == []  # the session of whoever joined would be over
+    actions = coordinator.tick(11.5)
     assert not coordinator.members.keys() & {TWO}  # only the other one was dead, which ended the wait
     response = answer(actions, 1)
     assert isinstance(response, JoinGroupResponse)
     assert len(response.partitions) == 4
-    assert coordinator.deadline() == 16.0  # a whole session from the answer on
+    assert coordinator.deadline() == 17.5  # a whole session from the answer on
+
+
+def test_who_joins_again_before_its_answer_was_sent_is_asked_for_no_heartbeat_until_the_next_one() -> None:
+    coordinator, _ = coordinator_in(REBALANCING)
+    coordinator.handle(3, join(TWO), 0.5)  # its connection was lost, and the answer with it
+    coordinator.tick(1.0)
+    assert coordinator.state is PREPARING  # the next round
+    coordinator.handle(1, beat(ONE, GENERATION + 1), 5.0)
+    assert coordinator.tick(8.0) == []
+    actions = coordinator.handle(1, join(ONE), 9.0)
+    assert answer(actions, 3) is not None
+
+
+@pytest.mark.parametrize("also", [Cause.CHANGE, Cause.JOIN])
+def test_a_rebalance_that_has_another_cause_is_not_called_off(also: Cause) -> None:
+    coordinator, store = coordinator_in(READY)
+    coordinator.handle(1, beat(ONE, GENERATION), 0.0)
+    coordinator.handle(2, beat(TWO, GENERATION), 3.0)
+    assert Noticed(GROUP, Cause.SILENCE) in coordinator.tick(6.0)
+    if also is Cause.CHANGE:
+        store.set_topic(TOPIC, 5)
+        assert coordinator.topics_changed() == [Noticed(GROUP, Cause.CHANGE)]
+    else:
+        coordinator.handle(3, join(), 6.1)
+    assert error(coordinator, beat(ONE, GENERATION)) is ILLEGAL
+    assert coordinator.state is PREPARING
+
+
+def test_a_rebalance_that_has_no_other_cause_is_called_off() -> None:
+    coordinator, _ = coordinator_in(READY)
+    coordinator.handle(2, beat(TWO, GENERATION), 3.0)
+    coordinator.tick(6.0)
+    response = answer(coordinator.handle(1, beat(ONE, GENERATION), 6.1), 1)
+    assert response is not None
+    assert response.error is NONE
+    assert coordinator.state is STEADY
 
 
 def test_a_dead_member_is_cut_off() -> None:

@@ -208,6 +208,42 @@ def test_what_waits_at_a_coordinator_that_is_moved_is_sent_on() -> None:
     assert_shared(cluster, 4, {"c1", "c2", "c3"})
 
 
+def test_a_broker_that_is_gone_is_not_notified_and_the_next_one_sees_for_itself() -> None:
+    cluster = settled()
+    cluster.fail_coordinator(GROUP)
+    cluster.set_topic(TOPIC, 6)
+    assert cluster.store.notifications == 0
+    cluster.run(WARM + 10)
+    assert noticed(cluster, Cause.CHANGE) == [ready(cluster)]
+    assert_shared(cluster, 6, {"c1", "c2"})
+    cluster.set_topic(TOPIC, 7)
+    assert cluster.store.notifications == 1
+
+
+def test_a_broker_that_is_back_before_it_is_missed_reads_its_groups_again() -> None:
+    cluster = settled(settings=Settings(notice=1.0))
+    before = generation(cluster)
+    node = cluster.fail_coordinator(GROUP)
+    cluster.at(WARM + 0.3, cluster.recover, node)
+    cluster.run(WARM + 10)
+    assert cluster.coordinator_node(GROUP) == node
+    assert ready(cluster) == pytest.approx(WARM + 0.5)
+    assert (cluster.is_settled(GROUP), generation(cluster)) == (True, before)
+
+
+def test_when_all_brokers_are_gone_the_first_that_is_back_coordinates() -> None:
+    cluster = settled()
+    before = generation(cluster)
+    for node in range(3):
+        cluster.fail(node)
+    cluster.run(WARM + 5)
+    assert cluster.coordinator(GROUP) is None
+    cluster.recover(1)
+    cluster.run(WARM + 10)
+    assert set(cluster.leaders.values()) == {1}
+    assert (cluster.is_settled(GROUP), generation(cluster)) == (True, before)
+
+
 # --- the five steps ---
 
 

@@ -92,6 +92,18 @@ def test_a_coordinator_reads_every_group_that_has_members_when_it_begins() -> No
         assert coordinator.members.keys() == before.store.read(group).hosts.keys()
 
 
+def test_a_group_whose_members_are_gone_is_read_when_somebody_comes() -> None:
+    store = Store({TOPIC: 2})
+    store.write(GROUP, GroupRecord(7, (TOPIC,), "range", 6.0))
+    cluster = Cluster(store=store)
+    cluster.run(5.0)
+    assert store.reads == 0
+    cluster.add(GROUP, [TOPIC])
+    cluster.run(10.0)
+    assert store.reads == 1
+    assert generation(cluster) == 8
+
+
 def test_who_is_missing_when_a_coordinator_begins_is_removed() -> None:
     cluster = Cluster(store=Store.load(rested().store.dump()))
     cluster.run(10.0)
