@@ -36,6 +36,7 @@ PROGRAMS = {
     "in_a_test.py": "the order arrived",
     "trio_cluster.py": "events so far: 0",
     "exactly_once.py": "each order was billed once",
+    "draft_failover.py": "generation 2 -> 4, each partition has one owner",
     "own_assignors.py": "near-leader {'in a': [0, 3, 5], 'in b': [1, 2, 4]}",
 }
 

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,21 +19,47 @@ REPEATED = 25  # every so many seeds one is run twice, and must run the same way
 SEEDS, EVENTS = 100, 1_000
 COLLECT_AFTER = (50_000, 20, 20)  # objects: to look for cycles as often as usual takes a quarter of the time
 SCHEME_NAMES = ("swarm", "lite", "calm")  # of simulation.schemes, which is not imported for --help
+HISTORY_NAMES = (
+    "zookeeper",
+    "server",
+    "draft",
+    "classic",
+    "cooperative",
+    "consumer",
+)  # of history.comparison, likewise
 
 
 @click.command()
 @click.option("--seed", type=click.IntRange(0), help="The first seed; alone: the only one.")
 @click.option("--seeds", type=click.IntRange(1), help=f"How many, one after another; {SEEDS} without --seed.")
-@click.option("--scheme", type=click.Choice(SCHEME_NAMES), default="swarm", show_default=True, help="What goes wrong.")
+@click.option(
+    "--scheme",
+    type=click.Choice([*SCHEME_NAMES, "all", *HISTORY_NAMES]),
+    default="swarm",
+    show_default=True,
+    help="What goes wrong; or a way to rebalance, or all of them.",
+)
 @click.option("--events", type=click.IntRange(1), default=EVENTS, show_default=True, help="With faults, for each seed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
-def simulate(seed: int | None, seeds: int | None, scheme: str, events: int, as_json: bool) -> None:
+@click.option("--html", type=click.Path(path_type=Path), help="Draw ways to rebalance on one page.")
+def simulate(seed: int | None, seeds: int | None, scheme: str, events: int, as_json: bool, html: Path | None) -> None:
     """Run the broker with scripted clients on a pretend network, in virtual time, and check its invariants.
 
     A seed is a run: the same seed runs the same way everywhere. First things go wrong, then everything heals and every
     group must come to rest, then everybody goes and nothing may be left. Exit 1 with the seed when an invariant is
     broken, with the last events and a smaller script that breaks it too. docs/simulation.md has the invariants.
+
+    all, and each of the names after it: one story of consumers that come, go and crash, of topics that grow and of a
+    ZooKeeper server that lags, under the ways to rebalance that Kafka had, and what it costs. Without a seed it is the
+    story of docs/history.md.
     """
+    if scheme not in SCHEME_NAMES:
+        from mockbroker.cli.history_lines import compare
+
+        compare(scheme, seed, seeds, as_json=as_json, html=html)
+        return
+    if html is not None:
+        raise click.UsageError(f"--html draws ways to rebalance: {', '.join(('all', *HISTORY_NAMES))}")
     logging.getLogger("mockbroker").setLevel(logging.ERROR)  # of files that a crash tore it would tell at length
     from mockbroker.simulation.run import repeated, run
     from mockbroker.simulation.schemes import SCHEMES

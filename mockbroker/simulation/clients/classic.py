@@ -49,6 +49,11 @@ class ClassicMember(Reader):
         return self.script.kind == "cooperative"
 
     @property
+    def strategy(self) -> str:
+        """The name of the protocol in JoinGroup."""
+        return self.script.kind
+
+    @property
     def identity(self) -> tuple[str, int]:
         return self.member_id, self.generation
 
@@ -76,7 +81,7 @@ class ClassicMember(Reader):
         said = plans.Said(self.topics, self.owned, self.owned_since if self.owned else -1)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
         self.asked_for = self.topics
-        protocol = JoinGroupRequest.Protocol(name=self.script.kind, metadata=said.encoded())
+        protocol = JoinGroupRequest.Protocol(name=self.strategy, metadata=said.encoded())
         request = JoinGroupRequest(
             group_id=self.script.group,
             session_timeout_ms=round(self.script.session * 1000),
@@ -130,7 +135,7 @@ class ClassicMember(Reader):
             member_id=self.member_id,
             group_instance_id=self.script.instance,
             protocol_type="consumer",
-            protocol_name=joined.protocol_name or self.script.kind,
+            protocol_name=joined.protocol_name or self.strategy,
             assignments=assignments,
         )
         self.ask(SYNC_GROUP, 5, request, self._synced, self.script.rebalance + JOIN_SLACK)

@@ -8,51 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from need import need
+from tools.browser import Shown, opened
 from tools.captures import capture
 from tools.said import Wire, two_members
 
 from kwire.analysis import report
 from kwire.analysis.tables import PROBLEMS
 
-sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    path = need("chromium", "Debian has it as a package")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with opened() as browser:
         yield browser
-        browser.close()
-
-
-class Shown:
-    """A page that is open; ``asked``: every address that it wanted beside its own; ``said``: what went wrong."""
-
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.page = browser.new_page()
-        self.asked: list[str] = []
-        self.said: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.goto(path.as_uri())
-        self.asked = [url for url in self.asked if url != path.as_uri()]
-
-    def cells(self, table: str) -> list[list[str]]:
-        rows = self.page.locator(f"table.{table} tbody tr").all()
-        return [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
-
-    def data(self, chart: str) -> Any:
-        return self.page.evaluate(
-            "name => document.getElementById(name).data.map(d => ({name: d.name, x: d.x, y: d.y, custom: d.customdata}))",
-            chart,
-        )
-
-    def drawn(self, chart: str, what: str) -> int:
-        return int(self.page.locator(f"#{chart} {what}").count())
 
 
 def test_what_was_not_read_is_on_the_page(browser: Any, tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""The draft of Kafka 0.9: its coordinator dies at each step of a rebalance, and the next one finds out what is to do.
+
+The draft never shipped; mockbroker runs it in virtual time (docs/draft.md).
+"""
+
+from mockbroker.history.draft import Cluster, owners
+from mockbroker.history.draft.failover import STEPS
+
+REPEATED = ("Metadata", "CoordinatorStartupNotComplete", "OffsetFetch", "OffsetCommit", "offsets", "watched")
+
+
+def play(step: str) -> None:
+    """Two members share four partitions; the topic gets two more, and the coordinator dies at this step."""
+    cluster = Cluster({"orders": 4})
+    for _ in range(2):
+        cluster.add("billing", ["orders"])
+    cluster.run(20)
+    generation = cluster.store.read("billing").generation
+    cluster.strike(STEPS[step])  # the broker is gone directly after it, and before whatever comes next
+    cluster.set_topic("orders", 6)
+    cluster.run(30)
+
+    print(f"\nThe coordinator dies when {step[2:]}:")
+    told = [moment for moment in cluster.trace if moment.time >= 20]
+    last = max(moment.time for moment in told if moment.kind == "became")
+    for moment in told:
+        if moment.time <= last and not any(word in str(moment) for word in REPEATED):
+            print(moment)
+    shares = owners(cluster.spans, "billing", cluster.now)
+    assert cluster.is_settled("billing")
+    assert [len(who) for who in shares.values()] == [1] * 6
+    print(f"generation {generation} -> {cluster.store.read('billing').generation}, each partition has one owner")
+
+
+if __name__ == "__main__":
+    for number_and_step in STEPS:
+        play(number_and_step)

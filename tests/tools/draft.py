@@ -1,0 +1,98 @@
+"""Groups of the draft of 0.9, settled, and questions about what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mockbroker.history.draft import Cluster, Error, Moment, Options, Settings, owners
+from mockbroker.history.draft.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
+from mockbroker.history.draft.rules import Cause
+
+GROUP, TOPIC, WARM = "g", "orders", 20.0
+ILLEGAL = Error.ILLEGAL_GENERATION
+
+
+def settled(
+    members: int = 2,
+    partitions: int = 4,
+    *,
+    options: Options | Sequence[Options] | None = None,
+    settings: Settings | None = None,
+    delays: Mapping[str, float] | None = None,
+) -> Cluster:
+    """Consumers c1, c2 ... of one group, which are at rest at WARM. ``delays`` set their heartbeats apart."""
+    cluster = Cluster({TOPIC: partitions}, settings=settings)
+    cluster.delays.update(delays or {})
+    listed = list(options) if isinstance(options, Sequence) else [options] * members
+    for one in listed:
+        cluster.add(GROUP, [TOPIC], one)
+    cluster.run(WARM)
+    assert cluster.is_settled(GROUP)
+    return cluster
+
+
+def moments(
+    cluster: Cluster,
+    kind: str | None = None,
+    what: str | None = None,
+    consumer: str | None = None,
+    *,
+    error: Error | None = None,
+    since: float = WARM,
+) -> list[Moment]:
+    """What happened since ``since``, of these kinds."""
+    return [
+        moment
+        for moment in cluster.trace
+        if moment.time >= since
+        and kind in (None, moment.kind)
+        and what in (None, moment.what)
+        and consumer in (None, moment.consumer)
+        and error in (None, moment.error)
+    ]
+
+
+def noticed(cluster: Cluster, cause: Cause, since: float = WARM) -> list[float]:
+    """When this cause of a rebalance was noticed."""
+    return [moment.time for moment in moments(cluster, "noticed", cause.value, since=since)]
+
+
+def became(cluster: Cluster, consumer: str, since: float = WARM) -> list[str]:
+    """The states that a consumer went through."""
+    return [moment.what for moment in moments(cluster, "became", consumer=consumer, since=since)]
+
+
+def generation(cluster: Cluster) -> int:
+    return cluster.store.read(GROUP).generation
+
+
+def last_heartbeat(cluster: Cluster, consumer: str) -> float:
+    """When the coordinator heard from it last."""
+    return moments(cluster, "received", "Heartbeat", consumer, since=0.0)[-1].time
+
+
+def reads(cluster: Cluster, consumer: str, since: float = WARM, until: float = float("inf")) -> list[float]:
+    """When it read something."""
+    return sorted({time for time, who, _, _ in cluster.records if who == consumer and since <= time <= until})
+
+
+def assert_shared(cluster: Cluster, partitions: int, consumers: set[str], topics: Sequence[str] = (TOPIC,)) -> None:
+    """Each partition has one owner, and these consumers are all that have any."""
+    found = owners(cluster.spans, GROUP, cluster.now)
+    assert sorted(found) == sorted((topic, number) for topic in topics for number in range(partitions))
+    assert all(len(who) == 1 for who in found.values())
+    assert {who for (who,) in found.values()} == consumers
+
+
+def beat(consumer_id: str | None, of: int) -> HeartbeatRequest:
+    return HeartbeatRequest(group=GROUP, consumer_id=consumer_id, generation=of)
+
+
+def commit(consumer_id: str | None, of: int, offset: int = 1) -> OffsetCommitRequest:
+    return OffsetCommitRequest(group=GROUP, consumer_id=consumer_id, generation=of, offsets={(TOPIC, 0): offset})
+
+
+def join(consumer_id: str | None = None, strategy: str = "range", session: float = 6.0) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group=GROUP, consumer_id=consumer_id, host="host", topics=(TOPIC,), strategy=strategy, session_timeout=session
+    )
