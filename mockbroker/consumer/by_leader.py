@@ -33,6 +33,7 @@ class ByLeader:
     key: int
     where: str
     lowest = 0
+    nothing: tuple[int, ...] = ()  # errors that say that there is nothing to be told
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class ByLeader:
         self._asked: set[TopicPartition] = set()
         self._not_before = 0.0
         self._failures = 0
+        self._leaderless = -1  # version of the metadata that had no leader for some
 
     @property
     def done(self) -> bool:
@@ -65,20 +67,24 @@ class ByLeader:
         raise NotImplementedError
 
     def take(self, partition: TopicPartition, line: Any) -> None:
-        """A partition was answered without an error."""
+        """A partition was answered, without an error or with one of ``nothing``."""
         raise NotImplementedError
 
     def step(self) -> None:
         """Ask whoever can be asked."""
-        if self.done or self._not_before > self._time.now:
+        news = -1 < self._leaderless < self._metadata.version
+        if self.done or (self._not_before > self._time.now and not news):
             return
+        self._leaderless = -1
         by_node: dict[int, By] = {}
         for partition in sorted(self.open - self._asked):
             leader = self._metadata.leader(partition)
             node = self._network.broker(leader.node_id) if leader else None
             if leader is None or node is None or not self._network.can_ask(node):
                 self._metadata.want(self._metadata.wanted | {partition[0]})
-                self._metadata.retry_later()
+                if self._metadata.version:  # else the first answer is on its way
+                    self._metadata.retry_later()
+                self._leaderless = self._metadata.version
                 self._later()
             else:
                 by_node.setdefault(leader.node_id, {})[partition] = leader
@@ -112,7 +118,7 @@ class ByLeader:
                 continue  # nobody asked
             left.discard(partition)
             code = line.error_code
-            if not code:
+            if not code or code in self.nothing:
                 self.open.discard(partition)
                 self.take(partition, line)
             elif code in AGAIN:

@@ -53,14 +53,17 @@ class CommittedInquiry:
         self._call: Call | None = None
         self._not_before = 0.0
         self._failures = 0
+        self._nobody_known = False  # who could be asked, when it was due
 
     def due(self) -> float:
         return float("inf") if self.done or self._call else self._not_before
 
     def step(self) -> None:
         """Ask, if that is what comes next."""
-        if self.done or self._call or self._not_before > self._time.now:
+        found = self._nobody_known and self._coordinator.node is not None
+        if self.done or self._call or (self._not_before > self._time.now and not found):
             return
+        self._nobody_known = self._coordinator.node is None
         member = self._committer.member
         by_member = member.lowest_commit >= MEMBER_EPOCHS and member.identity.member_id != ""
         ids = all(self._metadata.topic_id(topic) != NO_ID for topic, _ in self.partitions)
@@ -114,6 +117,8 @@ class CommittedInquiry:
         for one in codes:
             if one in ELSEWHERE:
                 self._coordinator.unknown()
+            if one == ErrorCode.UNKNOWN_TOPIC_ID:
+                self._metadata.refresh()
             if one not in AGAIN and one not in ELSEWHERE:
                 self._give_up(broker_error(one, f"committed offsets of {self._group}"))
                 return

@@ -97,6 +97,7 @@ class Consumer:
             return await self._poll(timeout)
 
     async def _poll(self, timeout: float) -> list[ConsumerRecord]:
+        await trio.lowlevel.checkpoint_if_cancelled()
         engine = self._engine
         if engine.interest.mode is Mode.NOTHING:
             raise IllegalUse("neither subscribed to topics nor assigned partitions")
@@ -109,13 +110,14 @@ class Consumer:
             self._driver.raise_wakeup()
             await self._go_on()
             records = engine.take(engine.settings.max_poll_records)
-            engine.fetcher.send()  # before anything is handed out: the next answers come while the user works
+            sent = engine.fetcher.send()  # before anything is handed out: the next answers come while the user works
             self._driver.flush()
             if records:
-                for interceptor in self._interceptors:
-                    records = interceptor.on_consume(records)
-                if not waited:
-                    await trio.lowlevel.checkpoint()
+                records = self._intercepted(records)
+                if not waited or sent:  # shielded: positions stand behind these records
+                    await trio.lowlevel.cancel_shielded_checkpoint()
+                if sent:  # who sends has had a turn only now
+                    await trio.lowlevel.cancel_shielded_checkpoint()
                 return records
             if trio.current_time() >= deadline:
                 if not waited:
@@ -124,6 +126,17 @@ class Consumer:
             missed = trio.current_time() + engine.settings.max_poll_interval / 2
             await self._driver.wait(min(deadline, engine.auto_commit_at, missed))
             waited = True
+
+    def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        shown = records
+        try:
+            for interceptor in self._interceptors:
+                shown = interceptor.on_consume(shown)
+        except BaseException:
+            self._batch, self._handed = records, 0
+            self._settle()  # nobody has them: they are read again
+            raise
+        return shown
 
     def __aiter__(self) -> Consumer:
         return self
@@ -311,7 +324,13 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first records of these timestamps (ms since 1970) or later; None where there is none."""
+        """The first records of these timestamps (ms since 1970) or later; None where there is none.
+
+        Raises: ValueError for one below zero, TimedOut, BrokerError.
+        """
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ValueError(f"timestamp {timestamp} of {partition[0]}-{partition[1]} is below zero")
         return await self._offsets(timestamps, timeout)
 
     async def _offsets(

@@ -70,6 +70,11 @@ class FetchSession:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def forget(self) -> None:
-        """Begin anew: the broker does not have it, or what it has is not known."""
-        self.session_id, self.epoch = NO_SESSION, FIRST_EPOCH
+        """Begin anew: the broker does not have it."""
+        self.session_id = NO_SESSION
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Begin another in its place: what the broker has of it is not known. The next request says which to end."""
+        self.epoch = FIRST_EPOCH
         self._known = {}

@@ -75,6 +75,7 @@ class Fetcher:
         self._draining: Fetched | None = None
         self._not_before: dict[int, float] = {}
         self._failures: dict[int, int] = {}
+        self._resting: dict[TopicPartition, tuple[float, int]] = {}  # until when, after how many failures in a row
         self.failure: ConsumerError | None = None
         self.answered = self.dropped = 0
         self.latency = 0.0
@@ -88,15 +89,11 @@ class Fetcher:
             held.add(self._draining.partition)
         return held
 
-    @property
-    def completed(self) -> bool:
-        """True if there may be records to hand out."""
-        return self._draining is not None or bool(self._queue)
-
     def due(self) -> float:
-        """When a node that failed can be asked again."""
+        """When a node that failed can be asked again, or for a partition that failed."""
         now = self._time.now
-        return min((at for at in self._not_before.values() if at > now), default=float("inf"))
+        at = min((at for at in self._not_before.values() if at > now), default=float("inf"))
+        return min((until for until, _ in self._resting.values() if until > now), default=at) if self._resting else at
 
     # Asking
 
@@ -110,6 +107,8 @@ class Fetcher:
         now = self._time.now
         by_node: dict[int, dict[TopicPartition, Asked]] = {}
         for partition, position in self.fetchable().items():
+            if self._resting and self._resting.get(partition, (0.0, 0))[0] > now:
+                continue
             leader = self._metadata.leader(partition)
             if leader is None:
                 self._metadata.retry_later()
@@ -121,11 +120,15 @@ class Fetcher:
                     node_id = replica
                 else:
                     position.replica = None
+                    if until > now:  # nobody here knows it
+                        self._metadata.retry_later()
             if node_id in self._pending or self._not_before.get(node_id, 0.0) > now:
                 continue
             assert position.offset is not None
             topic_id = self._metadata.topic_id(partition[0])
-            asked = Asked(position.offset, leader.epoch, position.epoch, topic_id)
+            # A follower may not have heard of the epoch yet, and then calls the offset out of range.
+            fetched_epoch = position.epoch if node_id == leader.node_id else -1
+            asked = Asked(position.offset, leader.epoch, fetched_epoch, topic_id)
             by_node.setdefault(node_id, {})[partition] = asked
         sent = 0
         for node_id, wanted in by_node.items():
@@ -221,7 +224,7 @@ class Fetcher:
     ) -> None:
         self._pending.pop(node.id, None)
         if call.failure is not None:
-            session.forget()
+            session.begin_anew()
             if call.failure is Failure.UNSUPPORTED:
                 self.failure = UnsupportedVersion(call.reason)
             for position in positions.values():
@@ -233,7 +236,10 @@ class Fetcher:
         self.answered += 1
         self.latency, self.throttled_ms = self._time.now - call.sent_at, answer.throttle_time_ms
         if answer.error_code:
-            session.forget()
+            if answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                session.forget()
+            else:
+                session.begin_anew()
             if answer.error_code not in (
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -241,10 +247,10 @@ class Fetcher:
                 self._metadata.refresh()
                 self._rest(node.id)
             return
-        lines = self._lines(answer, call.version)
+        lines = self._lines(answer, call.version, wanted)
         if lines is None or not session.accepts({partition for partition, _ in lines}):
             self.dropped += 1
-            session.forget()
+            session.begin_anew()
             self._metadata.refresh()
             self._rest(node.id)
             return
@@ -254,16 +260,24 @@ class Fetcher:
         for partition, line in lines:
             self._queue.append(Fetched(partition, positions[partition], wanted[partition].offset, line))
 
-    def _lines(self, answer: FetchResponse, version: int) -> list[tuple[TopicPartition, Line]] | None:
-        """The answer's partitions; None if it has one twice, or a topic nobody knows."""
+    @staticmethod
+    def _lines(
+        answer: FetchResponse, version: int, wanted: Mapping[TopicPartition, Asked]
+    ) -> list[tuple[TopicPartition, Line]] | None:
+        """The answer's partitions; None if it has one twice, or a topic nobody asked for."""
         found: dict[TopicPartition, Line] = {}
+        names = {asked.topic_id: topic for (topic, _), asked in wanted.items()}  # as of when it was asked
         for topic in answer.responses:
-            name = topic.topic if version <= LAST_WITH_NAMES else self._metadata.names.get(topic.topic_id)
+            name = topic.topic if version <= LAST_WITH_NAMES else names.get(topic.topic_id)
             for line in topic.partitions:
                 if name is None or (name, line.partition_index) in found:
                     return None
                 found[name, line.partition_index] = line
         return list(found.items())
+
+    def _rest_partition(self, partition: TopicPartition) -> None:
+        _, failures = self._resting.get(partition, (0.0, 0))
+        self._resting[partition] = self._time.now + self._backoff.after(failures), failures + 1
 
     def _rest(self, node_id: int) -> None:
         failures = self._failures.get(node_id, 0)
@@ -273,7 +287,10 @@ class Fetcher:
     # Handing out
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Up to so many records; they count as handed out. Raises: ConsumerError, if none came before it."""
+        """Up to so many records; they count as handed out.
+
+        Raises: ConsumerError, if no records came before it; else the next call does, unless somebody seeks.
+        """
         records: list[ConsumerRecord] = []
         paused: list[Fetched] = []
         try:
@@ -289,20 +306,25 @@ class Fetcher:
                 elif position.paused:
                     self._draining = None
                     paused.append(fetched)  # kept for when it goes on
-                elif fetched.reader is None and not self._begin(fetched):
+                elif not self._fits(fetched):
                     self._draining = None
-                elif fetched.reader and fetched.reader.next_offset != position.offset:
-                    self._draining = None  # somebody sought
                 else:
                     self._drain(fetched, most - len(records), records)
-        except ConsumerError as error:
-            self._draining = None
+        except ConsumerError:
             if not records:
+                self._draining = None
                 raise
-            self.failure = error  # after what came before it
         finally:
             self._queue.extendleft(reversed(paused))
         return records
+
+    def _fits(self, fetched: Fetched) -> bool:
+        """True for an answer to where the partition is now, with records. What else it says is done."""
+        position = fetched.position
+        at = fetched.reader.next_offset if fetched.reader else fetched.offset
+        if position.offset != at or not position.known or position.validating:
+            return False  # somebody sought, or another leader may have another log
+        return fetched.reader is not None or self._begin(fetched)
 
     def _drain(self, fetched: Fetched, most: int, records: list[ConsumerRecord]) -> None:
         reader, position = fetched.reader, fetched.position
@@ -315,19 +337,22 @@ class Fetcher:
                 if reader.epoch >= 0:
                     position.epoch = reader.epoch
         records += some
-        if len(some) < most:
+        if len(some) < most and not reader.broken:
             self._draining = None
+            if reader.next_offset == fetched.offset:
+                self._rest_partition(fetched.partition)  # the next answer may have no more than this one
+            else:
+                self._resting.pop(fetched.partition, None)
 
     def _begin(self, fetched: Fetched) -> bool:
         """Look at an answer whose turn has come. False if there is nothing in it to hand out."""
         partition, position, line = fetched.partition, fetched.position, fetched.line
-        if position.offset != fetched.offset or not position.known or position.validating:
-            return False  # an answer about where it no longer is
         if line.error_code:
             self._failed(fetched)
             return False
-        if line.diverging_epoch.end_offset >= 0 or line.diverging_epoch.epoch >= 0:
-            self._resolver.truncated(partition, position, line.diverging_epoch.epoch, line.diverging_epoch.end_offset)
+        diverging = line.diverging_epoch
+        if diverging.end_offset >= 0 or diverging.epoch >= 0:
+            self._resolver.truncated(partition, position, diverging.epoch, diverging.end_offset)
             return False
         position.high_watermark = line.high_watermark
         if line.last_stable_offset >= 0:
@@ -336,8 +361,8 @@ class Fetcher:
             position.log_start_offset = line.log_start_offset
         if line.preferred_read_replica >= 0:
             position.replica = line.preferred_read_replica, self._time.now + self._settings.metadata_max_age
-            return False
         if not line.records:
+            self._resting.pop(partition, None)
             return False
         fetched.reader = Reader(
             partition,
@@ -354,13 +379,13 @@ class Fetcher:
         if code in STALE:
             position.replica = None
             leader = line.current_leader
-            if not self._metadata.leader_is(partition, leader.leader_id, leader.leader_epoch):
+            if self._metadata.leader_is(partition, leader.leader_id, leader.leader_epoch):
+                self._positions.unsettled = True  # the new one's log is looked at before anything is read of it
+            else:
                 self._metadata.retry_later()
-            if known := self._metadata.leader(partition):
-                self._rest(known.node_id)
+                self._rest_partition(partition)
         elif code in RETRIED:
-            if known := self._metadata.leader(partition):
-                self._rest(known.node_id)
+            self._rest_partition(partition)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if position.replica:
                 position.replica = None  # a follower that lags; the leader may have it
@@ -373,6 +398,7 @@ class Fetcher:
         """Drop what is buffered of these: they are no longer read."""
         gone = set(partitions)
         self._queue = deque(fetched for fetched in self._queue if fetched.partition not in gone)
+        self._resting = {partition: rest for partition, rest in self._resting.items() if partition not in gone}
         if self._draining and self._draining.partition in gone:
             self._draining = None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kwire.errorcodes import ErrorCode
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.by_leader import By, ByLeader
@@ -16,6 +17,7 @@ from mockbroker.consumer.metadata import Metadata, TopicPartition
 from mockbroker.consumer.network import Network
 
 CONSUMER_REPLICA = -1
+TIMES, ISOLATION = 1, 2  # versions that look up records by time, and that know what is committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class LogInquiry(ByLeader):
     """``wanted``: timestamps in ms, or questions below zero. ``found``: None where no record is that young."""
 
     key, where = LIST_OFFSETS.key, "ListOffsets"
+    nothing = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,)  # records from before there were timestamps
 
     def __init__(
         self,
@@ -43,6 +46,10 @@ class LogInquiry(ByLeader):
         backoff: Backoff,
     ) -> None:
         super().__init__(wanted, network, metadata, time, backoff)
+        if isolation_level:
+            self.lowest = ISOLATION
+        elif any(timestamp >= 0 for timestamp in wanted.values()):
+            self.lowest = TIMES
         self.wanted, self._isolation_level, self._timeout_ms = dict(wanted), isolation_level, timeout_ms
         self.found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
@@ -59,7 +66,7 @@ class LogInquiry(ByLeader):
             )
         return ListOffsetsRequest(
             replica_id=CONSUMER_REPLICA,
-            isolation_level=self._isolation_level if version >= 2 else 0,
+            isolation_level=self._isolation_level if version >= ISOLATION else 0,
             topics=list(topics.values()),
             timeout_ms=self._timeout_ms,
         )
@@ -68,5 +75,9 @@ class LogInquiry(ByLeader):
         return (((topic.name, line.partition_index), line) for topic in answer.topics for line in topic.partitions)
 
     def take(self, partition: TopicPartition, line: ListOffsetsResponse.Topic.Partition) -> None:
-        offset = line.old_style_offsets[0] if line.old_style_offsets else line.offset
+        offset = -1 if line.error_code else line.old_style_offsets[0] if line.old_style_offsets else line.offset
+        if offset < 0 and not line.error_code and self.wanted[partition] < 0:
+            self.open.add(partition)  # every log begins and ends somewhere
+            self._later()
+            return
         self.found[partition] = OffsetAndTimestamp(offset, line.timestamp, line.leader_epoch) if offset >= 0 else None

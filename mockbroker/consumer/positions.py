@@ -40,7 +40,6 @@ class Position:
     validating: bool = False
     paused: bool = False
     revoking: bool = False
-    not_before: float = 0.0
     replica: tuple[int, float] | None = None
     high_watermark: int | None = None
     last_stable_offset: int | None = None
@@ -62,7 +61,7 @@ class Position:
     def look_up(self, timestamp: int | timedelta) -> None:
         """Go on from where the log has this time, which is not known yet."""
         self.offset, self.epoch, self.reset = None, -1, timestamp
-        self.validating, self.replica, self.not_before = False, None, 0.0
+        self.validating, self.replica = False, None
 
 
 class Positions:

@@ -63,7 +63,8 @@ class Resolver:
         self._initialise()
         self._reset()
         self._validate()
-        self._positions.unsettled = not all(position.known for _, position in self._positions.items())
+        known = all(position.known for _, position in self._positions.items())
+        self._positions.unsettled = not known or self.failure is not None
 
     def reset(self, position: Position) -> bool:
         """Fall back on the policy; False if there is none."""
@@ -78,11 +79,18 @@ class Resolver:
         return True
 
     def truncated(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
-        """The log of the leader ends before the position, as far as records of its epoch go."""
+        """In the leader's log, records of the position's epoch, or of the one before that, ``epoch``, end at ``end``.
+
+        Both are -1 if it knows of none.
+        """
         assert position.offset is not None
-        if self._settings.auto_offset_reset == NONE:
+        unknown = epoch < 0 or end < 0
+        if not unknown and end >= position.offset:
+            position.epoch = epoch  # nothing is missing
+        elif self._settings.auto_offset_reset == NONE:
             self.failure = LogTruncated(partition, position.offset, end)
-        elif epoch < 0 or end < 0:
+            position.validated = -1  # and again, until somebody seeks
+        elif unknown:
             self.reset(position)
         else:
             position.move(end, epoch)
@@ -109,7 +117,7 @@ class Resolver:
                 inquiry.step()
                 return
             missing = {p: at for p, at in missing.items() if at.offset is None and at.reset is None}
-        if not missing:
+        if not missing or self.failure is not None:  # the user has to hear of that first
             return
         if self._group is None:
             self._fall_back(missing)
@@ -150,7 +158,7 @@ class Resolver:
             for partition, (position, reset) in asked_for.items():
                 found = inquiry.found.pop(partition, None)
                 if found and position.reset is reset and self._positions.get(partition) is position:
-                    position.move(found.offset, found.leader_epoch)
+                    position.move(found.offset)  # what was written there is not what was read before
             if inquiry.done:
                 self._resets.remove((inquiry, asked_for))
                 self.failure = self.failure or inquiry.error
@@ -159,13 +167,12 @@ class Resolver:
                         position.look_up(LATEST_TIMESTAMP)
             else:
                 under_way |= inquiry.open
-        now = self._time.now
         wanted = {
             partition: (position, position.reset)
             for partition, position in self._positions.items()
-            if position.reset is not None and partition not in under_way and position.not_before <= now
+            if position.reset is not None and partition not in under_way
         }
-        if wanted:
+        if wanted and self.failure is None:
             asked = {partition: self._timestamp(reset) for partition, (_, reset) in wanted.items()}
             inquiry = self.inquire(asked)
             self._resets.append((inquiry, wanted))
@@ -178,7 +185,7 @@ class Resolver:
         return LogInquiry(wanted, int(committed), timeout_ms, self._network, self._metadata, self._time, self._backoff)
 
     def _timestamp(self, reset: int | timedelta) -> int:
-        return self._wall_ms() - reset // MS if isinstance(reset, timedelta) else reset
+        return max(0, self._wall_ms() - reset // MS) if isinstance(reset, timedelta) else reset
 
     # Leaders that changed
 
@@ -187,12 +194,17 @@ class Resolver:
             inquiry.step()
             if inquiry.done:
                 self._checks.remove((inquiry, asked_for))
+                failed = inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion)
                 for position, offset in asked_for.values():
-                    if position.offset == offset:
+                    if position.offset == offset and position.validating:
                         position.validating = False
-                if inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion):
+                        if failed:
+                            position.validated = -1
+                if failed:
                     self.failure = self.failure or inquiry.error
         self._checked = self._metadata.version
+        if self.failure is not None:
+            return
         epochs, asked_for = {}, {}
         for partition, position in self._positions.items():
             leader = self._metadata.leader(partition)
