@@ -33,7 +33,7 @@ class Inside(trio.abc.Stream):
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:  # noqa: ARG002
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
         while not self._asked:
             self._come = trio.Event()
             await self._come.wait()
