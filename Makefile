@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test check format docs bench bench-broker bench-assignors clients failover assignors simulate simulate-check fuzz \
+.PHONY: demo test check format docs bench bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
 	clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
@@ -69,6 +69,18 @@ clients: .venv/.dev  # what each client can do, into docs/clients.md
 
 failover: .venv/.dev  # coordinators that die under every client, in every condition; some ten minutes
 	$(BIN)/pytest tests/interop/test_failover.py --every-failover
+
+# Our consumer alone, beside other clients and in the examples, on real brokers, some minutes (Java 17, Maven): make interop REAL=4.2.0
+REAL ?= 4.2.0,3.9.1
+
+interop: .venv/.dev
+	$(BIN)/pytest tests/interop/test_together.py tests/interop/test_our_consumer.py --real $(REAL)
+	@$(BIN)/python tests/oracle/kafka.py start --release $(RELEASE) --port $(PORT)
+	$(BIN)/pytest tests/test_consumer_examples.py --bootstrap 127.0.0.1:$(PORT); \
+		status=$$?; $(BIN)/python tests/oracle/kafka.py stop --port $(PORT); exit $$status
+
+bench-consumer: .venv/.dev  # our consumer beside other clients, at the mock and at a real Kafka, some ten minutes
+	@$(BIN)/python benchmarks/consumer.py | tee benchmarks/results/consumer.md
 
 bench-assignors: .venv/.dev  # a leader's work beside Apache Kafka's own assignors (Java 17, Maven)
 	@$(BIN)/python benchmarks/client_assignors.py

@@ -10,8 +10,6 @@ import pytest
 from golden import ROOT
 
 LETTERS = {"A": 9, "B": 13, "C": 52, "D": 27, "E": 17, "F": 26, "G": 20, "H": 4, "I": 10, "J": 12}  # how many rows
-MISSING = ""
-HALF = ""  # the broker's part is there, and says so
 SECTIONS = {  # and the letter that rows in them begin with
     "Foundations": "A",
     "Historic schemes": "B",
@@ -48,8 +46,8 @@ def tables(text: str) -> list[tuple[str, list[list[str]]]]:
     return found
 
 
-def problems(tables: list[tuple[str, list[list[str]]]], missing: list[str], half: list[str]) -> list[str]:
-    """What is wrong with the ids: out of order, in the wrong section, nowhere, or there and missed."""
+def problems(tables: list[tuple[str, list[list[str]]]]) -> list[str]:
+    """What is wrong with the ids: out of order, in the wrong section, twice, or nowhere."""
     found = []
     titles = [title for title, _ in tables]
     if titles != [title for title in SECTIONS if title in titles]:
@@ -63,12 +61,7 @@ def problems(tables: list[tuple[str, list[list[str]]]], missing: list[str], half
         seen += [row for ids in listed for row in ids]
     found += [f"{row} is no row" for row in seen if row not in EVERY]
     found += [f"{row} twice" for row in set(seen) if seen.count(row) > 1]
-    found += [f"{row} is missing" for row in EVERY if row not in seen and row not in missing]
-    found += [f"{row} is not missing any more" for row in missing if row in seen]
-    said = [
-        row for _, rows in tables for ids, what, _ in rows if "(the broker's part)" in what for row in ids.split(", ")
-    ]
-    found += [f"{row}: the broker's part or all of it?" for row in sorted({*said} ^ {*half})]
+    found += [f"{row} is missing" for row in EVERY if row not in seen]
     return found
 
 
@@ -101,44 +94,44 @@ def test_what_is_not_there(name: str) -> None:
     assert not is_there(name)
 
 
-def test_every_row_is_there_or_known_to_be_missing() -> None:
+def test_every_row_is_there() -> None:
     assert len(EVERY) == 178 + 12
-    assert problems(TABLES, spelled(MISSING), spelled(HALF)) == []
+    assert problems(TABLES) == []
 
 
 def of(*sections: tuple[str, str]) -> list[tuple[str, list[list[str]]]]:
-    """Tables with rows of these ids; ``A2+A3`` is one row, ``A2?`` is one of which the broker's part is there."""
-    return [
-        (
-            title,
-            [
-                [ids.strip("?").replace("+", ", "), "x (the broker's part)" if "?" in ids else "x", ""]
-                for ids in rows.split()
-            ],
-        )
-        for title, rows in sections
-    ]
+    """Tables with rows of these ids, ``A2+A3`` is one row, and of all others."""
+    given = [(title, [[ids.replace("+", ", "), "x", ""] for ids in rows.split()]) for title, rows in sections]
+    named = {row[0].upper() for _, rows in sections for row in rows.split()}
+    rest = [(title, [[ids, "x", ""] for ids in EVERY if ids[0] == letter]) for title, letter in SECTIONS.items()]
+    titles = [title for title, _ in sections]
+    return given + [one for one in rest if one[0] not in titles and one[1][0][0][0] not in named]
 
 
-REST = "B1-B13 C1-C52 D1-D27 E1-E17 F1-F26 G1-G20 H1-H4 I1-I10 J1-J12"
-WRONG = [  # tables, rows missing beside REST, rows of which a part is there, problems
-    (of(("Foundations", "A1 A2+A3 A4")), "A5-A9", "", []),
-    (of(("Foundations", "A1 A2?")), "A3-A9", "A2", []),
-    (of(("Foundations", "A1 A2")), "A4-A9", "", ["A3 is missing"]),
-    (of(("Foundations", "A1 A2")), "A2-A9", "", ["A2 is not missing any more"]),
-    (of(("Foundations", "A2 A1")), "A3-A9", "", ["A1 behind A2"]),
-    (of(("Foundations", "A1+A3 A2")), "A4-A9", "", []),
-    (of(("Foundations", "A2+A1")), "A3-A9", "", ["A1 behind A2"]),
-    (of(("Foundations", "A1 A2 A10")), "A3-A9", "", ["A10 is no row"]),
-    (of(("Assignors", "A1")), "A2-A9", "", ["A1 in Assignors"]),
-    (of(("Prose", "A1")), "A2-A9", "", ["sections: ['Prose']", "A1 in Prose"]),
-    (of(("Threads", ""), ("Foundations", "A1")), "A2-A9", "", ["sections: ['Threads', 'Foundations']"]),
-    (of(("Foundations", "A1+A2 A2")), "A3-A9", "", ["A2 twice"]),
-    (of(("Foundations", "A1 A2?")), "A3-A9", "", ["A2: the broker's part or all of it?"]),
-    (of(("Foundations", "A1 A2")), "A3-A9", "A2", ["A2: the broker's part or all of it?"]),
+A4_ON = "A4 A5 A6 A7 A8 A9"
+WRONG = [
+    (of(("Foundations", f"A1 A2+A3 {A4_ON}")), []),
+    (of(("Foundations", f"A1 A2 {A4_ON}")), ["A3 is missing"]),
+    (of(("Foundations", f"A2 A1 A3 {A4_ON}")), ["A1 behind A2"]),
+    (of(("Foundations", f"A1+A3 A2 {A4_ON}")), []),
+    (of(("Foundations", f"A2+A1 A3 {A4_ON}")), ["A1 behind A2"]),
+    (of(("Foundations", f"A1 A2 A3 {A4_ON} A10")), ["A10 is no row"]),
+    (of(("Foundations", f"A1+A2 A2 A3 {A4_ON}")), ["A2 twice"]),
 ]
 
 
-@pytest.mark.parametrize(("given", "missing", "half", "expected"), WRONG)
-def test_what_is_noticed(given, missing: str, half: str, expected: list[str]) -> None:
-    assert problems(given, spelled(f"{missing} {REST}"), spelled(half)) == expected
+@pytest.mark.parametrize(("given", "expected"), WRONG)
+def test_what_is_noticed(given: list[tuple[str, list[list[str]]]], expected: list[str]) -> None:
+    assert problems(given) == expected
+
+
+def test_sections_have_their_order_and_their_rows() -> None:
+    whole = of()
+    assert problems(whole) == []
+    assert problems([*whole[1:], whole[0]])[0].startswith("sections: ")
+    moved = [(title, rows[1:] if title == "Threads" else rows) for title, rows in whole]
+    moved = [(title, [*rows, ["H1", "x", ""]] if title == "Errors" else rows) for title, rows in moved]
+    assert "H1 behind I10" in problems(moved)
+    lone = [(title, [["H1", "x", ""], *rows] if title == "Errors" else rows) for title, rows in whole]
+    assert "H1 in Errors" in problems(lone)
+    assert "H1 twice" in problems(lone)

@@ -220,7 +220,11 @@ class Committer:
 
     def _refused(self, commit: Commit, code: int, partition: TopicPartition) -> None:
         where = f"commit of {partition[0]}-{partition[1]}"
-        if code in AGAIN:
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._metadata.refresh()
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._metadata.lacks(partition[0]):
+            self._finish(commit, broker_error(code, where))  # deleted: a rebalance would wait for it in vain
+        elif code in AGAIN:
             self._again(commit, broker_error(code, where))
         elif code in ELSEWHERE:
             self._coordinator.unknown()

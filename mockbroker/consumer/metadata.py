@@ -128,6 +128,10 @@ class Metadata:
         """True if the latest answer was asked for all of these, whether they are there or not."""
         return self.knows_all or self._known_for.issuperset(topics)
 
+    def lacks(self, topic: str) -> bool:
+        """True if the latest answer says that there is no such topic."""
+        return self.covers((topic,)) and topic not in self.topics and topic not in self.errors
+
     def raise_errors(self) -> None:
         """Raises: what only the user can mend, of the topics that are wanted."""
         if self.failure:

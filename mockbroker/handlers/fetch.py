@@ -15,6 +15,7 @@ from kwire.schema import Versions
 from mockbroker import message_sets
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
+from mockbroker.cluster.epochs import UNKNOWN
 from mockbroker.cluster.model import Partition
 from mockbroker.due import FetchDue
 from mockbroker.fetch_sessions import Key, Reading, Wanted
@@ -25,6 +26,7 @@ Answer = FetchResponse.Topic.Partition
 READ_COMMITTED = 1
 BATCHES_SINCE = 4  # the version that has batches
 MAGIC_1_SINCE = 2  # the version that has messages with timestamps
+DIVERGING_SINCE = 12  # the version whose readers say which leader wrote what they read last
 LARGE_SINCE = 3  # the version from which on the first batch comes even if it is larger than asked for
 NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -33,7 +35,8 @@ NOT_THERE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_T
 class _Result:
     """``answers``: of a session without what is the same as before. ``size``: bytes of records found.
 
-    ``failed``: whether to answer at once for an error. ``waits_for``: partitions that could have more.
+    ``failed``: whether to answer at once, for an error or for a reader of another log. ``waits_for``: partitions that
+    could have more.
     """
 
     answers: list[tuple[Key, Wanted, Answer]] = field(default_factory=list)
@@ -104,7 +107,7 @@ def _reply(broker: Broker, call: Call[FetchRequest], reading: Reading, result: _
     for _, wanted, answer in result.answers:
         failed = answer.error_code != ErrorCode.NONE
         news = wanted.told(answer.high_watermark, answer.log_start_offset, failed=failed)
-        if session is not None and not news and not answer.records:
+        if session is not None and not news and not answer.records and not _diverges(answer):
             continue
         name = "" if reading.by_id else wanted.topic
         if last is None or (last.topic, last.topic_id) != (name, wanted.topic_id):
@@ -133,13 +136,18 @@ def _read(broker: Broker, call: Call[FetchRequest], reading: Reading) -> _Result
         size = len(answer.records or b"")
         left -= size
         result.size += size
-        result.failed |= answer.error_code != ErrorCode.NONE and not (
-            answer.error_code in NOT_THERE and (reading.unknown is None or key in reading.unknown)
+        result.failed |= _diverges(answer) or (
+            answer.error_code != ErrorCode.NONE
+            and not (answer.error_code in NOT_THERE and (reading.unknown is None or key in reading.unknown))
         )
         result.answers.append((key, wanted, answer))
         if place is not None:
             result.waits_for.append((place.topic, place.index))
     return result
+
+
+def _diverges(answer: Answer) -> bool:
+    return answer.diverging_epoch.end_offset >= 0
 
 
 def _is_as_told(wanted: Wanted, place: Partition) -> bool:
@@ -149,6 +157,7 @@ def _is_as_told(wanted: Wanted, place: Partition) -> bool:
         asked.fetch_offset == log.end == wanted.high_watermark
         and wanted.log_start == log.start
         and asked.current_leader_epoch in (-1, place.leader_epoch)
+        and asked.last_fetched_epoch in (-1, place.leader_epoch)
     )
 
 
@@ -161,7 +170,10 @@ def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, lef
             answer.aborted_transactions = None
         return answer
     log = partition.log
-    if not log.start <= wanted.fetch_offset <= log.end:
+    parts = None
+    if call.version >= DIVERGING_SINCE and wanted.last_fetched_epoch >= 0:
+        parts = partition.epochs.end_of(wanted.last_fetched_epoch, log.end)
+    if wanted.fetch_offset < log.start or (parts == UNKNOWN if parts else wanted.fetch_offset > log.end):
         return Answer(
             partition_index=wanted.partition,
             error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -169,8 +181,17 @@ def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, lef
             aborted_transactions=None,
             records=b"",
         )
-    committed = call.request.isolation_level == READ_COMMITTED
     stable = partition.last_stable
+    if parts and (parts[0] < wanted.last_fetched_epoch or parts[1] < wanted.fetch_offset):  # another log was read
+        return Answer(
+            partition_index=wanted.partition,
+            high_watermark=log.end,
+            last_stable_offset=stable,
+            log_start_offset=log.start,
+            diverging_epoch=Answer.EpochEndOffset(epoch=parts[0], end_offset=parts[1]),
+            records=b"",
+        )
+    committed = call.request.isolation_level == READ_COMMITTED
     limit = max(0, min(left, wanted.partition_max_bytes))
     before = stable if committed else None
     least = first and call.version >= LARGE_SINCE

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from interop import matrix
+from interop.gathering import Gathering, gathering_on
+from interop.ground import MOCK, SETTINGS, Ground, MockGround, RealGround
 from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, FAMILIES, SESSION_MS, STATIC_SESSION_MS, Stage, stage_of
+from oracle import kafka
 
 from mockbroker import run_cluster
 
@@ -59,6 +62,64 @@ def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+# --- our consumer: on the mock, and on real brokers ---
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``ground``: the mock, and the releases of --real; those that are too much are taken out again below."""
+    if "ground" in metafunc.fixturenames:
+        kinds = [MOCK, kafka.NEWEST, *_asked_for(metafunc.config)]
+        metafunc.parametrize("ground", list(dict.fromkeys(kinds)), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if _is_asked_for(item, _asked_for(config))]
+
+
+def _asked_for(config: pytest.Config) -> list[str]:
+    """Releases."""
+    return [release for release in (config.getoption("--real", None) or "").split(",") if release]
+
+
+def _is_asked_for(item: pytest.Item, releases: list[str]) -> bool:
+    kind = getattr(item, "callspec", None) and item.callspec.params.get("ground")  # type: ignore[attr-defined]
+    if kind is None:
+        return True
+    if kind == MOCK:
+        return bool(releases) or not item.get_closest_marker("more")
+    since = item.get_closest_marker("since")
+    can = since is None or kind >= since.args[0]
+    return can and (kind in releases or item.get_closest_marker("real") is not None)
+
+
+@pytest.fixture(scope="session")
+def real_grounds() -> Iterator[dict[str, RealGround]]:
+    """Real brokers by release, each started when it is first asked for."""
+    started: dict[str, RealGround] = {}
+    yield started
+    for one in started.values():
+        one.stop()
+
+
+@pytest.fixture
+def ground(request: pytest.FixtureRequest, real_grounds: dict[str, RealGround]) -> Iterator[Ground]:
+    """Where our consumer is tried."""
+    if request.param == MOCK:
+        with run_cluster(config=SETTINGS) as cluster:
+            yield MockGround(cluster)
+        return
+    if request.param not in real_grounds:
+        real_grounds[request.param] = RealGround(request.param)
+    yield real_grounds[request.param]
+
+
+@pytest.fixture
+def gathering(ground: Ground) -> Iterator[Gathering]:
+    """A topic of 6 partitions, and nobody there."""
+    with gathering_on(ground) as gathering:
+        yield gathering
+
+
 # --- the matrix: tests that are marked as a scenario, by the client that they try ---
 
 _results: dict[tuple[str, str], str] = {}
@@ -67,11 +128,15 @@ _meetings: dict[tuple[str, ...], str] = {}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--clients", type=Path, metavar="FILE", help="write what each client can do to FILE")
+    parser.addoption("--real", metavar="RELEASES", help="try our consumer on these real Kafkas too: 4.2.0,3.9.1")
     parser.addoption("--every-failover", action="store_true", help="every scenario of test_failover with every client")
     parser.addoption("--groups", type=int, metavar="N", help="how many random groups test_assignors compares")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real: with the fixture ground, on a real Kafka even without --real")
+    config.addinivalue_line("markers", "more: with the fixture ground, only with --real")
+    config.addinivalue_line("markers", "since(release): with the fixture ground, the first real Kafka that can do it")
     config.addinivalue_line("markers", "scenario(name): a line of docs/clients.md; {assignor} is filled in")
 
 

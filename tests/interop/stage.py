@@ -34,6 +34,7 @@ LIMIT = 15.0  # seconds for one thing to happen
 MEMBERS = Path(__file__).parent / "members"
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
 FAMILIES = (*MODULES, "kcat", *programs.PROGRAMS)
+OURS = "ours"  # the consumer of this package, which is no row of docs/clients.md
 ASSIGNORS = {  # the first of each is what a member uses that is not told otherwise
     "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
@@ -42,6 +43,7 @@ ASSIGNORS = {  # the first of each is what a member uses that is not told otherw
     "java": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "kafkajs": ("RoundRobinAssigner", "roundrobin"),
+    OURS: ("range", "roundrobin", "sticky", "cooperative-sticky"),
 }
 CONSUMER = ("confluent-kafka", "java", "franz-go")  # families that also speak the consumer protocol (KIP-848)
 SERVER_ASSIGNORS = ("uniform", "range")
@@ -61,7 +63,7 @@ def need_client(family: str) -> None:
         need("kcat", "Debian has it as a package")
     elif family in programs.PROGRAMS:
         programs.command(family)
-    elif find_spec(MODULES[family]) is None:
+    elif family != OURS and find_spec(MODULES[family]) is None:
         lacking(f"{family} is not installed: pip install kwire[demo]")
 
 
@@ -81,6 +83,7 @@ class Member:
         self.records: list[tuple[str, int, int, str]] = []
         self.assigned: list[list[Owned]] = []  # what its own callback said, each time
         self.held: set[Owned] = set()  # what it has by all that its callbacks said
+        self.plans: list[dict[str, list[Owned]]] = []  # by member id, each time that it led; ours only
         self.committed = 0
         self.fenced = False  # by a double that took its name
         self.refused = False  # because its name is taken
@@ -115,6 +118,8 @@ class Member:
                 self.held |= set(_pairs(said))
             case "revoked":
                 self.held -= set(_pairs(said))
+            case "planned":
+                self.plans.append({who: [(topic, n) for topic, n in share] for who, share in said["shares"].items()})
             case "committed":
                 self.committed += 1
             case "fenced":

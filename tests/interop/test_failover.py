@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from interop.raw import Connection
-from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, Member, Stage, stage_of
+from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, OURS, Member, Stage, stage_of
 from scenarios import SCENARIOS, Scenario
 from tools.striking import Strike, strike
 
@@ -70,7 +70,7 @@ def every() -> Iterator[Play]:
     """All actors in all conditions."""
     for protocol, actors in ACTORS.items():
         for scenario in SCENARIOS:
-            for actor in (*actors, *BUILT):
+            for actor in (*actors, *BUILT, OURS):
                 for condition in CONDITIONS:
                     yield from each(protocol, scenario, actor, condition)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from interop.ground import free_port
 from interop.stage import MARKS
 from need import lacking, need
 from oracle import kafka
@@ -26,19 +26,6 @@ pytestmark = MARKS
 QUIET = {"log_level": 2}  # the broker goes while its clients are there
 RELEASES = ["4.2.0", "3.9.1"]
 COMMITS = 300
-
-
-def free_port() -> int:
-    """A port with a free one behind it, for the controller."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 class RealBroker:

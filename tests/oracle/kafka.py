@@ -91,7 +91,7 @@ def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] 
         subprocess.run(command, check=True, stdout=log, stderr=log)
     broker = _launch(jars, run, port)
     until = time.monotonic() + READY_WITHIN
-    while not _serves_groups(port):
+    while not serves_groups(port):
         if broker.poll() is not None or time.monotonic() > until:
             stop(port)
             raise RuntimeError(f"no broker on port {port}: see {run / 'log'}")
@@ -198,7 +198,7 @@ def _properties(port: int, run: Path) -> dict[str, str]:
     }
 
 
-def _serves_groups(port: int) -> bool:
+def serves_groups(port: int) -> bool:
     """True once the offsets topic is there and every part of it is loaded: groups of all parts can be asked about."""
     groups = [OffsetFetchRequest.Group(group_id=f"ready-{n}", topics=[]) for n in range(300)]
     try:

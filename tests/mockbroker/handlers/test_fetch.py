@@ -258,3 +258,45 @@ def test_a_client_that_has_gone_leaves_nothing_behind(desk):
     assert left(desk) == ({}, {}, {}, 0)
     assert len(desk.broker.waits._heap) < 200
     produce(desk)
+
+
+DIVERGING = [  # entries of the epochs; the epoch and offset that the reader stands at; what it is told: epoch and end, or an error
+    ([(0, 0)], 0, 2, None),
+    ([(0, 0)], 0, 9, (0, 4)),
+    ([(0, 0), (1, 3)], 0, 4, (0, 3)),
+    ([(0, 0), (1, 3)], 0, 3, None),
+    ([(0, 0), (2, 3)], 1, 3, (0, 3)),
+    ([(0, 0)], 5, 2, E.OFFSET_OUT_OF_RANGE),
+    ([], 0, 2, E.OFFSET_OUT_OF_RANGE),
+]
+
+
+@pytest.mark.parametrize("version", [11, 12, 18])
+@pytest.mark.parametrize(("entries", "epoch", "offset", "told"), DIVERGING)
+def test_who_has_read_what_this_log_does_not_have(desk, version, entries, epoch, offset, told):
+    """As Kafka: not out of range, but where the log parts from what was read (KIP-595, from v12)."""
+    fill(desk, count=4)
+    place = desk.broker.cluster.topics["t"].partitions[0]
+    place.epochs.entries = list(entries)
+    asked = wanted(offset=offset)
+    asked.last_fetched_epoch = epoch if version >= 12 else -1
+    (found,) = lines(fetch(desk, version, asked))
+    said = found.diverging_epoch.epoch, found.diverging_epoch.end_offset
+    if version < 12:
+        assert (found.error_code, said) == (E.OFFSET_OUT_OF_RANGE if offset > 4 else E.NONE, (-1, -1))
+    elif isinstance(told, tuple):
+        assert (found.error_code, said, found.records, found.high_watermark) == (E.NONE, told, b"", 4)
+    else:
+        assert (found.error_code, said) == (told or E.NONE, (-1, -1))
+        assert count(found) == (0 if told else 4 - offset)
+
+
+def test_who_has_fallen_out_of_the_log_is_told_so_first(desk):
+    fill(desk, count=4)
+    place = desk.broker.cluster.topics["t"].partitions[0]
+    place.log.delete_before(2)
+    place.epochs.entries = [(0, 0)]
+    asked = wanted(offset=1)
+    asked.last_fetched_epoch = 0
+    (found,) = lines(fetch(desk, 18, asked))
+    assert found.error_code == E.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,247 @@
+"""Our consumer beside other clients, at the mock and at a real Kafka, in one run. `make bench-consumer`.
+
+    python benchmarks/consumer.py [--rounds 7] [--kafka 4.2.0]
+
+Every measurement is a process of its own (reading.py, Reading.java, crowd.py); the clients take turns. The real Kafka
+is that of tests/oracle/kafka.py (Java 17, Maven). Takes some ten minutes, and ends what it started. Prints
+benchmarks/results/consumer.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+HERE = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+INTRODUCTION = """\
+# Our consumer beside others
+
+{day}, `make bench-consumer` (`python benchmarks/consumer.py`): {rounds} rounds in which every client has its turn, each
+time in a new process; the mock and Apache Kafka {kafka} in the same run. {cores} cores for the broker, the client and
+whatever else ran (load {load:.1f} at the start); Linux, CPython {python}, kafka-python {kafka-python}, aiokafka
+{aiokafka}, confluent-kafka {confluent-kafka}, Java's client 4.2.0.
+
+Medians, the best in brackets; "ok at best": the best of the rounds met the goal, the median did not. CPU is that of the
+client's process. "Batches" is what a poll gives at once (`poll`, `getmany`, `consume`), "one by one" is iteration.
+confluent-kafka and Java stand here for comparison: C, and a JVM that is new each time."""
+
+READING = """
+## Reading {records:,} records of {size} bytes
+
+From before the consumer is made to the last record, six partitions assigned, no group. Goal: at least as fast as
+aiokafka and kafka-python in the same form.
+
+| broker | client | form | records a second | CPU s | of the faster of the two | |
+|---|---|---|---|---|---|---|"""
+
+STARTING = """
+## From the start to the first record
+
+A new group each time, `group.initial.rebalance.delay.ms=0`; imports are done before. Goal: not slower than
+kafka-python.
+
+| broker | client | ms | CPU ms | of kafka-python's | |
+|---|---|---|---|---|---|"""
+
+CROWD = """
+## {members} of our members in one process, in one group
+
+One thread, {partitions} partitions; a core is 1. They come one after another, until all have a share; rest for 15 s;
+then one leaves and another comes. Goals: stable (no partition moves at rest), at most one core.
+
+| broker | protocol | forms, s | cores then | cores at rest | moved at rest | changes, s | cores then | KiB a member | |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+OUR_PORT, KAFKA_PORT = 29_592, 29_692
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.consumer.heartbeat.interval.ms": "3000"}
+SETTINGS |= {"group.consumer.session.timeout.ms": "45000"}  # these two are Kafka's own, the oracle has others
+TOPIC, CROWDED = "bench", "crowd"
+RECORDS, SIZE = 200_000, 100
+MEMBERS, CROWD_PARTITIONS = 200, 400
+RIVALS = ("aiokafka", "kafka-python")
+FORMS = ("batches", "one by one")
+Found = list[dict[str, Any]]
+
+
+class Bench:
+    """``java``: the command of Reading.java. ``missed``: rows whose goal was not met."""
+
+    def __init__(self, rounds: int, brokers: Mapping[str, str], java: Sequence[str]) -> None:
+        self.rounds, self.brokers, self.java = rounds, brokers, java
+        self.missed = 0
+
+    def reading(self) -> None:
+        print(READING.format(records=RECORDS, size=SIZE), flush=True)
+        clients = [f"{client}, {form}" for client in ("ours", *RIVALS, "confluent-kafka") for form in FORMS]
+        for broker, address in self.brokers.items():
+            found = self._in_turn([*clients, "Java, batches"], "assigned", address, RECORDS)
+            for client, seen in found.items():
+                assert {each["size"] for each in seen} == {RECORDS * SIZE}, client
+            rates = {client: [RECORDS / each["last"] for each in seen] for client, seen in found.items()}
+            for client, seen in found.items():
+                name, form = client.split(", ")
+                rival = max(statistics.median(rates[f"{one}, {form}"]) for one in RIVALS)
+                rate = statistics.median(rates[client])
+                told = f"{rate:,.0f} ({max(rates[client]):,.0f})"
+                best = max(max(rates[f"{one}, {form}"]) for one in RIVALS)
+                verdict = self._verdict(rate >= rival, max(rates[client]) >= best) if name == "ours" else ""
+                print(
+                    f"| {broker} | {name} | {form} | {told} | {cpu(seen, 1, 2)} | {rate / rival:.2f} | {verdict} |",
+                    flush=True,
+                )
+
+    def starting(self) -> None:
+        print(STARTING, flush=True)
+        clients = [f"{client}, batches" for client in ("ours", *RIVALS, "confluent-kafka", "Java")]
+        for broker, address in self.brokers.items():
+            found = self._in_turn(clients, "group", address, 1)
+            times = {client: [each["first"] * 1e3 for each in seen] for client, seen in found.items()}
+            goal = statistics.median(times["kafka-python, batches"])
+            for client, seen in found.items():
+                name, took = client.split(", ")[0], statistics.median(times[client])
+                told = f"{took:.0f} ({min(times[client]):.0f})"
+                best = min(times["kafka-python, batches"])
+                verdict = self._verdict(took <= goal, min(times[client]) <= best) if name == "ours" else ""
+                print(
+                    f"| {broker} | {name} | {told} | {cpu(seen, 1e3, 0)} | {took / goal:.2f} | {verdict} |", flush=True
+                )
+
+    def crowd(self) -> None:
+        print(CROWD.format(members=MEMBERS, partitions=CROWD_PARTITIONS), flush=True)
+        for broker, address in self.brokers.items():
+            for protocol in ("classic", "consumer"):
+                asked = (address, CROWDED, protocol, str(MEMBERS), str(CROWD_PARTITIONS))
+                told = run([sys.executable, str(HERE / "crowd.py"), *asked])
+                shares = [told[f"{phase}_cores"] for phase in ("forms", "rest", "change")]
+                verdict = self._verdict(max(shares) <= 1 and not told["moved_at_rest"])
+                cells = [broker, protocol, f"{told['forms_s']:.1f}", f"{shares[0]:.2f}", f"{shares[1]:.2f}"]
+                cells += [str(told["moved_at_rest"]), f"{told['change_s']:.1f}", f"{shares[2]:.2f}"]
+                cells += [f"{told['bytes'] / 1024:.0f}", verdict]
+                print(f"| {' | '.join(cells)} |", flush=True)
+
+    def _in_turn(self, clients: Sequence[str], how: str, address: str, wanted: int) -> dict[str, Found]:
+        found: dict[str, Found] = {client: [] for client in clients}
+        asked = (how, address, TOPIC, str(wanted))
+        for _ in range(self.rounds):
+            for client, seen in found.items():
+                start = self.java if client.startswith("Java") else [sys.executable, str(HERE / "reading.py"), client]
+                seen.append(run([*start, *asked]))
+        return found
+
+    def _verdict(self, holds: bool, at_best: bool = False) -> str:
+        self.missed += not (holds or at_best)
+        return "ok" if holds else "ok at best" if at_best else "**missed**"
+
+
+def cpu(seen: Found, unit: float, digits: int) -> str:
+    """Empty where it was not measured."""
+    used = statistics.median(each["cpu"] for each in seen) * unit
+    return f"{used:.{digits}f}" if used else ""
+
+
+def run(command: Sequence[str]) -> dict[str, Any]:
+    """The JSON object that a command prints. Raises: RuntimeError with what it said instead."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@contextmanager
+def mock() -> Iterator[str]:
+    settings = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder) / "ready"
+        command = [
+            str(ROOT / ".venv" / "bin" / "mockbroker"),
+            "serve",
+            "--port",
+            str(OUR_PORT),
+            "--ready-file",
+            str(ready),
+        ]
+        broker = subprocess.Popen([*command, *settings], stdout=subprocess.DEVNULL)
+        try:
+            while not ready.exists():
+                assert broker.poll() is None, "the broker did not start"
+                time.sleep(0.02)
+            yield f"127.0.0.1:{OUR_PORT}"
+        finally:
+            broker.terminate()
+            broker.wait()
+
+
+@contextmanager
+def compiled() -> Iterator[list[str]]:
+    """The command of Reading.java."""
+    from interop.programs import command
+
+    java, *rest = command("java")
+    jars = rest[rest.index("-cp") + 1]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["javac", "-cp", jars, "-d", folder, str(HERE / "Reading.java")], check=True)
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        yield [java, quiet, "-cp", f"{jars}{os.pathsep}{folder}", "Reading"]
+
+
+def fill(address: str) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": address})
+    for done in admin.create_topics([NewTopic(TOPIC, 6, 1), NewTopic(CROWDED, CROWD_PARTITIONS, 1)]).values():
+        done.result(30)
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 20})
+    for number in range(RECORDS):
+        producer.produce(TOPIC, b"x" * SIZE, partition=number % 6)
+        if number % 5_000 == 0:
+            producer.flush()
+    producer.flush()
+
+
+def main() -> None:
+    from oracle import kafka
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--kafka", default=kafka.NEWEST)
+    tables = ["reading", "starting", "crowd"]
+    parser.add_argument("--only", nargs="+", choices=tables, default=tables)
+    asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whatever was started is ended on the way out
+    began, load = time.monotonic(), os.getloadavg()[0]
+    with ExitStack() as stack:
+        kafkas = stack.enter_context(kafka.running(asked.kafka, KAFKA_PORT, SETTINGS))
+        brokers = {"mock": stack.enter_context(mock()), f"Kafka {asked.kafka}": kafkas}
+        for address in brokers.values():
+            fill(address)
+        facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
+        facts |= {name: version(name) for name in ("kafka-python", "aiokafka", "confluent-kafka")}
+        print(INTRODUCTION.format(rounds=asked.rounds, kafka=asked.kafka, load=load, **facts), flush=True)
+        bench = Bench(asked.rounds, brokers, stack.enter_context(compiled()))
+        for table in asked.only:
+            getattr(bench, table)()
+    minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]
+    print(f"\nGoals missed: {bench.missed}. It took {minutes:.1f} minutes; load {load:.1f} at the end.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Many of our consumers in one process, one trio run and one group: ``crowd.py ADDRESS TOPIC PROTOCOL MEMBERS``.
+
+Prints one JSON object: seconds until all have their share; the CPU share of the process, 1 being a core, over WINDOW
+seconds at rest and while one member leaves and another comes, with the seconds that this took; how many partitions
+moved hands without need at rest (0: the group was stable); resident memory for each member in bytes, over what the
+process had with one member.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from mockbroker.consumer import Consumer, RebalanceListener, open_consumer
+
+WINDOW = 15.0  # seconds
+LIMIT = 120.0  # seconds for a group to settle
+PAGE = 4096
+
+
+class Notes(RebalanceListener):
+    told = 0  # by all
+
+    async def on_revoked(self, _: Any, partitions: Any) -> None:
+        Notes.told += len(partitions)
+
+    async def on_assigned(self, _: Any, partitions: Any) -> None:
+        Notes.told += len(partitions)
+
+
+class Crowd:
+    def __init__(self, nursery: trio.Nursery, address: str, topic: str, protocol: str, partitions: int) -> None:
+        self.nursery, self.address, self.topic, self.protocol = nursery, address, topic, protocol
+        self.group, self.partitions = f"crowd-{time.time_ns()}", partitions
+        self.there: list[tuple[Consumer, trio.CancelScope]] = []
+
+    async def comes(self) -> None:
+        self.there.append(await self.nursery.start(self._member))
+
+    async def _member(self, *, task_status: Any) -> None:
+        with trio.CancelScope() as scope:
+            async with open_consumer(
+                self.address,
+                group=self.group,
+                topics=[self.topic],
+                listener=Notes(),
+                group_protocol=self.protocol,
+                auto_offset_reset="earliest",
+            ) as consumer:
+                task_status.started((consumer, scope))
+                while True:
+                    await consumer.poll()
+
+    def settled(self) -> bool:
+        """True if all have their share of the same generation, and nothing is left over."""
+        owned = [len(consumer.assignment) for consumer, _ in self.there]
+        generations = {consumer.group_metadata.generation_id for consumer, _ in self.there}
+        return sum(owned) == self.partitions and max(owned) - min(owned) <= 1 and len(generations) == 1
+
+    async def settles(self) -> float:
+        began = trio.current_time()
+        with trio.fail_after(LIMIT):
+            while not self.settled():
+                await trio.sleep(0.05)
+        return trio.current_time() - began
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+class Share:
+    """Of a core, since it was made."""
+
+    def __init__(self) -> None:
+        self.cpu, self.begun = time.process_time(), time.perf_counter()
+
+    def value(self) -> float:
+        return (time.process_time() - self.cpu) / (time.perf_counter() - self.begun)
+
+
+async def main(address: str, topic: str, protocol: str, members: int, partitions: int) -> None:
+    told: dict[str, Any] = {}
+    async with trio.open_nursery() as nursery:
+        crowd = Crowd(nursery, address, topic, protocol, partitions)
+        await crowd.comes()
+        await crowd.settles()
+        alone = resident()
+        share, began = Share(), trio.current_time()
+        for _ in range(members - 1):
+            await crowd.comes()
+        await crowd.settles()
+        told |= {"forms_s": trio.current_time() - began, "forms_cores": share.value()}
+        await trio.sleep(1)
+        Notes.told = 0
+        share = Share()
+        await trio.sleep(WINDOW)
+        told |= {"rest_cores": share.value(), "moved_at_rest": Notes.told}
+        told["bytes"] = (resident() - alone) / (members - 1)
+        share, began = Share(), trio.current_time()
+        _, scope = crowd.there.pop(0)
+        scope.cancel()
+        await crowd.comes()
+        await crowd.settles()
+        told |= {"change_s": trio.current_time() - began, "change_cores": share.value()}
+        nursery.cancel_scope.cancel()
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    address, topic, protocol, members, partitions = sys.argv[1:]
+    trio.run(main, address, topic, protocol, int(members), int(partitions))

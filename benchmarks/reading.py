@@ -1,0 +1,171 @@
+"""One consumer reads a topic, in a process of its own: ``reading.py CLIENT HOW ADDRESS TOPIC RECORDS``.
+
+HOW: ``assigned`` (partitions 0 to 5, no group) or ``group`` (a new one). Prints one JSON object: seconds from before
+the consumer was made to its first record and to its last, the CPU seconds of the process, and the bytes of the values.
+Imports are done before. Settings are each client's own, but for where to begin and for auto commit, which is off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+PARTITIONS = range(6)
+
+
+class Count:
+    """``wanted`` records; remembers when the first and the last came."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.found, self.size = wanted, 0, 0
+        self.cpu_begun, self.begun = time.process_time(), time.perf_counter()
+        self.first = self.last = 0.0
+
+    def take(self, values: list[bytes]) -> bool:
+        """True once all are there."""
+        if not values:
+            return False
+        if not self.found:
+            self.first = time.perf_counter() - self.begun
+        self.found += len(values)
+        self.size += sum(map(len, values))
+        if self.found < self.wanted:
+            return False
+        self.last = time.perf_counter() - self.begun
+        return True
+
+    def one(self, value: bytes) -> bool:
+        """The same, for one at a time."""
+        if not self.found:
+            self.first = time.perf_counter() - self.begun
+        self.found += 1
+        self.size += len(value)
+        if self.found < self.wanted:
+            return False
+        self.last = time.perf_counter() - self.begun
+        return True
+
+    def told(self) -> str:
+        cpu = time.process_time() - self.cpu_begun
+        return json.dumps({"first": self.first, "last": self.last, "cpu": cpu, "size": self.size})
+
+
+Reader = Callable[[str, str | None, str, int], "Count | Awaitable[Count]"]
+
+
+def ours(one_by_one: bool) -> Reader:
+    import trio
+
+    from mockbroker.consumer import open_consumer
+
+    async def read(address: str, group: str | None, topic: str, wanted: int) -> Count:
+        count = Count(wanted)
+        what: dict[str, Any] = {"topics": [topic]} if group else {"partitions": [(topic, n) for n in PARTITIONS]}
+        async with open_consumer(
+            address, group=group, **what, auto_offset_reset="earliest", enable_auto_commit=False
+        ) as consumer:
+            if one_by_one:
+                async for record in consumer:
+                    if count.one(record.value):
+                        break
+            else:
+                while not count.take([record.value for record in await consumer.poll()]):
+                    pass
+        return count
+
+    return lambda *how: trio.run(read, *how)
+
+
+def aiokafka(one_by_one: bool) -> Reader:
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def read(address: str, group: str | None, topic: str, wanted: int) -> Count:
+        count = Count(wanted)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=address, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+        )
+        if group:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign([TopicPartition(topic, n) for n in PARTITIONS])
+        async with consumer:
+            if one_by_one:
+                async for record in consumer:
+                    if count.one(record.value):
+                        break
+            else:
+                found: list[bytes] = []
+                while not count.take(found):
+                    batches = await consumer.getmany(timeout_ms=60_000)
+                    found = [record.value for records in batches.values() for record in records]
+        return count
+
+    return lambda *how: asyncio.run(read(*how))
+
+
+def kafka_python(one_by_one: bool) -> Reader:
+    from kafka import KafkaConsumer, TopicPartition
+
+    def read(address: str, group: str | None, topic: str, wanted: int) -> Count:
+        count = Count(wanted)
+        consumer = KafkaConsumer(
+            bootstrap_servers=address, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
+        )
+        if group:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign([TopicPartition(topic, n) for n in PARTITIONS])
+        if one_by_one:
+            for record in consumer:
+                if count.one(record.value):
+                    break
+        else:
+            found: list[bytes] = []
+            while not count.take(found):
+                batches = consumer.poll(timeout_ms=60_000)
+                found = [record.value for records in batches.values() for record in records]
+        consumer.close()
+        return count
+
+    return read
+
+
+def confluent_kafka(one_by_one: bool) -> Reader:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    def read(address: str, group: str | None, topic: str, wanted: int) -> Count:
+        count = Count(wanted)
+        settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": address, "group.id": group or "nobody", **settings})
+        if group:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in PARTITIONS])
+        if one_by_one:
+            while not ((message := consumer.poll(60)) and count.one(message.value())):
+                pass
+        else:  # it waits for all of the 500 if it may
+            while not count.take([message.value() for message in consumer.consume(500, 0.1)]):
+                pass
+        consumer.close()
+        return count
+
+    return read
+
+
+CLIENTS = {"ours": ours, "aiokafka": aiokafka, "kafka-python": kafka_python, "confluent-kafka": confluent_kafka}
+
+
+def main() -> None:
+    client, how, address, topic, wanted = sys.argv[1:]
+    name, _, form = client.partition(", ")
+    group = f"reader-{time.time_ns()}" if how == "group" else None
+    print(CLIENTS[name](form == "one by one")(address, group, topic, int(wanted)).told())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""A group member with mockbroker.consumer. Beside what the others tell, it tells the plan of each group that it leads."""
+
+import re
+
+import trio
+from talk import OPTIONS, POLL, command, tell, tell_fenced, tell_left, tell_record
+
+from kwire.assignors import assignor
+from mockbroker.consumer import CommitFailed, FencedInstance, RebalanceInProgress, RebalanceListener, open_consumer
+
+
+class Listener(RebalanceListener):
+    async def on_assigned(self, _, partitions):
+        tell("assigned", partitions=sorted(partitions))
+
+    async def on_revoked(self, _, partitions):
+        tell("revoked", partitions=sorted(partitions))
+
+
+def telling(name):
+    """The assignor of this name; it tells what it planned."""
+    kind = type(assignor(name))
+
+    class Telling(kind):
+        def assign(self, topics, members):
+            plan = super().assign(topics, members)
+            tell("planned", shares={member_id: sorted(share.partitions) for member_id, share in plan.items()})
+            return plan
+
+    return Telling()
+
+
+def settings():
+    if OPTIONS["protocol"] == "consumer":
+        return {"group_protocol": "consumer", "group_remote_assignor": OPTIONS["assignor"]}
+    return {
+        "assignors": [telling(name) for name in OPTIONS["assignor"].split(",")],
+        "session_timeout": OPTIONS["session_ms"] / 1000,
+        "heartbeat_interval": OPTIONS["heartbeat_ms"] / 1000,
+    }
+
+
+async def committed(consumer):
+    """False if the group has moved on, as this member will with its next poll."""
+    try:
+        await consumer.commit()
+    except (CommitFailed, RebalanceInProgress):
+        return False
+    return True
+
+
+async def main():
+    async with open_consumer(
+        OPTIONS["bootstrap"],
+        client_id=OPTIONS["client_id"],
+        group=OPTIONS["group"],
+        group_instance_id=OPTIONS["instance"] or None,
+        topics=re.compile(OPTIONS["regex"]) if OPTIONS["regex"] else [OPTIONS["topic"]],
+        listener=Listener(),
+        auto_offset_reset=OPTIONS["reset"],
+        enable_auto_commit=False,
+        metadata_max_age=1.0,
+        fetch_max_wait=0.1,
+        **settings(),
+    ) as consumer:
+        asked = ""
+        while asked != "leave":
+            for record in await consumer.poll(POLL):
+                tell_record(record.topic, record.partition, record.offset, record.value)
+            if asked == "commit" and await committed(consumer):
+                tell("committed")
+                asked = ""
+            asked = asked or command()
+
+
+try:
+    trio.run(main)
+except FencedInstance as fenced:
+    tell_fenced(fenced)
+tell_left()

@@ -1,0 +1,525 @@
+"""Our consumer alone, on the mock and, with --real, on real brokers: what it does there, by its own words and the wire."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from interop.adapters import ADAPTERS
+from interop.ground import Ground
+from interop.stage import LIMIT, MARKS
+from interop.tapped import Asked, Notes, Wire
+from interop.transformers import TransactionalProducer
+
+from kwire.errorcodes import ErrorCode
+from kwire.records import read
+from kwire.records.compression import NAMES
+from mockbroker import run_cluster
+from mockbroker.consumer import (
+    AuthorizationFailed,
+    Consumer,
+    ConsumerError,
+    InconsistentGroupProtocol,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    UnknownAssignor,
+    Wakeup,
+    open_consumer,
+)
+
+pytestmark = MARKS
+
+VALUES = [f"value-{number}-{'x' * 50}" for number in range(20)]
+QUICK: dict[str, Any] = {  # what it would take long to wait for
+    "auto_offset_reset": "earliest",
+    "metadata_max_age": 0.5,
+    "fetch_max_wait": 0.1,
+    "heartbeat_interval": 0.1,
+    "session_timeout": 6.0,
+}
+protocols = pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.since("4.0"))])
+
+
+@asynccontextmanager
+async def consumer_at(where: Ground | str, wire: Wire | None = None, **settings: Any) -> AsyncIterator[Consumer]:
+    """An impatient one; what takes too long fails."""
+    bootstrap = where if isinstance(where, str) else where.bootstrap_servers
+    how = {"connect": wire.connect} if wire else {}
+    with trio.fail_after(2 * LIMIT):
+        async with open_consumer(bootstrap, **how, **QUICK | settings) as consumer:
+            yield consumer
+
+
+async def values_of(consumer: Consumer, number: int) -> list[str]:
+    """The next so many values, and none beyond."""
+    found: list[str] = []
+    while len(found) < number:
+        found += [(record.value or b"").decode() for record in await consumer.poll()]
+    assert len(found) == number
+    return found
+
+
+async def polls(consumer: Consumer, found: list[str], *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
+    """Reads on and on, into ``found``; started once it has partitions."""
+    told = False
+    while True:
+        found += [(record.value or b"").decode() for record in await consumer.poll(0.05)]
+        if consumer.assignment and not told:
+            task_status.started()
+            told = True
+
+
+async def until(holds: Any) -> None:
+    """Of what other tasks do; ``consumer_at`` is impatient."""
+    while not holds():
+        await trio.sleep(0.01)
+
+
+async def test_fetch_sessions(ground: Ground) -> None:
+    """The broker gives a session; from then on only what changed is asked for and answered; at the end it is told."""
+    topic, wire = ground.name("wide"), Wire()
+    ground.create_topic(topic, 20)
+    partitions = [(topic, number) for number in range(20)]
+    async with consumer_at(ground, wire, partitions=partitions) as consumer:
+        for number in range(5):
+            ground.produce(topic, [str(number)], partition=number)
+            assert await values_of(consumer, 1) == [str(number)]
+    first, *rest, last = wire.of("Fetch")
+    session = first.answer.session_id
+    assert session != 0
+    assert (first.body.session_id, first.body.session_epoch, named(first.body.topics)) == (0, 0, 20)
+    assert {one.body.session_id for one in [*rest, last]} == {session}
+    assert [one.body.session_epoch for one in rest] == list(range(1, len(rest) + 1))
+    assert max(named(one.body.topics) for one in rest) == 1, "the one that moved"
+    assert max(named(one.answer.responses) for one in rest) == 1
+    assert last.body.session_epoch == -1
+
+
+def named(topics: Any) -> int:
+    return sum(len(topic.partitions) for topic in topics)
+
+
+@pytest.mark.parametrize(
+    ("family", "codec"),
+    [
+        ("kafka-python", "gzip"),
+        *((who, codec) for who in ("confluent-kafka", "java") for codec in NAMES.values() if codec != "none"),
+    ],
+)
+async def test_compressed_by_others(ground: Ground, family: str, codec: str) -> None:
+    topic, wire = ground.name("packed"), Wire()
+    ground.create_topic(topic)
+    write = partial(ADAPTERS[family](ground.bootstrap_servers).produce, topic, {0: VALUES}, compression=codec)
+    await trio.to_thread.run_sync(write)
+    async with consumer_at(ground, wire, partitions=[(topic, 0)]) as consumer:
+        assert await values_of(consumer, len(VALUES)) == VALUES
+    lines = [line for one in wire.of("Fetch") for topic in one.answer.responses for line in topic.partitions]
+    assert {NAMES[batch.codec] for line in lines if line.records for batch in read(line.records)} == {codec}
+
+
+async def test_transactions(ground: Ground) -> None:
+    """What was aborted is not read, what is open not yet."""
+    topic = ground.name("payments")
+    ground.create_topic(topic)
+    producer = TransactionalProducer(ground.bootstrap_servers, ground.name("payer"))
+    for value, end in (("a", "commit"), ("b", "abort"), ("c", "commit")):
+        producer.begin(topic, [value, value])
+        producer.end(end)
+    producer.begin(topic, ["d"])
+    at = (topic, 0)
+    async with consumer_at(ground, partitions=[at], isolation_level="read_committed") as consumer:
+        assert await values_of(consumer, 4) == ["a", "a", "c", "c"]
+        assert await consumer.poll(0.3) == []
+        assert consumer.position(at) == 9, "behind the marker of c"
+        assert await consumer.end_offsets(at) == {at: 9}
+        producer.end("commit")
+        assert await values_of(consumer, 1) == ["d"]
+    async with consumer_at(ground, partitions=[at]) as consumer:
+        assert await values_of(consumer, 7) == ["a", "a", "b", "b", "c", "c", "d"]
+
+
+async def test_the_leader_moves() -> None:
+    """It asks the new one, and reads each record once. On the mock alone: it takes several brokers."""
+    wire = Wire()
+    with run_cluster(brokers=3, topics={"orders": 1}, config={"default.replication.factor": 3}) as cluster:
+        cluster.produce("orders", ["before"])
+        async with consumer_at(cluster.bootstrap_servers, wire, partitions=[("orders", 0)]) as consumer:
+            assert await values_of(consumer, 1) == ["before"]
+            for node in (1, 2, 0, 2):
+                cluster.move_leader("orders", 0, node)
+                cluster.produce("orders", [f"at {node}"])
+                assert await values_of(consumer, 1) == [f"at {node}"]
+    assert len({one.port for one in wire.of("Fetch")}) == 3
+    epochs = [
+        line.current_leader_epoch for one in wire.of("Fetch") for topic in one.body.topics for line in topic.partitions
+    ]
+    assert epochs == sorted(epochs)
+    assert len(set(epochs)) > 3
+
+
+@protocols
+async def test_a_static_member_restarts(ground: Ground, protocol: str) -> None:
+    """Back within its session it has its share again, and nobody else hears of it."""
+    topic, group, stays = ground.name("orders"), ground.name("group"), Notes()
+    ground.create_topic(topic, 4)
+    how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
+    async with (
+        consumer_at(ground, **how, group_instance_id="one", listener=stays) as one,
+        trio.open_nursery() as nursery,
+    ):
+        await nursery.start(polls, one, [])
+        async with consumer_at(ground, **how, group_instance_id="two") as two, trio.open_nursery() as inner:
+            await inner.start(polls, two, [])
+            await until(lambda: len(one.assignment) == len(two.assignment) == 2)
+            share, before = two.assignment, two.group_metadata
+            inner.cancel_scope.cancel()
+        told = list(stays.told)
+        async with consumer_at(ground, **how, group_instance_id="two") as two, trio.open_nursery() as inner:
+            await inner.start(polls, two, [])
+            after = two.group_metadata
+            assert two.assignment == share
+            inner.cancel_scope.cancel()
+        assert after.generation_id == before.generation_id == one.group_metadata.generation_id
+        assert (after.member_id != before.member_id, after.group_instance_id) == (True, "two")
+        assert stays.told == told
+        nursery.cancel_scope.cancel()
+
+
+async def test_seek_by_time(ground: Ground) -> None:
+    topic, noon = ground.name("timed"), 1_700_000_000_000
+    ground.create_topic(topic, 2)
+    ground.produce(topic, VALUES, timestamp=noon)
+    zero, one = (topic, 0), (topic, 1)
+    async with consumer_at(ground, partitions=[zero, one]) as consumer:
+        found = await consumer.offsets_for_times({zero: noon + 12, one: noon})
+        assert found == {zero: OffsetAndTimestamp(12, noon + 12, 0), one: None}
+        consumer.seek_to_time(noon + 12, zero)
+        assert await values_of(consumer, 8) == VALUES[12:]
+        consumer.seek_to_beginning(zero)
+        assert await values_of(consumer, 20) == VALUES
+        consumer.seek_to_time(noon + 20, zero)
+        ground.produce(topic, ["later"])
+        assert await values_of(consumer, 1) == ["later"]
+
+
+@protocols
+async def test_commits_with_metadata(ground: Ground, protocol: str) -> None:
+    """Members commit and find it again; so does whoever assigns himself, in a group without members."""
+    topic, group = ground.name("orders"), ground.name("group")
+    ground.create_topic(topic, 2)
+    ground.produce(topic, VALUES)
+    zero, one = (topic, 0), (topic, 1)
+    mark = OffsetAndMetadata(7, "half of the box")
+    how: dict[str, Any] = {"group": group, "group_protocol": protocol, "enable_auto_commit": False}
+    async with consumer_at(ground, topics=[topic], **how) as consumer:
+        await values_of(consumer, len(VALUES))
+        await consumer.commit({zero: mark})
+        found = await consumer.committed(zero, one)
+        assert found == {zero: OffsetAndMetadata(7, "half of the box", found[zero].leader_epoch), one: None}
+    async with consumer_at(ground, topics=[topic], **how) as consumer:
+        assert await values_of(consumer, 13) == VALUES[7:]
+        await consumer.commit()
+        assert (await consumer.committed(zero))[zero].offset == 20
+    async with consumer_at(ground, partitions=[zero], **how) as consumer:
+        await consumer.commit({zero: mark})
+    async with consumer_at(ground, partitions=[zero], **how) as consumer:
+        assert await values_of(consumer, 13) == VALUES[7:]
+
+
+@protocols
+async def test_a_topic_is_made_anew(ground: Ground, protocol: str) -> None:
+    """What the new one of this name has is read from its begin, though more was read of the old one."""
+    topic, group = ground.name("orders"), ground.name("group")
+    ground.create_topic(topic, 2)
+    ground.produce(topic, VALUES)
+    async with (
+        consumer_at(
+            ground, group=group, topics=[topic], group_protocol=protocol, allow_auto_create_topics=False
+        ) as consumer,
+        trio.open_nursery() as nursery,
+    ):
+        found: list[str] = []
+        await nursery.start(polls, consumer, found)
+        await until(lambda: len(found) == len(VALUES))
+        ground.delete_topic(topic)
+        await until(lambda: not consumer.assignment)
+        ground.create_topic(topic, 3)
+        ground.produce(topic, ["new"], partition=2)
+        ground.produce(topic, ["also new"])
+        await until(lambda: len(found) == len(VALUES) + 2)
+        assert sorted(found[len(VALUES) :]) == ["also new", "new"]
+        nursery.cancel_scope.cancel()
+
+
+@protocols
+async def test_a_pattern_sees_new_topics(ground: Ground, protocol: str) -> None:
+    name, group = ground.name("weather"), ground.name("group")
+    ground.create_topic(f"{name}-rome")
+    ground.produce(f"{name}-rome", ["sun"])
+    topics = re.compile(f"{name}-.*")
+    async with consumer_at(ground, group=group, topics=topics, group_protocol=protocol) as consumer:
+        assert await values_of(consumer, 1) == ["sun"]
+        ground.create_topic(f"{name}-oslo", 2)
+        ground.produce(f"{name}-oslo", ["snow"], partition=1)
+        assert await values_of(consumer, 1) == ["snow"]
+        assert len(consumer.assignment) == 3
+
+
+@protocols
+async def test_who_polls_too_late_comes_back(ground: Ground, protocol: str) -> None:
+    """After max_poll_interval it leaves; another takes all; with its next poll it has lost its share and gets another."""
+    topic, group, notes = ground.name("orders"), ground.name("group"), Notes()
+    ground.create_topic(topic, 2)
+    how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
+    async with consumer_at(ground, **how, max_poll_interval=1.0, listener=notes) as slow:
+        while not slow.assignment:
+            await slow.poll(0.05)
+        async with consumer_at(ground, **how) as other, trio.open_nursery() as nursery:
+            nursery.start_soon(polls, other, [])
+            await until(lambda: len(other.assignment) == 2)
+            assert notes.told == [("assigned", 2)]
+            assert len(slow.assignment) == 2, "it has not heard of it yet"
+            while len(slow.assignment) != 1 or len(other.assignment) != 1:
+                await slow.poll(0.05)
+            assert notes.told[1] == ("lost", 2)
+            ground.produce(topic, ["zero"], partition=0)
+            ground.produce(topic, ["one"], partition=1)
+            ((_, mine),) = slow.assignment
+            assert await values_of(slow, 1) == [["zero", "one"][mine]]
+            nursery.cancel_scope.cancel()
+
+
+@protocols
+async def test_who_is_cancelled_leaves(ground: Ground, protocol: str) -> None:
+    """The group is told at once, and does not wait for the end of a session."""
+    topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
+    ground.create_topic(topic, 2)
+    how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
+    async with consumer_at(ground, **how) as stays, trio.open_nursery() as nursery:
+        await nursery.start(polls, stays, [])
+        with trio.CancelScope() as scope:
+            async with consumer_at(ground, wire, **how) as goes:
+                while len(goes.assignment) != 1 or len(stays.assignment) != 1:
+                    await goes.poll(0.05)
+                scope.cancel()
+                await goes.poll()
+        assert scope.cancelled_caught
+        if protocol == "classic":
+            assert [member.error_code for one in wire.of("LeaveGroup") for member in one.answer.members] == [0]
+        else:
+            assert (wire.of("ConsumerGroupHeartbeat")[-1].answer.member_epoch) == -1
+        await until(lambda: len(stays.assignment) == 2)
+        nursery.cancel_scope.cancel()
+
+
+@protocols
+async def test_the_broker_restarts(ground: Ground, protocol: str) -> None:
+    """It finds its coordinator again, goes on where it was, and what it committed is there."""
+    topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
+    ground.create_topic(topic, 2)
+    ground.produce(topic, VALUES)
+    how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol, "enable_auto_commit": False}
+    async with consumer_at(ground, wire, **how) as consumer:
+        assert await values_of(consumer, len(VALUES)) == VALUES
+        await consumer.commit()
+        found: list[str] = []
+        async with trio.open_nursery() as nursery:
+            await nursery.start(polls, consumer, found)
+            asked = len(wire.of("FindCoordinator"))
+            await trio.to_thread.run_sync(ground.restart)
+            await trio.to_thread.run_sync(partial(ground.produce, topic, ["after"], partition=1))
+            await until(lambda: found)
+            nursery.cancel_scope.cancel()
+        await consumer.commit()
+        assert found == ["after"]
+        assert len(wire.of("FindCoordinator")) > asked
+        assert {at: stored.offset for at, stored in (await consumer.committed()).items() if stored} == {
+            (topic, 0): len(VALUES),
+            (topic, 1): 1,
+        }
+
+
+async def test_wakeup_during_join_group(ground: Ground) -> None:
+    """A JoinGroup waits for a member that does not poll; wakeup ends the poll, and the next one gets the share."""
+    topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
+    ground.create_topic(topic, 2)
+    how: dict[str, Any] = {"group": group, "topics": [topic]}
+    async with consumer_at(ground, **how) as busy:
+        while not busy.assignment:
+            await busy.poll(0.05)
+        async with consumer_at(ground, wire, **how) as other, trio.open_nursery() as nursery:
+
+            async def wake() -> None:
+                await until(lambda: any(one.api == "JoinGroup" and one.body.member_id for one in wire.asked))
+                other.wakeup()
+
+            nursery.start_soon(wake)
+            with pytest.raises(Wakeup):
+                await other.poll()
+            assert not other.assignment
+            nursery.start_soon(polls, busy, [])
+            while len(other.assignment) != 1:
+                await other.poll(0.05)
+            joins = wire.of("JoinGroup")
+            assert len({one.body.member_id for one in joins if one.body.member_id}) == 1, "it is still the same member"
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_new_member_is_told_its_id(ground: Ground) -> None:
+    """MEMBER_ID_REQUIRED; it comes back with the id at once, and joins."""
+    topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
+    ground.create_topic(topic)
+    async with consumer_at(ground, wire, group=group, topics=[topic]) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.05)
+    first, second = wire.of("JoinGroup")
+    assert (first.body.member_id, first.answer.error_code) == ("", ErrorCode.MEMBER_ID_REQUIRED)
+    assert (second.body.member_id, second.answer.error_code) == (first.answer.member_id, ErrorCode.NONE)
+
+
+REFUSED = [  # what a heartbeat is answered; what the listener hears; whether it joins again as who it was
+    (ErrorCode.REBALANCE_IN_PROGRESS, "revoked", True),
+    (ErrorCode.ILLEGAL_GENERATION, "lost", True),
+    (ErrorCode.UNKNOWN_MEMBER_ID, "lost", False),
+]
+
+
+@pytest.mark.parametrize(("code", "what", "same"), REFUSED)
+async def test_a_heartbeat_is_refused(ground: Ground, code: ErrorCode, what: str, same: bool) -> None:
+    """It joins again and reads on where it was, each record once."""
+    topic, group, notes = ground.name("orders"), ground.name("group"), Notes()
+    ground.create_topic(topic)
+    ground.produce(topic, ["before"])
+    due = [code]
+
+    def forge(asked: Asked) -> None:
+        if asked.api == "Heartbeat" and due:
+            asked.answer.error_code = due.pop()
+
+    wire = Wire(forge)
+    how: dict[str, Any] = {"group": group, "topics": [topic], "assignors": ["range"], "listener": notes}
+    how["session_timeout"] = 1.0  # after which the broker, too, takes it for unknown
+    async with consumer_at(ground, wire, **how) as consumer:
+        assert await values_of(consumer, 1) == ["before"]
+        await consumer.commit()
+        was = consumer.group_metadata
+        while notes.told != [("assigned", 1), (what, 1), ("assigned", 1)]:
+            assert await consumer.poll(0.05) == []
+        again = next(one for one in wire.of("JoinGroup") if one.answer.generation_id > was.generation_id or not same)
+        assert (wire.of("JoinGroup")[-1].body.member_id == was.member_id) == same, again
+        ground.produce(topic, ["after"])
+        assert await values_of(consumer, 1) == ["after"]
+
+
+async def test_who_has_no_assignor_in_common_is_refused(ground: Ground) -> None:
+    topic, group = ground.name("orders"), ground.name("group")
+    ground.create_topic(topic)
+    how: dict[str, Any] = {"group": group, "topics": [topic]}
+    async with consumer_at(ground, **how, assignors=["range"]) as first:
+        while not first.assignment:
+            await first.poll(0.05)
+        async with consumer_at(ground, **how, assignors=["roundrobin"]) as second:
+            with pytest.raises(InconsistentGroupProtocol, match="INCONSISTENT_GROUP_PROTOCOL"):
+                await second.poll()
+
+
+async def test_a_group_that_may_not_be_joined(ground: Ground) -> None:
+    topic, group = ground.name("orders"), ground.name("group")
+
+    def forge(asked: Asked) -> None:
+        if asked.api == "FindCoordinator":
+            asked.answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    async with consumer_at(ground, Wire(forge), group=group, topics=[topic]) as consumer:
+        with pytest.raises(AuthorizationFailed, match=f"coordinator of group {group}: GROUP_AUTHORIZATION_FAILED"):
+            await consumer.poll()
+
+
+async def test_a_group_that_chooses_what_nobody_has(ground: Ground) -> None:
+    topic, group = ground.name("orders"), ground.name("group")
+    ground.create_topic(topic)
+
+    def forge(asked: Asked) -> None:
+        if asked.api == "JoinGroup" and not asked.answer.error_code:
+            asked.answer.protocol_name = "weighted"
+
+    async with consumer_at(ground, Wire(forge), group=group, topics=[topic], assignors=["range"]) as consumer:
+        with pytest.raises(UnknownAssignor, match="'weighted', this member has range"):
+            await consumer.poll()
+
+
+async def test_two_coordinators_are_not_believed(ground: Ground) -> None:
+    """The user is told; if he polls again, it asks again."""
+    topic, group = ground.name("orders"), ground.name("group")
+    ground.create_topic(topic)
+    due = [1]
+
+    def forge(asked: Asked) -> None:
+        if asked.api == "FindCoordinator" and due:
+            asked.answer.coordinators *= 1 + due.pop()
+
+    async with consumer_at(ground, Wire(forge), group=group, topics=[topic]) as consumer:
+        with pytest.raises(ConsumerError, match="one coordinator was asked for, 2 were answered"):
+            await consumer.poll()
+        while not consumer.assignment:
+            await consumer.poll(0.05)
+
+
+async def test_any_broker_names_the_coordinator() -> None:
+    """Whoever it begins with, it joins at the same one; and asks once. On the mock alone: it takes several brokers."""
+    with run_cluster(brokers=3, topics={"orders": 1}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
+        coordinator = {node.node_id: node.port for node in cluster.nodes}[cluster.coordinator("billing")]
+        for node in cluster.nodes:
+            wire = Wire()
+            async with consumer_at(f"127.0.0.1:{node.port}", wire, group="billing", topics=["orders"]) as consumer:
+                while not consumer.assignment:
+                    await consumer.poll(0.05)
+                await consumer.commit({("orders", 0): 0})
+                await consumer.committed(("orders", 0))
+                await trio.sleep(3 * QUICK["heartbeat_interval"])
+            assert len(wire.of("FindCoordinator")) == 1
+            assert {one.port for one in wire.of("JoinGroup") + wire.of("Heartbeat")} == {coordinator}
+
+
+@pytest.mark.parametrize("busy", range(3))
+async def test_the_least_busy_broker_is_asked(busy: int) -> None:
+    """Connected with three, it asks one of the two that hold no fetch."""
+    wire, partitions = Wire(), [("orders", number) for number in range(3)]
+    with run_cluster(brokers=3, topics={"orders": 3}) as cluster:
+        how: dict[str, Any] = {"group": "billing", "partitions": partitions, "fetch_max_wait": 0.5}
+        async with consumer_at(cluster.bootstrap_servers, wire, **how) as consumer:
+            while len({one.port for one in wire.of("Fetch")}) < 3:
+                await consumer.poll(0.05)
+            consumer.pause(*(partition for partition in partitions if partition[1] != busy))
+            while len(under_way := [one for one in wire.asked if one.api == "Fetch" and one.answer is None]) != 1:
+                await consumer.poll(0.05)
+            asked = len(wire.asked)
+            cluster.move_coordinator("billing", (cluster.coordinator("billing") + 1) % 3)
+            await consumer.commit({partitions[0]: 0})
+            again = [one for one in wire.asked[asked:] if one.api == "FindCoordinator"]
+            assert again
+            assert under_way[0].port not in {one.port for one in again}
+
+
+async def test_who_is_put_out_while_joining(ground: Ground) -> None:
+    """Its JoinGroup is answered to one who is no member any more; it joins anew, and the user need not know."""
+    topic, group = ground.name("orders"), ground.name("group")
+    ground.create_topic(topic, 2)
+    how: dict[str, Any] = {"group": group, "topics": [topic], "session_timeout": 1.0, "enable_auto_commit": False}
+    async with consumer_at(ground, **how) as busy:
+        while not busy.assignment:
+            await busy.poll(0.05)
+        wire = Wire()
+        async with consumer_at(ground, wire, **how) as other, trio.open_nursery() as nursery:
+            while not any(one.body.member_id for one in wire.asked if one.api == "JoinGroup"):
+                await other.poll(0.05)
+            other._engine.member.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID)  # type: ignore[union-attr]
+            nursery.start_soon(polls, busy, [])
+            while len(other.assignment) != 1:
+                await other.poll(0.05)
+            nursery.cancel_scope.cancel()
