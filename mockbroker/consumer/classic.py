@@ -303,9 +303,7 @@ class Classic:
         """What a pattern matches is asked for anew: else each member that finds a topic later is one more rebalance."""
         known = self._metadata.version
         self._metadata.refresh()
-        while self._interest.mode is Mode.PATTERN and (
-            self._metadata.version == known or not self._metadata.knows_all
-        ):
+        while self._interest.mode is Mode.PATTERN and (self._metadata.version == known or not self._metadata.knows_all):
             yield WAIT
         self._look_around()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from mockbroker.consumer.backoff import Backoff, Moment
+from mockbroker.consumer.by_leader import ByLeader
 from mockbroker.consumer.committed import CommittedInquiry
 from mockbroker.consumer.committing import Committer
 from mockbroker.consumer.coordinator import Coordinator
@@ -47,9 +48,12 @@ class Resolver:
         self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
         self._checks: list[tuple[EpochInquiry, dict[TopicPartition, tuple[Position, int]]]] = []
         self._checked = -1  # version of the metadata
+        self._called = False  # since the last step: what was handed out or dropped has left something to look for
 
     def due(self) -> float:
         """When ``step`` has something to do."""
+        if self._called:
+            return self._time.now
         under_way = [inquiry.due() for inquiry, _ in (*self._resets, *self._checks)]
         if self._committed:
             under_way.append(self._committed[0].due())
@@ -57,6 +61,7 @@ class Resolver:
 
     def step(self) -> None:
         """Take what was found, and look for what is missing."""
+        self._called = False
         under_way = self._committed or self._resets or self._checks
         if not under_way and not self._positions.unsettled and self._checked == self._metadata.version:
             return
@@ -75,8 +80,12 @@ class Resolver:
             position.look_up(policy)
         else:
             position.look_up(EARLIEST_TIMESTAMP if policy == EARLIEST else LATEST_TIMESTAMP)
-        self._positions.unsettled = True
+        self.look_again()
         return True
+
+    def look_again(self) -> None:
+        """Some position is not what it was at the last ``step``."""
+        self._positions.unsettled = self._called = True
 
     def truncated(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
         """In the leader's log, records of the position's epoch, or of the one before that, ``epoch``, end at ``end``.
@@ -94,7 +103,7 @@ class Resolver:
             self.reset(position)
         else:
             position.move(end, epoch)
-        self._positions.unsettled = True
+        self.look_again()
 
     # Committed offsets
 
@@ -155,6 +164,7 @@ class Resolver:
         under_way = set()
         for inquiry, asked_for in list(self._resets):
             inquiry.step()
+            self._drop_gone(inquiry, {partition: position for partition, (position, _) in asked_for.items()})
             for partition, (position, reset) in asked_for.items():
                 found = inquiry.found.pop(partition, None)
                 if found and position.reset is reset and self._positions.get(partition) is position:
@@ -178,6 +188,10 @@ class Resolver:
             self._resets.append((inquiry, wanted))
             inquiry.step()
 
+    def _drop_gone(self, inquiry: ByLeader, asked_for: Mapping[TopicPartition, Position]) -> None:
+        """Nobody asks any more for what was taken away: it may never be answered."""
+        inquiry.open -= {p for p, position in asked_for.items() if self._positions.get(p) is not position}
+
     def inquire(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
         """Ask for offsets by timestamp; whoever asks steps it."""
         committed = self._settings.isolation_level == "read_committed"
@@ -192,6 +206,7 @@ class Resolver:
     def _validate(self) -> None:
         for inquiry, asked_for in list(self._checks):
             inquiry.step()
+            self._drop_gone(inquiry, {partition: position for partition, (position, _) in asked_for.items()})
             if inquiry.done:
                 self._checks.remove((inquiry, asked_for))
                 failed = inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion)
