@@ -15,7 +15,7 @@ from mockbroker.consumer.committing import Committer
 from mockbroker.consumer.coordinator import Coordinator
 from mockbroker.consumer.errors import ConsumerError, LogTruncated, NoOffset, UnsupportedVersion
 from mockbroker.consumer.log_offsets import LogInquiry
-from mockbroker.consumer.metadata import Metadata, TopicPartition
+from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
 from mockbroker.consumer.network import Network
 from mockbroker.consumer.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position, Positions
 from mockbroker.consumer.settings import EARLIEST, NONE, Settings
@@ -68,6 +68,7 @@ class Resolver:
         self._initialise()
         self._reset()
         self._validate()
+        self._hold_against_topics()
         known = all(position.known for _, position in self._positions.items())
         self._positions.unsettled = not known or self.failure is not None
 
@@ -104,6 +105,22 @@ class Resolver:
         else:
             position.move(end, epoch)
         self.look_again()
+
+    # Topics that were deleted and made anew
+
+    def _hold_against_topics(self) -> None:
+        """A position in a topic that is no more says nothing of the one that has its name now."""
+        remade: dict[TopicPartition, int | None] = {}
+        for partition, position in self._positions.items():
+            now = self._metadata.topic_id(partition[0])
+            if now == NO_ID or now == position.topic_id:
+                continue
+            if position.topic_id is None or not position.known:
+                position.topic_id = now
+            elif not self.reset(position):
+                remade[partition] = position.offset  # and again, until somebody seeks
+        if remade:
+            self.failure = self.failure or NoOffset(remade, "topics deleted and made anew")
 
     # Committed offsets
 
