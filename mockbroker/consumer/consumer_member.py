@@ -214,6 +214,7 @@ class ConsumerMember:
         return self._resolved() != set(self._positions)
 
     def _reconcile(self) -> Steps:
+        yield POLL  # what was handed out is not done before that
         self._mark(self._resolved())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
