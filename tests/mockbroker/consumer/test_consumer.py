@@ -442,6 +442,22 @@ async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock) -
         assert [what for what, _ in heard.said] == ["assigned", "revoked", "assigned", "revoked"]
 
 
+async def test_who_unsubscribes_is_out_at_once_and_the_others_share_what_it_had(autojump_clock) -> None:
+    """Within a heartbeat of theirs, and long before its session would be over."""
+    async with cluster_of() as cluster, consumer_of(cluster, "stays") as stays, consumer_of(cluster, "goes") as goes:
+        for _ in range(10):
+            await stays.poll(1)
+            await goes.poll(1)
+        assert (len(numbers(stays)), len(numbers(goes))) == (2, 2)
+        generation = cluster.groups()["g"].generation
+        await goes.unsubscribe()
+        await stays.poll(5)
+        assert numbers(stays) == [0, 1, 2, 3]
+        group = cluster.groups()["g"]
+        assert (len(group.members), group.generation > generation) == (1, True)
+        assert [what for _, what in happened(cluster, "leave", "expire")] == ["leave"]
+
+
 async def test_a_static_member_comes_back_without_a_rebalance(autojump_clock) -> None:
     async with cluster_of() as cluster:
         for _ in range(3):
