@@ -82,7 +82,7 @@ generations: 1
 """,
     "rewind_group": """\
 read: 20 records
-read again: 20 records
+read again: 20 records, 10 10 by those who have them now
 without the flag: [(0, 5), (1, 5), (2, 5), (3, 5)]
 """,
     "rewind_store": """\
