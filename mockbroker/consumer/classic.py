@@ -476,10 +476,10 @@ class Classic:
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 return False
             case ErrorCode.ILLEGAL_GENERATION:
-                self.generation = NO_GENERATION
+                self.state, self.generation = MemberState.UNJOINED, NO_GENERATION
                 return False
             case ErrorCode.UNKNOWN_MEMBER_ID:
-                self.member_id, self.generation = "", NO_GENERATION
+                self._forget()
                 return False
             case ErrorCode.FENCED_INSTANCE_ID:
                 raise self._fence("SyncGroup")
