@@ -52,6 +52,11 @@ class ByLeader:
         self._leaderless = -1  # version of the metadata that had no leader for some
 
     @property
+    def topics(self) -> set[str]:
+        """That metadata is needed of."""
+        return {topic for topic, _ in self.open}
+
+    @property
     def done(self) -> bool:
         return not self.open or self.error is not None
 
@@ -81,7 +86,9 @@ class ByLeader:
             leader = self._metadata.leader(partition)
             node = self._network.broker(leader.node_id) if leader else None
             if leader is None or node is None or not self._network.can_ask(node):
-                self._metadata.want(self._metadata.wanted | {partition[0]})
+                if code := self._metadata.errors.get(partition[0]):
+                    self.error = broker_error(code, f"topic {partition[0]}")
+                    return
                 if self._metadata.version:  # else the first answer is on its way
                     self._metadata.retry_later()
                 self._leaderless = self._metadata.version

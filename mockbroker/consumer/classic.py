@@ -121,8 +121,8 @@ class Classic:
     def owned(self) -> tuple[TopicPartition, ...]:
         return tuple(self._positions)
 
-    def polled(self) -> None:
-        self.beat.polled(self._time.now)
+    def polled(self, *, waits: bool = False) -> None:
+        self.beat.polled(self._time.now, waits=waits)
 
     def told(self, error: Exception | None) -> None:
         flow = self._flow
@@ -141,7 +141,8 @@ class Classic:
 
     def commit_refused(self, code: int) -> None:
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self.rejoin("a commit met a rebalance")
+            if self.state is MemberState.STABLE:  # else it is joining already
+                self.rejoin("a commit met a rebalance")
         else:
             self._reset(code, "OffsetCommit")
 
@@ -302,7 +303,7 @@ class Classic:
         """What a pattern matches is asked for anew: else each member that finds a topic later is one more rebalance."""
         known = self._metadata.version
         self._metadata.refresh()
-        while self._metadata.version == known or not self._metadata.knows_all:
+        while self._interest.mode is Mode.PATTERN and (self._metadata.version == known or not self._metadata.knows_all):
             yield WAIT
         self._look_around()
 
@@ -418,8 +419,9 @@ class Classic:
         members = subscriptions(answer.members)
         self._group_topics = frozenset(topic for member in members.values() for topic in member.topics)
         self._metadata.want(self._group_topics | self._interest.topics)
-        while not self._metadata.covers(self._group_topics):
+        while self.state is MemberState.COMPLETING_REBALANCE and not self._metadata.covers(self._group_topics):
             yield WAIT
+            self._metadata.want(self._group_topics | self._interest.topics)  # the user may have subscribed anew
         topics = self._metadata.for_assignor(self._group_topics)
         if answer.skip_assignment:  # a static leader came back: the group keeps what it has
             self._watched = self._metadata.counts(self._group_topics)
@@ -475,11 +477,8 @@ class Classic:
                 return True
             case ErrorCode.REBALANCE_IN_PROGRESS:
                 return False
-            case ErrorCode.ILLEGAL_GENERATION:
-                self.state, self.generation = MemberState.UNJOINED, NO_GENERATION
-                return False
-            case ErrorCode.UNKNOWN_MEMBER_ID:
-                self._forget()
+            case ErrorCode.ILLEGAL_GENERATION | ErrorCode.UNKNOWN_MEMBER_ID:
+                self._reset(code, "SyncGroup")
                 return False
             case ErrorCode.FENCED_INSTANCE_ID:
                 raise self._fence("SyncGroup")

@@ -45,6 +45,7 @@ class CommittedInquiry:
         backoff: Backoff,
     ) -> None:
         self.partitions = sorted(set(partitions))
+        self.topics: set[str] = set()  # that metadata is needed of: names do
         self._group, self._coordinator, self._metadata = group, coordinator, metadata
         self._committer, self._time, self._backoff = committer, time, backoff
         self.found: dict[TopicPartition, OffsetAndMetadata | None] = {}

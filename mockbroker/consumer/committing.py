@@ -130,10 +130,15 @@ class Committer:
                 self._finish(commit, TimedOut("the commit was not answered in time"))
         for commit in self._waiting():
             if commit.not_before > now:
-                break  # who is behind it waits too: older offsets must not come last
+                break  # who is behind it waits too
             self._send(commit)
+            if commit.retried and commit.call:
+                break
 
     def _waiting(self) -> list[Commit]:
+        """In their order. None while one is under way that may be tried again: older offsets must not come last."""
+        if any(commit.retried and commit.call for commit in self._open):
+            return []
         return [commit for commit in self._open if commit.call is None]
 
     def give_up(self, commit: Commit) -> None:

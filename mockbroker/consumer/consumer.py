@@ -14,13 +14,12 @@ from typing import Any, Literal, Protocol
 
 import trio
 
-from mockbroker.consumer.committed import CommittedInquiry
 from mockbroker.consumer.committing import Commit
 from mockbroker.consumer.driver import Connect, Driver, connect_tcp
-from mockbroker.consumer.engine import Engine, addresses
+from mockbroker.consumer.engine import Engine, Inquiry, addresses
 from mockbroker.consumer.errors import ConcurrentUse, ConsumerError, IllegalUse, TimedOut
 from mockbroker.consumer.interest import Mode
-from mockbroker.consumer.log_offsets import LogInquiry, OffsetAndTimestamp
+from mockbroker.consumer.log_offsets import OffsetAndTimestamp
 from mockbroker.consumer.metadata import TopicPartition
 from mockbroker.consumer.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata
 from mockbroker.consumer.records import ConsumerRecord
@@ -100,13 +99,11 @@ class Consumer:
         engine = self._engine
         if engine.interest.mode is Mode.NOTHING:
             raise IllegalUse("neither subscribed to topics nor assigned partitions")
-        if engine.tell is not None and self._telling:
-            raise IllegalUse("a listener cannot poll: the rebalance waits for it to return")
         deadline = trio.current_time() + timeout
         await trio.lowlevel.checkpoint()  # not later: who is cancelled then would lose what was taken
         while True:
             self._driver.now()
-            engine.polled()  # who waits in here is not missed, however long it takes
+            engine.polled()
             engine.auto_commit(engine.positions.to_commit())
             self._driver.raise_wakeup()
             await self._go_on()
@@ -121,8 +118,12 @@ class Consumer:
                 return records
             if trio.current_time() >= deadline:
                 return []
-            missed = trio.current_time() + engine.settings.max_poll_interval / 2
-            await self._driver.wait(min(deadline, engine.auto_commit_at, missed))
+            engine.polled(waits=True)
+            try:
+                await self._driver.wait(min(deadline, engine.auto_commit_at))
+            finally:
+                self._driver.now()
+                engine.polled()
 
     def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         shown = records
@@ -204,9 +205,8 @@ class Consumer:
         return position.offset if position.known else None
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from there; no broker is asked. Raises: NotAssigned, ValueError."""
-        if offset < 0:
-            raise ValueError(f"offset {offset} is below zero")
+        """Read on from there; no broker is asked. Raises: NotAssigned, ValueError, TypeError."""
+        _checked(offset)
         with self._used():
             self._settle(partition)
             self._engine.positions.of(partition).move(offset)
@@ -264,7 +264,8 @@ class Consumer:
     async def commit(self, offsets: Offsets | None = None, *, timeout: float | None = None) -> None:
         """Store offsets (of the next records to read) in the group, those of all positions if None; wait for it.
 
-        Raises: CommitFailed, RebalanceInProgress, TimedOut after ``timeout`` seconds, Wakeup, BrokerError.
+        Raises: CommitFailed, RebalanceInProgress, TimedOut after ``timeout`` seconds, Wakeup, BrokerError; ValueError
+        and TypeError for what cannot be an offset.
         """
         with self._used():
             commit = self._begin_commit(offsets, timeout, retried=True)
@@ -341,17 +342,11 @@ class Consumer:
 
     async def partitions_for(self, topic: str, *, timeout: float | None = None) -> int:
         """How many partitions a topic has, 0 if there is no such topic. Raises: TimedOut, BrokerError."""
-        metadata = self._engine.metadata
         with self._used():
             self._driver.now()
-            metadata.want(metadata.wanted | {topic})
-            metadata.refresh()
-            version = metadata.version
-            self._driver.step()
-            await self._until(lambda: metadata.version > version and metadata.covers((topic,)), timeout)
-            metadata.raise_errors()
-            known = metadata.topics.get(topic)
-            return len(known.partitions) if known else 0
+            inquiry = self._engine.ask_topic(topic)
+            await self._ask(inquiry, timeout)
+            return inquiry.found
 
     @property
     def group_metadata(self) -> GroupMetadata:
@@ -458,7 +453,7 @@ class Consumer:
             await self._driver.wait(deadline)
         self._call_back()
 
-    async def _ask(self, inquiry: CommittedInquiry | LogInquiry, timeout: float | None) -> None:
+    async def _ask(self, inquiry: Inquiry, timeout: float | None) -> None:
         try:
             await self._until(lambda: inquiry.done, timeout)
         finally:
@@ -527,7 +522,23 @@ class Consumer:
 
 
 def _as_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {p: OffsetAndMetadata(at) if isinstance(at, int) else at for p, at in offsets.items()}
+    """Raises: ValueError, TypeError: here, and not where they are written to a broker."""
+    found = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
+    for at in found.values():
+        _checked(at.offset)
+        if not isinstance(at.metadata, str):
+            raise TypeError(f"metadata of an offset is a str, not {at.metadata!r}")
+    return found
+
+
+def _checked(offset: int) -> int:
+    if not isinstance(offset, int):
+        raise TypeError(f"an offset is an int, not {offset!r}")
+    if offset < 0:
+        raise ValueError(f"offset {offset} is below zero")
+    if offset >= 2**63:
+        raise ValueError(f"offset {offset} takes more than 64 bits")
+    return offset
 
 
 @asynccontextmanager

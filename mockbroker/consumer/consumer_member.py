@@ -108,8 +108,8 @@ class ConsumerMember:
     def owned(self) -> tuple[TopicPartition, ...]:
         return tuple(self._positions)
 
-    def polled(self) -> None:
-        self._poll = self._time.now + self._settings.max_poll_interval
+    def polled(self, *, waits: bool = False) -> None:
+        self._poll = float("inf") if waits else self._time.now + self._settings.max_poll_interval
 
     def told(self, error: Exception | None) -> None:
         flow = self._flow
@@ -214,6 +214,7 @@ class ConsumerMember:
         return self._resolved() != set(self._positions)
 
     def _reconcile(self) -> Steps:
+        yield POLL  # what was handed out is not done before that
         self._mark(self._resolved())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)

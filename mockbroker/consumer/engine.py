@@ -22,14 +22,14 @@ from mockbroker.consumer.flow import Tell
 from mockbroker.consumer.interest import Interest, Mode
 from mockbroker.consumer.log_offsets import LogInquiry
 from mockbroker.consumer.membership import Membership
-from mockbroker.consumer.metadata import Metadata, TopicPartition
+from mockbroker.consumer.metadata import Metadata, TopicInquiry, TopicPartition
 from mockbroker.consumer.network import Network
 from mockbroker.consumer.positions import OffsetAndMetadata, Positions
 from mockbroker.consumer.records import ConsumerRecord
 from mockbroker.consumer.resolving import Resolver
 from mockbroker.consumer.settings import CONSUMER, Settings
 
-Inquiry = CommittedInquiry | LogInquiry
+Inquiry = CommittedInquiry | LogInquiry | TopicInquiry
 
 
 class Engine:
@@ -135,10 +135,10 @@ class Engine:
         assert self.member
         self.member.told(error)
 
-    def polled(self) -> None:
-        """The user polls: what was handed out before counts as done."""
+    def polled(self, *, waits: bool = False) -> None:
+        """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
         if self.member and self.interest.subscribed:
-            self.member.polled()
+            self.member.polled(waits=waits)
 
     def auto_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit if it is time to; nobody waits for it."""
@@ -166,6 +166,7 @@ class Engine:
         if self.interest.version != self._wanted_version and self.interest.subscribed:
             self._wanted_version = self.interest.version
             self.metadata.want(self.interest.topics)
+        self.metadata.want_aside(topic for inquiry in self._inquiries for topic in inquiry.topics)
         self.metadata.step()
         if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
             self.coordinator.step()
@@ -234,6 +235,12 @@ class Engine:
     def ask_log(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
         """Offsets by timestamp in ms, or one of Kafka's questions below zero."""
         inquiry = self.resolver.inquire(wanted)
+        self._inquiries.append(inquiry)
+        return inquiry
+
+    def ask_topic(self, topic: str) -> TopicInquiry:
+        """How many partitions it has."""
+        inquiry = TopicInquiry(topic, self.metadata)
         self._inquiries.append(inquiry)
         return inquiry
 

@@ -34,13 +34,16 @@ class UnsupportedVersion(ConsumerError):
 
 
 class NoOffset(ConsumerError):
-    """A partition without a committed offset, or with a position out of range, and the reset policy is ``none``."""
+    """A partition without a committed offset, or with a position out of range, and the reset policy is ``none``.
 
-    def __init__(self, partitions: dict[tuple[str, int], int | None]) -> None:
+    Also one of a topic that was deleted and made anew since.
+    """
+
+    def __init__(self, partitions: dict[tuple[str, int], int | None], why: str | None = None) -> None:
         self.partitions = partitions
         told = ", ".join(f"{t}-{n}" + ("" if at is None else f" at {at}") for (t, n), at in partitions.items())
         outside = any(at is not None for at in partitions.values())
-        what = "offsets out of range" if outside else "no committed offset"
+        what = why or ("offsets out of range" if outside else "no committed offset")
         super().__init__(f"{what} and no reset policy: {told}")
 
 

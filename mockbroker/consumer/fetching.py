@@ -380,7 +380,7 @@ class Fetcher:
             position.replica = None
             leader = line.current_leader
             if self._metadata.leader_is(partition, leader.leader_id, leader.leader_epoch):
-                self._positions.unsettled = True  # the new one's log is looked at before anything is read of it
+                self._resolver.look_again()  # the new one's log is looked at before anything is read of it
             else:
                 self._metadata.retry_later()
                 self._rest_partition(partition)

@@ -6,7 +6,7 @@ Source: org.apache.kafka.clients.Metadata and MetadataCache.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -44,7 +44,10 @@ class Topic:
 
 
 class Metadata:
-    """``version`` grows with each answer. ``errors``: by topic, what only the user can mend."""
+    """``version`` grows with each answer. ``errors``: by topic, what only the user can mend.
+
+    ``wanted``: topics that are read; ``aside``: that somebody asks about in passing.
+    """
 
     def __init__(self, network: Network, settings: Settings, time: Moment, backoff: Backoff) -> None:
         self._network, self._settings, self._time, self._backoff = network, settings, time, backoff
@@ -55,9 +58,9 @@ class Metadata:
         self.failure: ConsumerError | None = None
         self.version = 0
         self.wanted: set[str] = set()
+        self.aside: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
         self.everything = False
-        self.changed: Callable[[], None] = lambda: None
         self._asked: Call | None = None
         self._asked_for: tuple[str, ...] | None = None
         self._known_for: frozenset[str] = frozenset()
@@ -66,11 +69,18 @@ class Metadata:
         self._failures = 0
 
     def want(self, topics: Iterable[str]) -> None:
-        """From now on know these, and no others."""
+        """From now on know these, and no others but ``aside``."""
         wanted = set(topics)
         if wanted - self.wanted:
             self.refresh()
         self.wanted = wanted
+
+    def want_aside(self, topics: Iterable[str]) -> None:
+        """Know these too, as long as they are asked about; their errors are for who asks."""
+        aside = set(topics) - self.wanted
+        if aside - self.aside:
+            self.refresh()
+        self.aside = aside
 
     def want_matching(self, pattern: re.Pattern[str] | None) -> None:
         """Know all topics, of which those that match ``pattern`` are meant; None ends that."""
@@ -79,7 +89,7 @@ class Metadata:
         self.pattern, self.everything = pattern, pattern is not None
 
     def refresh(self) -> None:
-        """Ask again soon; not at once if the last one just failed or was just answered."""
+        """Ask again, at once unless the last answer failed or was incomplete: then after the backoff."""
         self._due = min(self._due, self._time.now + (self._backoff.after(self._failures - 1) if self._failures else 0))
 
     def retry_later(self) -> None:
@@ -150,7 +160,6 @@ class Metadata:
         if epoch <= known.epoch:
             return False
         topic.partitions[partition[1]] = Leader(node_id, epoch, known.replicas)
-        self.changed()
         return True
 
     def due(self) -> float:
@@ -165,7 +174,7 @@ class Metadata:
         if node is None:
             self._due = self._time.now + self._backoff.after(0)
             return
-        asked = None if self.everything else tuple(sorted(self.wanted))
+        asked = None if self.everything else tuple(sorted(self.wanted | self.aside))
         self._asked_for = asked
         self._due = self._time.now + self._settings.metadata_max_age
         call = self._network.ask(node, METADATA.key, lambda version: self._request(asked, version), self._answered)
@@ -203,9 +212,8 @@ class Metadata:
             self._again()
         else:
             self._failures = 0
-        if not self.everything and self.wanted - self._known_for:
+        if not self.everything and (self.wanted | self.aside) - self._known_for:
             self._due = self._time.now
-        self.changed()
 
     def _again(self) -> None:
         self._due = min(self._due, self._time.now + self._backoff.after(self._failures))
@@ -239,3 +247,29 @@ class Metadata:
             self.topics[told.name] = Topic(told.topic_id, leaders, told.is_internal)
         self.names = {t.topic_id: name for name, t in self.topics.items() if t.topic_id != NO_ID}
         self.version += 1
+
+
+class TopicInquiry:
+    """How many partitions a topic has. ``found``: once ``done``, 0 if there is no such topic."""
+
+    def __init__(self, topic: str, metadata: Metadata) -> None:
+        self.topics = {topic}
+        self._topic, self._metadata, self._since = topic, metadata, metadata.version
+        self.found = 0
+        self.error: ConsumerError | None = None
+        self.done = False
+        metadata.refresh()
+
+    def due(self) -> float:
+        return float("inf")  # what it waits for is the metadata's
+
+    def step(self) -> None:
+        """Take what the metadata says, if that is new."""
+        metadata = self._metadata
+        if self.done or metadata.version == self._since or not metadata.covers(self.topics):
+            return
+        self.done = True
+        if code := metadata.errors.get(self._topic):
+            self.error = broker_error(code, f"topic {self._topic}")
+        elif known := metadata.topics.get(self._topic):
+            self.found = len(known.partitions)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 from mockbroker.consumer.errors import NotAssigned
 from mockbroker.consumer.metadata import TopicPartition
@@ -30,7 +31,8 @@ class Position:
 
     ``epoch``: of the leader that wrote the record before; ``reset``: the timestamp to look up instead of an offset, in
     ms or one of Kafka's questions below zero; ``validated``: the leader epoch that the offset was held against;
-    ``replica``: the follower to read from, and until when. The last four are what brokers told of the log, None before.
+    ``topic_id``: of the topic that the offset is in, None until metadata has told it;
+    ``replica``: the follower to read from, and until when. The last three are what brokers told of the log.
     """
 
     offset: int | None = None
@@ -38,6 +40,7 @@ class Position:
     reset: int | timedelta | None = None
     validated: int = -1
     validating: bool = False
+    topic_id: UUID | None = None
     paused: bool = False
     revoking: bool = False
     replica: tuple[int, float] | None = None
@@ -56,12 +59,12 @@ class Position:
     def move(self, offset: int, epoch: int = -1) -> None:
         """Go on from another offset: what was asked for or read before no longer fits."""
         self.offset, self.epoch, self.reset = offset, epoch, None
-        self.validated, self.validating, self.replica = -1, False, None
+        self.validated, self.validating, self.topic_id, self.replica = -1, False, None, None
 
     def look_up(self, timestamp: int | timedelta) -> None:
         """Go on from where the log has this time, which is not known yet."""
         self.offset, self.epoch, self.reset = None, -1, timestamp
-        self.validating, self.replica = False, None
+        self.validating, self.topic_id, self.replica = False, None, None
 
 
 class Positions:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from mockbroker.consumer.backoff import Backoff, Moment
+from mockbroker.consumer.by_leader import ByLeader
 from mockbroker.consumer.committed import CommittedInquiry
 from mockbroker.consumer.committing import Committer
 from mockbroker.consumer.coordinator import Coordinator
 from mockbroker.consumer.errors import ConsumerError, LogTruncated, NoOffset, UnsupportedVersion
 from mockbroker.consumer.log_offsets import LogInquiry
-from mockbroker.consumer.metadata import Metadata, TopicPartition
+from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
 from mockbroker.consumer.network import Network
 from mockbroker.consumer.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position, Positions
 from mockbroker.consumer.settings import EARLIEST, NONE, Settings
@@ -47,9 +48,12 @@ class Resolver:
         self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
         self._checks: list[tuple[EpochInquiry, dict[TopicPartition, tuple[Position, int]]]] = []
         self._checked = -1  # version of the metadata
+        self._called = False  # since the last step: what was handed out or dropped has left something to look for
 
     def due(self) -> float:
         """When ``step`` has something to do."""
+        if self._called:
+            return self._time.now
         under_way = [inquiry.due() for inquiry, _ in (*self._resets, *self._checks)]
         if self._committed:
             under_way.append(self._committed[0].due())
@@ -57,12 +61,14 @@ class Resolver:
 
     def step(self) -> None:
         """Take what was found, and look for what is missing."""
+        self._called = False
         under_way = self._committed or self._resets or self._checks
         if not under_way and not self._positions.unsettled and self._checked == self._metadata.version:
             return
         self._initialise()
         self._reset()
         self._validate()
+        self._hold_against_topics()
         known = all(position.known for _, position in self._positions.items())
         self._positions.unsettled = not known or self.failure is not None
 
@@ -75,8 +81,12 @@ class Resolver:
             position.look_up(policy)
         else:
             position.look_up(EARLIEST_TIMESTAMP if policy == EARLIEST else LATEST_TIMESTAMP)
-        self._positions.unsettled = True
+        self.look_again()
         return True
+
+    def look_again(self) -> None:
+        """Some position is not what it was at the last ``step``."""
+        self._positions.unsettled = self._called = True
 
     def truncated(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
         """In the leader's log, records of the position's epoch, or of the one before that, ``epoch``, end at ``end``.
@@ -94,7 +104,23 @@ class Resolver:
             self.reset(position)
         else:
             position.move(end, epoch)
-        self._positions.unsettled = True
+        self.look_again()
+
+    # Topics that were deleted and made anew
+
+    def _hold_against_topics(self) -> None:
+        """A position in a topic that is no more says nothing of the one that has its name now."""
+        remade: dict[TopicPartition, int | None] = {}
+        for partition, position in self._positions.items():
+            now = self._metadata.topic_id(partition[0])
+            if now == NO_ID or now == position.topic_id:
+                continue
+            if position.topic_id is None or not position.known:
+                position.topic_id = now
+            elif not self.reset(position):
+                remade[partition] = position.offset  # and again, until somebody seeks
+        if remade:
+            self.failure = self.failure or NoOffset(remade, "topics deleted and made anew")
 
     # Committed offsets
 
@@ -155,6 +181,7 @@ class Resolver:
         under_way = set()
         for inquiry, asked_for in list(self._resets):
             inquiry.step()
+            self._drop_gone(inquiry, {partition: position for partition, (position, _) in asked_for.items()})
             for partition, (position, reset) in asked_for.items():
                 found = inquiry.found.pop(partition, None)
                 if found and position.reset is reset and self._positions.get(partition) is position:
@@ -178,6 +205,10 @@ class Resolver:
             self._resets.append((inquiry, wanted))
             inquiry.step()
 
+    def _drop_gone(self, inquiry: ByLeader, asked_for: Mapping[TopicPartition, Position]) -> None:
+        """Nobody asks any more for what was taken away: it may never be answered."""
+        inquiry.open -= {p for p, position in asked_for.items() if self._positions.get(p) is not position}
+
     def inquire(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
         """Ask for offsets by timestamp; whoever asks steps it."""
         committed = self._settings.isolation_level == "read_committed"
@@ -192,6 +223,7 @@ class Resolver:
     def _validate(self) -> None:
         for inquiry, asked_for in list(self._checks):
             inquiry.step()
+            self._drop_gone(inquiry, {partition: position for partition, (position, _) in asked_for.items()})
             if inquiry.done:
                 self._checks.remove((inquiry, asked_for))
                 failed = inquiry.error is not None and not isinstance(inquiry.error, UnsupportedVersion)

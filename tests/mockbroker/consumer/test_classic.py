@@ -187,6 +187,20 @@ def test_a_generation_that_ends_before_the_user_polls_is_not_taken_up() -> None:
     assert (nodes.assigned, nodes.told, nodes.one("JoinGroup").body.member_id) == ([], [], "")
 
 
+@pytest.mark.parametrize(("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, "me")])
+def test_who_is_out_when_it_syncs_does_not_beat(code: E, member_id: str) -> None:
+    nodes = subscribed(assignors=["cooperative-sticky"])
+    nodes.stable(generation=5)
+    because_of_27(nodes)
+    nodes.joined(6)
+    beats = nodes.count("Heartbeat")
+    nodes.refuse("SyncGroup", code, polling=False)
+    nodes.wait(10)
+    assert (nodes.member.state, nodes.count("Heartbeat")) == (UNJOINED, beats), "it waits to tell the user"
+    nodes.poll()
+    assert (nodes.told[1:], nodes.one("JoinGroup").body.member_id) == ([("lost", ["t0"])], member_id)
+
+
 def test_joining_goes_on_while_the_user_is_busy_up_to_what_only_the_user_can_do() -> None:
     nodes = subscribed(**EAGER)
     nodes.stable(generation=5)
@@ -533,6 +547,34 @@ def test_replicas_in_other_racks_are_a_change_too() -> None:
     assert nodes.count("JoinGroup") == 2
 
 
+def lookup_under_way(nodes: Nodes) -> None:
+    """The leader waits behind a question of its own, and what it wanted to ask next is no longer wanted."""
+    del nodes.answers["Metadata"]
+    nodes.engine.metadata.refresh()
+    nodes.poll()
+    nodes.joined(members={"me": ["t"], "other": ["u"]})
+    nodes.engine.subscribe(["t", "v"])
+    nodes.poll()
+    nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))
+
+
+def test_a_leader_whose_user_subscribes_anew_still_learns_of_the_groups_topics() -> None:
+    nodes = subscribed(topics={"t": 3, "u": 1, "v": 1})
+    nodes.poll()
+    lookup_under_way(nodes)
+    nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))
+    assert [one.member_id for one in nodes.one("SyncGroup").body.assignments] == ["me", "other"]
+
+
+def test_a_leader_that_is_out_before_it_knows_the_topics_joins_again() -> None:
+    nodes = subscribed(topics={"t": 3, "u": 1, "v": 1})
+    nodes.poll()
+    lookup_under_way(nodes)
+    nodes.until("Heartbeat", polling=True)
+    nodes.beat(E.UNKNOWN_MEMBER_ID)
+    assert nodes.one("JoinGroup").body.member_id == ""
+
+
 def test_what_changed_while_it_assigned_makes_the_leader_join_again() -> None:
     nodes = subscribed()
     nodes.poll()
@@ -722,6 +764,19 @@ def test_a_pattern_joins_when_it_is_known_what_it_matches() -> None:
     nodes.joined()
     nodes.synced([("t1", 0)])
     assert (nodes.assigned, nodes.count("JoinGroup")) == (["t1" + "0"], 1)
+
+
+def test_topics_in_place_of_a_pattern_that_is_still_looked_for() -> None:
+    nodes = Nodes(topics={"t1": 1, "u": 1})
+    del nodes.answers["Metadata"]
+    nodes.settle()
+    nodes.engine.subscribe(T)
+    nodes.poll()
+    nodes.engine.subscribe(["u"])
+    nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))
+    nodes.answers["Metadata"] = nodes.metadata
+    nodes.wait(1.0, polling=True)
+    assert subscription(nodes.one("JoinGroup").body).topics == ["u"]
 
 
 def test_internal_topics_do_not_match_by_accident() -> None:

@@ -123,6 +123,19 @@ def test_older_offsets_never_come_last() -> None:
     assert sent == [8, 9, 10]
 
 
+def test_older_offsets_that_are_tried_again_never_come_last() -> None:
+    nodes = stable()
+    nodes.commit({T0: 8})
+    nodes.commit({T0: 9}, retried=False)
+    nodes.committed(E.COORDINATOR_LOAD_IN_PROGRESS, asked=nodes.open("OffsetCommit")[0])
+    nodes.wait(1.0)
+    while nodes.open("OffsetCommit"):
+        nodes.committed(asked=nodes.open("OffsetCommit")[0])
+        nodes.wait(1.0)
+    sent = [one.body.topics[0].partitions[0].committed_offset for one in nodes.seen if one.api == "OffsetCommit"]
+    assert sent[-1] == 9
+
+
 def test_those_that_nobody_waits_for_finish_in_their_order() -> None:
     nodes = stable()
     commits = [nodes.commit({T0: offset}, retried=False) for offset in (8, 9, 10)]

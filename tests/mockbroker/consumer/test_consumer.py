@@ -12,10 +12,12 @@ from tools.inside import Wires
 
 from mockbroker import Cluster, open_cluster
 from mockbroker.consumer import (
+    BrokerError,
     CommitFailed,
     ConcurrentUse,
     Consumer,
     IllegalUse,
+    OffsetAndMetadata,
     RebalanceListener,
     TimedOut,
     Wakeup,
@@ -221,6 +223,67 @@ async def test_wakeup_ends_a_poll_that_waits(autojump_clock) -> None:
             assert trio.current_time() == pytest.approx(30)
         cluster.produce("t", ["a"], partition=0)
         assert len(await consumer.poll(5)) == 1, "and it goes on as if nothing had been"
+
+
+async def test_who_is_out_of_range_goes_on_at_once_though_nothing_else_happens(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        cluster.produce("t", ["a"], partition=0)
+        async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)]) as consumer:
+            await consumer.poll()
+            await trio.sleep(3)
+            consumer.seek(("t", 0), 50)
+            before = trio.current_time()
+            (record,) = await consumer.poll()
+            assert (record.offset, trio.current_time() - before < 1.0) == (0, True)
+
+
+@pytest.mark.parametrize("how", ["how many partitions", "where they end"])
+async def test_a_question_about_a_topic_that_cannot_be_is_its_own_error_and_no_polls(autojump_clock, how: str) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        cluster.produce("t", ["a"], partition=0)
+        await consumer.poll(10)
+        ends = how == "where they end"
+        with pytest.raises(BrokerError, match="INVALID_TOPIC_EXCEPTION"):
+            await (consumer.end_offsets(("no topic", 0)) if ends else consumer.partitions_for("no topic"))
+        cluster.produce("t", ["b"], partition=0)
+        assert [record.value for record in await consumer.poll(10)] == [b"b"]
+
+
+async def test_what_was_asked_in_passing_is_not_asked_for_ever(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        options = {"allow_auto_create_topics": False, "enable_auto_commit": False}
+        async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)], **options) as consumer:
+            assert await consumer.partitions_for("absent") == 0
+            with pytest.raises(TimedOut):
+                await consumer.end_offsets(("absent", 0), timeout=3.0)
+            await consumer.poll(5)
+            version = consumer._engine.metadata.version
+            await consumer.poll(60)
+            assert consumer._engine.metadata.version == version
+
+
+@pytest.mark.parametrize(
+    ("at", "error"),
+    [
+        (-1, ValueError),
+        (2**63, ValueError),
+        (OffsetAndMetadata(-7), ValueError),
+        (OffsetAndMetadata(7, None), TypeError),
+        ("7", TypeError),
+    ],
+)
+async def test_what_cannot_be_an_offset_is_refused_where_it_is_given(autojump_clock, at, error) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
+        await consumer.poll(5)
+        with pytest.raises(error):
+            consumer.commit_nowait({("t", 0): at})
+        with pytest.raises(error):
+            await consumer.commit({("t", 0): at})
+        if not isinstance(at, OffsetAndMetadata):
+            with pytest.raises(error):
+                consumer.seek(("t", 0), at)
+        await consumer.commit({("t", 0): 7})
+        assert cluster.committed("g")["t", 0] == 7
 
 
 async def test_wakeup_without_anybody_waiting_wakes_the_next_once(autojump_clock) -> None:

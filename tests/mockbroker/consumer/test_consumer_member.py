@@ -229,6 +229,22 @@ def test_offsets_are_committed_before_anything_is_given_up() -> None:
     assert nodes.told[1:] == [("revoked", ["t1"])]
 
 
+def test_what_the_user_still_works_on_is_not_committed() -> None:
+    """Records count as done with the next poll: whoever gets the partition after a crash reads them again."""
+    nodes = stable([T0, T1], enable_auto_commit=True)
+    nodes.until(HEARTBEAT)
+    if nodes.open("OffsetCommit"):
+        nodes.committed()
+    before = nodes.count("OffsetCommit")
+    nodes.told_to_own(1, [T0], polling=False)
+    nodes.wait(2.0)
+    assert (nodes.count("OffsetCommit"), nodes.told[1:]) == (before, [])
+    nodes.poll()
+    assert (nodes.count("OffsetCommit"), nodes.told[1:]) == (before + 1, [])
+    nodes.committed()
+    assert nodes.told[1:] == [("revoked", ["t1"])]
+
+
 @pytest.mark.parametrize("what", ["revoked", "assigned"])
 def test_what_a_listener_raises_comes_out_of_poll_and_is_acknowledged_all_the_same(what: str) -> None:
     nodes = stable([T0, T1])

@@ -886,25 +886,76 @@ def test_a_topic_deleted_and_made_anew():
     """Its id is another: an answer about the old one does not count, the session forgets it, and reading goes on."""
     pretend = ready()
     read_all(pretend)
-    late, right = only(pretend), pretend.fetched(only(pretend))
     old = pretend.ids["t"]
-    pretend.ids["t"], pretend.logs[T0] = UUID(int=99), Log()
-    pretend.logs[T0].add(3)
-    pretend.engine.metadata.refresh()
-    pretend.run()
-    pretend.answer(late, failing_by_id(old, E.UNKNOWN_TOPIC_ID))
-    assert (pretend.poll(), pretend.at(T0)) == ([], 10)
-    pretend.wait(0.3)
-    pretend.poll()
+    made_anew(pretend, 3)
+    assert (pretend.poll(), pretend.at(T0)) == ([], 0), "the policy decides"
     asked = only(pretend)
     assert asked.body.topics[0].topic_id == UUID(int=99)
     assert [gone.topic_id for gone in asked.body.forgotten_topics_data] == [old]
-    pretend.answer(asked)
-    pretend.poll()
-    pretend.poll()
-    assert pretend.at(T0) == 0, "its log is shorter: the policy decides"
     assert read_all(pretend) == [0, 1, 2]
-    assert right.session_id
+
+
+def begun_at_0(policy: str) -> Pretend:
+    """Ten records are read, and the next fetch is under way."""
+    pretend = Pretend({T0: 0}, auto_offset_reset=policy)
+    pretend.logs[T0].add(10)
+    pretend.seek(T0, 0)
+    pretend.poll()
+    assert read_all(pretend) == list(range(10))
+    return pretend
+
+
+def made_anew(pretend: Pretend, records: int) -> None:
+    """The topic is another of the same name before the consumer hears of it."""
+    old = pretend.ids["t"]
+    for late in pretend.fetches:
+        pretend.fetched(late)  # for its session
+    pretend.ids["t"], pretend.logs[T0] = UUID(int=99), Log()
+    pretend.logs[T0].add(records)
+    pretend.engine.metadata.refresh()
+    pretend.run()
+    for late in pretend.fetches:
+        pretend.answer(late, failing_by_id(old, E.UNKNOWN_TOPIC_ID))
+
+
+@pytest.mark.parametrize(("policy", "at"), [("earliest", 0), ("latest", 30)])
+def test_a_topic_made_anew_that_is_longer_than_the_old_one_was(policy, at):
+    """The position would be inside of its log, in the middle of records that nobody has read."""
+    pretend = begun_at_0(policy)
+    made_anew(pretend, 30)
+    assert (pretend.poll(), pretend.at(T0)) == ([], at)
+    pretend.logs[T0].add(5)
+    assert read_all(pretend) == list(range(at, 35))
+
+
+def test_records_that_wait_are_dropped_with_their_topic():
+    pretend = ready()
+    pretend.answer_all()
+    assert offsets(pretend.poll(most=3)) == [0, 1, 2]
+    made_anew(pretend, 30)
+    assert pretend.poll() == []
+    assert read_all(pretend) == list(range(30))
+
+
+def test_a_topic_made_anew_without_a_policy():
+    pretend = begun_at_0("none")
+    made_anew(pretend, 30)
+    for _ in range(2):
+        with pytest.raises(NoOffset, match="topics deleted and made anew and no reset policy: t-0 at 10"):
+            pretend.poll()
+    pretend.seek(T0, 4)
+    pretend.poll()
+    assert read_all(pretend) == list(range(4, 30))
+
+
+def test_a_topic_whose_id_is_told_only_later_is_the_same():
+    pretend = ready(ids=False)
+    pretend.answer_all()
+    assert len(pretend.poll()) == 10
+    pretend.ids["t"] = UUID(int=7)
+    pretend.engine.metadata.refresh()
+    pretend.run()
+    assert (pretend.poll(), pretend.at(T0)) == ([], 10)
 
 
 def failing_by_id(topic_id: UUID, code: int) -> FetchResponse:

@@ -386,6 +386,21 @@ def test_a_revocation_while_the_log_is_asked():
     assert pretend.at(T0) == 8
 
 
+def test_a_revocation_of_what_nobody_can_answer_for_ends_the_question():
+    """As of a topic that was deleted: nobody is asked about it for ever."""
+    pretend = begun({T0: 0, T1: 1}, held=(LIST_OFFSETS.key,))
+    del pretend.ids["t"]
+    pretend.hang_up(0)
+    pretend.hang_up(1)
+    pretend.wait(3.0)
+    pretend.engine.positions.assign(())
+    pretend.wait(1.0)
+    before = len(pretend.of(METADATA.key))
+    pretend.engine.metadata.want(())
+    pretend.wait(30.0)
+    assert len(pretend.of(METADATA.key)) - before <= 1
+
+
 def test_the_first_question_waits_for_metadata_alone():
     """There is no rest before it, though leaders were not known when it first was due."""
     pretend = begun(group=None, held=())
