@@ -88,6 +88,7 @@ class Classic:
         self._wanted: str | None = "a new member"  # why a rebalance is to begin
         self._joined_version = -1  # of the interest
         self._watched: Mapping[str, object] | None = None  # what the leader assigned by
+        self._compared = -1  # the version of the metadata that it was held against
         self._group_topics: frozenset[str] = frozenset()  # that the leader watches
         self._left: Call | None = None
         self._given: bytes | None = None  # the assignment that SyncGroup answered, until a poll takes it up
@@ -269,8 +270,10 @@ class Classic:
             return
         if self._joined_version != self._interest.version:
             self.rejoin("the subscription has changed")
-        if self._watched is not None and self._metadata.counts(self._group_topics) != self._watched:
-            self.rejoin("partitions of the group's topics have changed")
+        if self._watched is not None and self._compared != metadata.version:
+            self._compared = metadata.version
+            if metadata.counts(self._group_topics) != self._watched:
+                self.rejoin("partitions of the group's topics have changed")
 
     # A rebalance
 

@@ -73,6 +73,7 @@ class ConsumerMember:
         self.failure: Exception | None = None
         self.interval = settings.heartbeat_interval  # until the coordinator says one
         self._target: Ids = frozenset()
+        self._agreed: tuple[Ids, int, int] | None = None  # target and versions by which it has what it shall have
         self._flow: Flow | None = None
         self._next = 0.0  # when a heartbeat is due
         self._poll = float("inf")  # when the user has not polled for too long
@@ -211,7 +212,12 @@ class ConsumerMember:
         return found
 
     def _differs(self) -> bool:
-        return self._resolved() != set(self._positions)
+        by = self._target, self._metadata.version, self._positions.version
+        if by != self._agreed:
+            if self._resolved() != set(self._positions):
+                return True
+            self._agreed = by
+        return False
 
     def _reconcile(self) -> Steps:
         yield POLL  # what was handed out is not done before that

@@ -24,7 +24,7 @@ from mockbroker.consumer.log_offsets import LogInquiry
 from mockbroker.consumer.membership import Membership
 from mockbroker.consumer.metadata import Metadata, TopicInquiry, TopicPartition
 from mockbroker.consumer.network import Network
-from mockbroker.consumer.positions import OffsetAndMetadata, Positions
+from mockbroker.consumer.positions import Positions
 from mockbroker.consumer.records import ConsumerRecord
 from mockbroker.consumer.resolving import Resolver
 from mockbroker.consumer.settings import CONSUMER, Settings
@@ -90,6 +90,7 @@ class Engine:
         self._auto_commit_at = float("inf")
         self._inquiries: list[Inquiry] = []
         self._wanted_version = -1
+        self._assigned_version = 0
 
     # What the user wants
 
@@ -140,13 +141,13 @@ class Engine:
         if self.member and self.interest.subscribed:
             self.member.polled()
 
-    def auto_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit if it is time to; nobody waits for it."""
+    def auto_commit(self) -> None:
+        """Commit where everything is if it is time to; nobody waits for it."""
         now = self.time.now
         if now < self._auto_commit_at or not self.auto_commits:
             return
         self._auto_commit_later()
-        if offsets:
+        if offsets := self.positions.to_commit():
             self.committer.commit(offsets, self.settings.default_api_timeout, retried=False, then=self._auto_committed)
 
     @property
@@ -173,9 +174,9 @@ class Engine:
         if polling:
             self._raise()
         if self.member and (self.interest.subscribed or self.member.leaving):
-            assigned = tuple(self.positions)
             self.member.step(polling=polling)
-            if tuple(self.positions) != assigned:
+            if self._assigned_version != self.positions.version:
+                self._assigned_version = self.positions.version
                 self._auto_commit_later()
         self.committer.step()
         self.resolver.step()
