@@ -16,7 +16,7 @@ from mockbroker.consumer.committed import CommittedInquiry
 from mockbroker.consumer.committing import Commit, Committer
 from mockbroker.consumer.consumer_member import ConsumerMember
 from mockbroker.consumer.coordinator import Coordinator
-from mockbroker.consumer.errors import ConsumerError, IllegalUse
+from mockbroker.consumer.errors import IllegalUse
 from mockbroker.consumer.fetching import Fetcher
 from mockbroker.consumer.flow import Tell
 from mockbroker.consumer.interest import Interest, Mode
@@ -91,6 +91,7 @@ class Engine:
         self._inquiries: list[Inquiry] = []
         self._wanted_version = -1
         self._assigned_version = 0
+        self._matched = -1  # the version of the metadata that the pattern was held against
 
     # What the user wants
 
@@ -169,6 +170,9 @@ class Engine:
             self.metadata.want(self.interest.topics)
         self.metadata.want_aside(topic for inquiry in self._inquiries for topic in inquiry.topics)
         self.metadata.step()
+        if self.interest.mode is Mode.PATTERN and self.metadata.knows_all and self._matched != self.metadata.version:
+            self._matched = self.metadata.version
+            self.interest.found(self.metadata.matching())
         if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
             self.coordinator.step()
         if polling:
@@ -181,6 +185,8 @@ class Engine:
         self.committer.step()
         self.resolver.step()
         for inquiry in self._inquiries:
+            if isinstance(inquiry, CommittedInquiry) and self.coordinator.failure:
+                inquiry.give_up(self.coordinator.failure)
             inquiry.step()
         self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.done]
         if polling:
@@ -264,6 +270,3 @@ def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
             raise ValueError(f"{one.strip()!r} is not host:port")
         found.append((host.strip("[]"), int(port)))
     return found
-
-
-__all__ = ["ConsumerError", "Engine", "addresses"]

@@ -102,10 +102,6 @@ class Link:
                 call.failed(Failure.TIMED_OUT)
         self.close(f"{self.host}:{self.port} did not answer in time")
 
-    def serves(self, key: int) -> tuple[int, int] | None:
-        """The versions of an API that the broker has; None if it has none, or that is not known yet."""
-        return self._served.get(key)
-
     def _ask_versions(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION)
         self.outgoing.append(self._side.send(request, version))
