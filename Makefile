@@ -11,7 +11,7 @@ demo: .venv/.demo
 	$(BIN)/mockbroker demo
 
 test: .venv/.dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3  # one waits for real clients most of the time
 
 check: .venv/.dev
 	$(BIN)/ruff check

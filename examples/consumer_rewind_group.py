@@ -56,6 +56,11 @@ class Member:
         mine = self.consumer.assignment
         return len(mine) == PARTITIONS // 2 and all(self.consumer.position(partition) == end for partition in mine)
 
+    def of_its_own(self) -> int:
+        """How many records it has read of the partitions that it has now."""
+        mine = {number for _, number in self.consumer.assignment}
+        return len({place for place in self.read if place[0] in mine})
+
 
 def places(members: Sequence[Member]) -> list[tuple[int, int]]:
     return [place for member in members for place in member.read]
@@ -72,9 +77,12 @@ async def main(bootstrap: str) -> None:
             members[n : n + 1] = [member := Member()]
             await nursery.start(member.work, bootstrap, group, topic, flag)
 
-    async def all_read(count: int, end: int) -> list[tuple[int, int]]:
-        """What these members have read, once they are where the log ends, and it is as much as that."""
-        while not all(member.is_done(end) for member in members) or len({*places(members)}) < count:
+    async def all_read(count: int, end: int, each: int = 0) -> list[tuple[int, int]]:
+        """What these members have read, once they are where the log ends, and all and each have read that much."""
+        while not (
+            all(member.is_done(end) and member.of_its_own() >= each for member in members)
+            and len({*places(members)}) >= count
+        ):
             Member.progress = trio.Event()
             await Member.progress.wait()
         return places(members)
@@ -83,7 +91,8 @@ async def main(bootstrap: str) -> None:
         await rolling_restart(flag=False)
         print("read:", len({*await all_read(20, 5)}), "records")
         await rolling_restart(flag=True)
-        print("read again:", len({*await all_read(20, 5)}), "records")
+        print("read again:", len({*await all_read(20, 5, each=10)}), "records,", end=" ")
+        print(*(member.of_its_own() for member in members), "by those who have them now")
         await rolling_restart(flag=False)
         for number in range(PARTITIONS):
             produce(bootstrap, topic, ["new"], number)

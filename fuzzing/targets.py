@@ -110,11 +110,14 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
 
 
 def soon(target: Callable[[bytes], None], data: bytes) -> None:
-    """Run a target, and see that it does not take long."""
-    began = time.process_time()
-    target(data)
-    took = time.process_time() - began
-    assert took < SOON, f"{took:.1f} s for {len(data)} bytes"
+    """Run a target, and see that it does not take long, once what is made when it is first needed is there."""
+    for _ in range(2):
+        began = time.process_time()
+        target(data)
+        took = time.process_time() - began
+        if took < SOON:
+            return
+    raise AssertionError(f"{took:.1f} s for {len(data)} bytes")
 
 
 def _survive(decode: Callable[[bytes, Engine], Any], encode: Callable[[Any, Engine], bytes], data: bytes) -> None:

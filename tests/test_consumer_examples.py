@@ -82,7 +82,7 @@ generations: 1
 """,
     "rewind_group": """\
 read: 20 records
-read again: 20 records
+read again: 20 records, 10 10 by those who have them now
 without the flag: [(0, 5), (1, 5), (2, 5), (3, 5)]
 """,
     "rewind_store": """\
@@ -165,6 +165,10 @@ def test_what_it_prints(example: str, broker: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr + done.stdout
     said = re.sub(MEASURED, "N", done.stdout) if example == "tasks" else done.stdout
+    if example == "tasks":
+        for what in ("connections", "records a poll"):
+            alone, *shared = (float(number) for number in re.findall(rf"([\d.]+) {what}", done.stdout))
+            assert alone > max(shared) if what == "connections" else alone < min(shared), what
     if example == "failed_record":
         assert sorted(said.splitlines()) == sorted(DONE[example].splitlines())
     else:

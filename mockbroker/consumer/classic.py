@@ -120,8 +120,8 @@ class Classic:
     def owned(self) -> tuple[TopicPartition, ...]:
         return tuple(self._positions)
 
-    def polled(self) -> None:
-        self.beat.polled(self._time.now)
+    def polled(self, *, waits: bool = False) -> None:
+        self.beat.polled(self._time.now, waits=waits)
 
     def told(self, error: Exception | None) -> None:
         flow = self._flow

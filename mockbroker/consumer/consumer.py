@@ -103,7 +103,7 @@ class Consumer:
         await trio.lowlevel.checkpoint()  # not later: who is cancelled then would lose what was taken
         while True:
             self._driver.now()
-            engine.polled()  # who waits in here is not missed, however long it takes
+            engine.polled()
             engine.auto_commit()
             self._driver.raise_wakeup()
             await self._go_on()
@@ -118,8 +118,12 @@ class Consumer:
                 return records
             if trio.current_time() >= deadline:
                 return []
-            missed = trio.current_time() + engine.settings.max_poll_interval / 2
-            await self._driver.wait(min(deadline, engine.auto_commit_at, missed))
+            engine.polled(waits=True)
+            try:
+                await self._driver.wait(min(deadline, engine.auto_commit_at))
+            finally:
+                self._driver.now()
+                engine.polled()
 
     def _intercepted(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         shown = records

@@ -107,8 +107,8 @@ class ConsumerMember:
     def owned(self) -> tuple[TopicPartition, ...]:
         return tuple(self._positions)
 
-    def polled(self) -> None:
-        self._poll = self._time.now + self._settings.max_poll_interval
+    def polled(self, *, waits: bool = False) -> None:
+        self._poll = float("inf") if waits else self._time.now + self._settings.max_poll_interval
 
     def told(self, error: Exception | None) -> None:
         flow = self._flow

@@ -137,10 +137,10 @@ class Engine:
         assert self.member
         self.member.told(error)
 
-    def polled(self) -> None:
-        """The user polls: what was handed out before counts as done."""
+    def polled(self, *, waits: bool = False) -> None:
+        """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
         if self.member and self.interest.subscribed:
-            self.member.polled()
+            self.member.polled(waits=waits)
 
     def auto_commit(self) -> None:
         """Commit where everything is if it is time to; nobody waits for it."""

@@ -55,9 +55,9 @@ class Heartbeat:
         self.session = now + self._settings.session_timeout
         self._failures = 0
 
-    def polled(self, now: float) -> None:
-        """The user polls."""
-        self.poll = now + self._settings.max_poll_interval
+    def polled(self, now: float, *, waits: bool = False) -> None:
+        """The user polls; ``waits``: and will not be missed, however long nothing comes."""
+        self.poll = float("inf") if waits else now + self._settings.max_poll_interval
 
     def sent(self, now: float) -> None:
         self.in_flight = True

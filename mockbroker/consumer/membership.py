@@ -38,8 +38,8 @@ class Membership(Protocol):
 
     def told(self, error: Exception | None) -> None: ...
 
-    def polled(self) -> None:
-        """The user polls."""
+    def polled(self, *, waits: bool = False) -> None:
+        """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
         ...
 
     def step(self, *, polling: bool) -> None:

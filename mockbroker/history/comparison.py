@@ -57,13 +57,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A whole story under one scheme. Sizes as in Scheme and Ledger: ``stopped``, ``unread``, ``double`` are
-    partition-seconds; ``overlaps``: each time that a partition had two readers."""
+    """A whole story under one scheme. Sizes as in Scheme and Ledger: ``watchers`` is the most that there were when a
+    change was over; ``stopped``, ``unread``, ``double`` are partition-seconds; ``overlaps``: each time that a partition
+    had two readers."""
 
     scheme: str
     seed: int | None
     messages: int
     heartbeats: int
+    watchers: int
     notifications: int
     rebalances: int
     moved: int
@@ -91,6 +93,7 @@ class Measured:
             "seed": self.seed,
             "messages": self.messages,
             "heartbeats": self.heartbeats,
+            "watchers": self.watchers,
             "notifications": self.notifications,
             "rebalances": self.rebalances,
             "moved": self.moved,
@@ -113,6 +116,7 @@ def measure(name: str, story: Story) -> Measured:
     run = Run(SCHEMES[name], story)
     scheme, ledger = run.scheme, run.ledger
     changes: list[Change] = []
+    watchers = 0
     moments = sorted({step.at for step in story.steps})
     for at, following in zip(moments, [*moments[1:], story.end], strict=True):
         run.until(at)
@@ -121,6 +125,7 @@ def measure(name: str, story: Story) -> Measured:
         for step in steps:
             scheme.do(step)
         run.until(following)
+        watchers = max(watchers, scheme.watchers)
         after = scheme.messages, scheme.notifications, scheme.rebalances, ledger.moved
         messages, notifications, rebalances, moved = (new - old for new, old in zip(after, before, strict=True))
         settled = max(ledger.changed - at, 0.0) if ledger.whole else None
@@ -133,6 +138,7 @@ def measure(name: str, story: Story) -> Measured:
         seed=story.seed,
         messages=scheme.messages,
         heartbeats=scheme.heartbeats,
+        watchers=watchers,
         notifications=scheme.notifications,
         rebalances=scheme.rebalances,
         moved=ledger.moved,
@@ -146,14 +152,16 @@ def measure(name: str, story: Story) -> Measured:
 
 
 MEANING = (
-    "moved: partitions that came to another reader; stopped, unread, two readers: partition-seconds without a reader "
-    "while the last one lives, without any, with one too many; settles in, at most: seconds until everybody reads what "
-    "it should; never: changes that the next one found unfinished"
+    "watchers: who waits for ZooKeeper on behalf of groups, at most; moved: partitions that came to another reader; "
+    "stopped, unread, two readers: partition-seconds without a reader while the last one lives, without any, with one "
+    "too many; settles in, at most: seconds until everybody reads what it should; never: changes that the next one "
+    "found unfinished"
 )
 COLUMNS = (
     ("scheme", lambda m: m.scheme),
     ("messages", lambda m: f"{m.messages:,}"),
     ("heartbeats", lambda m: f"{m.heartbeats:,}"),
+    ("watchers", lambda m: f"{m.watchers:,}"),
     ("notifications", lambda m: f"{m.notifications:,}"),
     ("rebalances", lambda m: f"{m.rebalances:,}"),
     ("moved", lambda m: f"{m.moved:,}"),

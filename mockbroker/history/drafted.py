@@ -80,6 +80,10 @@ class Drafted(Scheme):
         return self.cluster.messages[name] + self.cluster.messages[f"{name} answer"]
 
     @property
+    def watchers(self) -> int:
+        return len(self.cluster.store.watchers)
+
+    @property
     def notifications(self) -> int:
         return self.cluster.store.notifications
 

@@ -80,8 +80,9 @@ class Scheme(ABC):
     """One way to rebalance, under one story. ``rebalances``: how often anybody worked out who gets what.
 
     ``messages``: everything that groups cost, requests, answers and notifications, ``heartbeats`` (and pings of
-    sessions) among them; without commits and fetches. ``notifications``: those of watches. ``exclusive``: whatever
-    the story, nobody reads what another reads.
+    sessions) among them; without commits and fetches. ``watchers``: who waits now to be told something by ZooKeeper on
+    behalf of groups. ``notifications``: those of watches. ``exclusive``: whatever the story, nobody reads what another
+    reads.
     """
 
     name: ClassVar[str]
@@ -125,6 +126,10 @@ class Scheme(ABC):
     @property
     def rebalances(self) -> int:
         return self.worked_out
+
+    @property
+    def watchers(self) -> int:
+        return sum(session.role != BROKER for session in self.zookeeper.watchers)
 
     @property
     def notifications(self) -> int:

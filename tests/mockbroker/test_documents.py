@@ -20,8 +20,11 @@ from kwire.messages.describe_groups import DescribeGroupsRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
 from mockbroker.release import RELEASES
 
 
@@ -199,6 +202,27 @@ def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
         asked = [desk.ask(FindCoordinatorRequest(key=name), 3, node=each) for each in range(3)]
         assert [(answer.node_id, answer.port) for answer in asked] == [(node, desk.broker.cluster.nodes[node].port)] * 3
     assert desk.broker.groups == {}
+
+
+def test_producers_write_to_the_leader_of_each_partition_and_to_no_other_broker() -> None:
+    """Brokers, topics with partitions spread over them, producers, consumers."""
+    desk = Carriers(brokers=3, topics={"t": 6, "u": 3})
+    known = desk.ask(MetadataRequest(topics=None), 12, node=1)
+    assert sorted(broker.node_id for broker in known.brokers) == [0, 1, 2]
+    ours = [topic for topic in known.topics if not topic.is_internal]
+    leaders = {(topic.name, p.partition_index): p.leader_id for topic in ours for p in topic.partitions}
+    assert Counter(leaders.values()) == {0: 3, 1: 3, 2: 3}
+    for (topic, index), leader in leaders.items():
+        for node in range(3):
+            data = ProduceRequest.Topic.Partition(index=index, records=build_batch([Record(value=b"from %d" % node)]))
+            asked = ProduceRequest(
+                acks=-1, timeout_ms=1000, topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])]
+            )
+            answer = desk.ask(asked, 9, node=node).responses[0].partition_responses[0]
+            assert answer.error_code == (E.NONE if node == leader else E.NOT_LEADER_OR_FOLLOWER)
+    reader = desk.carrier("reader", topics=["t", "u"])
+    desk.settle()
+    assert sorted(reader.read()) == sorted((index, b"from %d" % leader) for (_, index), leader in leaders.items())
 
 
 # --- old offset requests and new ones ----------------------------------------------------------------------------

@@ -71,6 +71,11 @@ class Store:
         self.notifications += len(told)
         return told
 
+    @property
+    def watchers(self) -> set[int]:
+        """Brokers that are told of a topic."""
+        return {node for nodes in self._watches.values() for node in nodes}
+
     def watch(self, topic: str, node: int) -> None:
         """``node`` is told when the topic appears or grows."""
         self._watches.setdefault(topic, set()).add(node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from itertools import product
 from random import Random
@@ -10,20 +9,16 @@ from types import ModuleType
 
 import pytest
 from client_groups import Group, Shares, named, shares
-from golden import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from tools import own_assignors
 
-from kwire.assignors import Assignor, Partition, Subscription, assignor, without_racks
+from kwire.assignors import Assignor, Partition, Subscription, assignor, check, without_racks
 
 
 @pytest.fixture(scope="module")
 def own() -> ModuleType:
-    """examples/own_assignors.py."""
-    spec = importlib.util.spec_from_file_location("own_assignors", ROOT / "examples" / "own_assignors.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return own_assignors.load()
 
 
 def loads(found: Shares) -> list[int]:
@@ -84,6 +79,35 @@ def test_at_random_everyone_gets_some_now_and_then(own: ModuleType) -> None:
     assert all(found["c"] == [("u", 0)] for found in seen)
     again: Assignor = own.RandomAssignor(Random(1))
     assert [shares(again.assign(topics, members)) for _ in range(20)] == seen
+
+
+@given(
+    st.dictionaries(st.sampled_from("tuvw"), st.lists(st.sampled_from(["x", "y", None]), max_size=5), min_size=1),
+    st.lists(
+        st.tuples(st.sets(st.sampled_from("tuvw")), st.integers(0, 3), st.sampled_from(["x", "y", "z"])), min_size=1
+    ),
+    st.integers(),
+)
+def test_those_of_users_give_every_partition_one_owner_who_subscribes(leaders, wishes, seed) -> None:
+    """At random, by weight, near the leader: as even or uneven as they like, but all of it and nothing twice."""
+    own = own_assignors.load()
+    topics = {topic: [Partition(leader_rack=rack) for rack in racks] for topic, racks in leaders.items()}
+    kinds = [
+        [own.RandomAssignor(Random(seed)) for _ in wishes],
+        [own.WeightedAssignor(weight) for _, weight, _ in wishes],
+        [own.NearLeaderAssignor(rack) for *_, rack in wishes],
+    ]
+    for carried in kinds:
+        members = {
+            f"m{n}": Subscription(sorted(wish[0]), one.user_data(wish[0]))
+            for n, (one, wish) in enumerate(zip(carried, wishes, strict=True))
+        }
+        answer = carried[0].assign(topics, members)
+        check(answer, topics, members)
+        wanted = {topic for member in members.values() for topic in member.topics}
+        every = [(topic, n) for topic in topics if topic in wanted for n in range(len(topics[topic]))]
+        assert sorted(partition for share in answer.values() for partition in share.partitions) == sorted(every)
+        assert answer.keys() == members.keys()
 
 
 def test_weights_travel_in_the_user_data(own: ModuleType) -> None:

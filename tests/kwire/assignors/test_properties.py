@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 import pytest
 from client_groups import Shares, as_read, shares
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.assignors import CLIENT, Partition, Subscription, Topics, assignor, check, without_racks
+from kwire.assignors import (
+    CLIENT,
+    SERVER,
+    MemberSubscription,
+    Partition,
+    Subscription,
+    Topics,
+    assign,
+    assignor,
+    check,
+    without_racks,
+)
 
 COUNTS = st.dictionaries(st.sampled_from("tuvwx"), st.integers(1, 9), min_size=1)
 IDS = st.lists(st.integers(0, 99).map("c-{}".format), min_size=1, max_size=9, unique=True)
@@ -70,6 +82,30 @@ def test_every_partition_has_one_owner_who_subscribes(name: str, group: tuple[To
     check(answer, topics, members)
     assert answer.keys() == members.keys()
     assert given_out(shares(answer)) == all_of(topics, members)
+
+
+@pytest.mark.parametrize("name", SERVER)
+@given(mixed(), st.data())
+def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[str, Subscription]], data) -> None:
+    """Also when they go by what members had before, of whom some are gone, and others subscribe otherwise."""
+    topics, subscriptions = group
+    ids = {topic: UUID(int=n + 1) for n, topic in enumerate(topics)}
+    counts = {ids[topic]: len(listed) for topic, listed in topics.items()}
+    before: dict[str, dict[UUID, list[int]]] = {}
+    for _ in range(3):
+        members = {
+            member_id: MemberSubscription([ids[topic] for topic in member.topics], before.get(member_id, {}))
+            for member_id, member in subscriptions.items()
+        }
+        found = assign(name, members, counts)
+        assert found.keys() == members.keys()
+        assert all(topic_id in members[who].topic_ids for who, share in found.items() for topic_id in share)
+        shared = sorted((t, n) for share in found.values() for t, numbers in share.items() for n in numbers)
+        wanted = {topic_id for member in members.values() for topic_id in member.topic_ids}
+        assert shared == sorted((topic_id, n) for topic_id in wanted for n in range(counts[topic_id]))
+        before, kinds = found, st.lists(st.sampled_from(sorted(topics)), min_size=1, unique=True)
+        stay = data.draw(st.lists(st.sampled_from(sorted(subscriptions)), unique=True))
+        subscriptions = {who: Subscription(data.draw(kinds)) for who in [*stay, "new"]}
 
 
 @pytest.mark.parametrize("name", CLIENT)

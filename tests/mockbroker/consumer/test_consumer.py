@@ -518,6 +518,45 @@ async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock) -
         assert [what for what, _ in heard.said] == ["assigned", "revoked", "assigned", "revoked"]
 
 
+async def test_who_unsubscribes_is_out_at_once_and_the_others_share_what_it_had(autojump_clock) -> None:
+    """Within a heartbeat of theirs, and long before its session would be over."""
+    async with cluster_of() as cluster, consumer_of(cluster, "stays") as stays, consumer_of(cluster, "goes") as goes:
+        for _ in range(10):
+            await stays.poll(1)
+            await goes.poll(1)
+        assert (len(numbers(stays)), len(numbers(goes))) == (2, 2)
+        generation = cluster.groups()["g"].generation
+        await goes.unsubscribe()
+        await stays.poll(5)
+        assert numbers(stays) == [0, 1, 2, 3]
+        group = cluster.groups()["g"]
+        assert (len(group.members), group.generation > generation) == (1, True)
+        assert [what for _, what in happened(cluster, "leave", "expire")] == ["leave"]
+
+
+async def test_who_has_chosen_its_partitions_has_no_session_and_nobody_takes_over(autojump_clock) -> None:
+    """One of two dies without a word: the other keeps what it chose, and the group has offsets and nothing else."""
+    options: dict[str, Any] = {"topics": (), "session_timeout": 10.0}
+    async with cluster_of() as cluster:
+        wires = Wires(cluster)
+        left = consumer_of(cluster, "left", wires, partitions=[("t", 0)], **options)
+        async with left as dies, consumer_of(cluster, "right", partitions=[("t", 1)], **options) as right:
+            cluster.produce("t", ["a", "b"], partition=0)
+            assert len(await dies.poll(5)) == 2
+            await dies.commit()
+            wires.down = {0}
+            for _, stream in wires.streams:
+                stream.hang_up()
+            cluster.produce("t", ["c"], partition=0)
+            assert await right.poll(60) == []
+            assert numbers(right) == [1]
+            group = cluster.groups()["g"]
+            assert (group.state, group.generation, group.members) == ("Empty", 0, ())
+            assert happened(cluster, "join", "rebalance", "generation", "expire", "leave") == []
+            async with consumer_of(cluster, "again", partitions=[("t", 0)], **options) as again:
+                assert [record.value for record in await again.poll(5)] == [b"c"], "whoever is told to go on does"
+
+
 async def test_a_static_member_comes_back_without_a_rebalance(autojump_clock) -> None:
     async with cluster_of() as cluster:
         for _ in range(3):

@@ -191,6 +191,40 @@ class Trouble:
             self.check()
 
 
+UNJOINED, PREPARING, COMPLETING, STABLE = MemberState
+MOVES = {  # every way there is from one state to another
+    (UNJOINED, PREPARING),
+    (PREPARING, COMPLETING),
+    (COMPLETING, STABLE),
+    (STABLE, PREPARING),  # it has to join again
+    (COMPLETING, PREPARING),  # SyncGroup was answered that it has to
+    *((state, UNJOINED) for state in (PREPARING, COMPLETING, STABLE)),  # a failure
+}
+
+
+def moves(seed: int, kind: str) -> set[tuple[MemberState, MemberState]]:
+    """Those that a member makes in trouble."""
+    trouble = Trouble(seed, assignors=[kind])
+    member, seen = trouble.nodes.member, set()
+    usual = type(member)
+
+    class Watched(usual):  # type: ignore[misc, valid-type]
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "state" and value is not self.state:
+                seen.add((self.state, value))
+            super().__setattr__(name, value)
+
+    member.__class__ = Watched
+    for _ in range(200):
+        trouble.do()
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["range", "cooperative-sticky"])
+def test_a_member_moves_between_its_states_as_the_table_has_it_and_no_other_way(kind: str) -> None:
+    assert set().union(*(moves(seed, kind) for seed in range(25))) == MOVES
+
+
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky", "consumer"])
 @pytest.mark.parametrize("seed", range(25))
 def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: int) -> None:

@@ -131,6 +131,24 @@ def test_none_between_an_illegal_generation_and_the_join_answer() -> None:
     assert nodes.last("Heartbeat").generation_id == 6
 
 
+@pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
+def test_none_after_a_sync_was_told_that_the_generation_is_over(code: E) -> None:
+    """A cooperative member joins again only when its user has heard what it lost."""
+    nodes = subscribed(assignors=["cooperative-sticky"])
+    nodes.stable(generation=5)
+    nodes.member.rejoin("a test")
+    nodes.poll()
+    nodes.joined(6)
+    nodes.refuse("SyncGroup", code, polling=False)
+    answered(nodes)
+    assert nodes.member.state is MemberState.UNJOINED
+    nodes.wait(60)
+    assert (beats(nodes), nodes.told[1:]) == ([], [])
+    nodes.poll()
+    assert nodes.told[1:] == [("lost", ["t0"])]
+    assert nodes.open("JoinGroup")
+
+
 def test_an_expired_session_looks_for_the_coordinator_and_does_not_leave() -> None:
     nodes = subscribed(session_timeout=10.0, request_timeout=60.0)
     nodes.stable()

@@ -58,15 +58,3 @@ async def test_who_never_meant_to_be_a_member_commits_as_nobody() -> None:
             await consumer.unsubscribe()
             await consumer.commit({("orders", 0): 6})
         assert cluster.committed("billing") == {("orders", 0): 6}
-
-
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_who_waits_in_a_poll_is_not_too_slow(protocol: str) -> None:
-    settings = {"group_protocol": protocol, "heartbeat_interval": 0.05, "max_poll_interval": 0.2}
-    async with (
-        open_cluster(topics={"orders": 1}, config=CONFIG) as cluster,
-        open_consumer(cluster.bootstrap_servers, group="billing", topics=["orders"], **settings) as consumer,
-    ):
-        assert await consumer.poll(1.0) == []
-        assert [event.event for event in cluster.events() if event.event in ("join", "leave")] == ["join"]
-        await cluster.wait_group("billing", "Empty", members=0)  # and who does not poll any more still leaves

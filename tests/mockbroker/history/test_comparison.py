@@ -38,11 +38,19 @@ def test_the_command_knows_the_schemes():
 
 
 def test_one_report_of_all_schemes(told):
-    """B11: messages, notifications of watches, time to settle, partitions with two readers or none."""
+    """B11: messages, watchers and how often they are told, time to settle, partitions with two readers or none."""
     found = [json.loads(line) for line in lines("--scheme", ALL, "--json")]
     assert [line["scheme"] for line in found] == list(SCHEMES)
     assert found == [each.line() for each in told.values()]
     by_name = {line["scheme"]: line for line in found}
+    assert [line["watchers"] for line in found] == [
+        8,
+        3,
+        2,
+        0,
+        0,
+        0,
+    ]  # consumers; coordinators; of groups there; nobody
     notifications = [line["notifications"] for line in found]
     assert notifications == sorted(notifications, reverse=True)
     assert notifications[0] > 3 * notifications[1] > notifications[2] > 0

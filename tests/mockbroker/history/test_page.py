@@ -51,10 +51,9 @@ def test_the_numbers_of_all_schemes(shown: Shown) -> None:
     assert [row[0] for row in found] == list(SCHEMES)
     for row in found:
         whole = told(row[0])
-        assert row[1:6] == [
-            f"{n:,}" for n in (whole.messages, whole.heartbeats, whole.notifications, whole.rebalances, whole.moved)
-        ]
-        assert row[6:9] == [f"{n:.1f}" for n in (whole.stopped, whole.unread, whole.double)]
+        counts = (whole.messages, whole.heartbeats, whole.watchers, whole.notifications, whole.rebalances, whole.moved)
+        assert row[1:7] == [f"{n:,}" for n in counts]
+        assert row[7:10] == [f"{n:.1f}" for n in (whole.stopped, whole.unread, whole.double)]
 
 
 @pytest.mark.parametrize("name", SCHEMES)

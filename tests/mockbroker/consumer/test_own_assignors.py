@@ -1,0 +1,180 @@
+"""Assignors of one's own in consumers that share a group: what they say, are told, and bring about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from tools import own_assignors
+from tools.inside import Wires
+
+from kwire.assignors import COOPERATIVE, EAGER, Assignment, Assignor, Subscription, Subscriptions, Topics
+from kwire.messages.fetch import FetchResponse
+from kwire.messages.metadata import MetadataResponse
+from mockbroker import Cluster, open_cluster
+from mockbroker.consumer import Consumer, open_consumer
+
+OWN = own_assignors.load()
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
+RACKS = {0: "rack1", 1: "rack2"}
+
+
+class Racked(Wires):
+    """To brokers with racks. ``read``: bytes of records that came from each of them."""
+
+    def __init__(self, cluster: Cluster, client_id: str) -> None:
+        super().__init__(cluster, client_id)
+        self.read = dict.fromkeys(RACKS, 0)
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        stream = await super().connect(host, port)
+        node, inside = self.streams[-1]
+        right = inside.line.ask
+
+        async def ask(*asked: Any) -> Any:
+            answer = await right(*asked)
+            match answer:
+                case MetadataResponse(brokers=brokers):
+                    for broker in brokers:
+                        broker.rack = RACKS[broker.node_id]
+                case FetchResponse(responses=topics):
+                    self.read[node] += sum(len(line.records or b"") for topic in topics for line in topic.partitions)
+            return answer
+
+        inside.line.ask = ask  # type: ignore[method-assign]
+        return stream
+
+
+@asynccontextmanager
+async def members(
+    cluster: Cluster,
+    carried: Mapping[str, str | Assignor],
+    wires: Mapping[str, Wires] | None = None,
+    *,
+    static: bool = False,
+    **options: Any,
+):
+    """Consumers by name, each with the assignor that it carries, in one group that has come to rest."""
+    async with AsyncExitStack() as stack:
+        found: dict[str, Consumer] = {}
+        for name, assignor in carried.items():
+            consumer = open_consumer(
+                cluster.bootstrap_servers,
+                group="g",
+                topics=["t"],
+                client_id=name,
+                group_instance_id=name if static else None,
+                assignors=[assignor],
+                connect=(wires[name] if wires else Wires(cluster, name)).connect,
+                auto_offset_reset="earliest",
+                **options,
+            )
+            found[name] = await stack.enter_async_context(consumer)
+        await rest(found)
+        yield found
+
+
+async def rest(consumers: Mapping[str, Consumer]) -> list[int]:
+    """Everybody polls for a while. Gives how many records each has read."""
+    counts = dict.fromkeys(consumers, 0)
+    for _ in range(12):
+        for name, consumer in consumers.items():
+            counts[name] += len(await consumer.poll(1.0))
+    return list(counts.values())
+
+
+def shares(consumers: Mapping[str, Consumer]) -> dict[str, list[int]]:
+    return {name: sorted(number for _, number in consumer.assignment) for name, consumer in consumers.items()}
+
+
+@pytest.mark.parametrize(("aware", "crossing"), [(False, 1.0), (True, 0.0)], ids=["range", "near-leader"])
+async def test_bytes_that_cross_racks(autojump_clock, aware: bool, crossing: float) -> None:
+    """A consumer and a broker in each of two racks. Counted is what was fetched, by where it came from."""
+    racks = {"consumer1": "rack1", "consumer2": "rack2"}
+    config = QUICK | {"default.replication.factor": 2}
+    async with open_cluster(brokers=2, topics={"t": 4}, config=config) as cluster:
+        for number, node in enumerate((1, 1, 0, 0)):
+            cluster.move_leader("t", number, node)
+        carried = {name: OWN.NearLeaderAssignor(rack) if aware else "range" for name, rack in racks.items()}
+        wires = {name: Racked(cluster, name) for name in racks}
+        async with members(cluster, carried, wires) as consumers:
+            assert cluster.groups()["g"].protocol == ("near-leader" if aware else "range")
+            near, far = [0, 1], [2, 3]
+            assert shares(consumers) == {"consumer1": far if aware else near, "consumer2": near if aware else far}
+            for number in range(4):
+                cluster.produce("t", [b"x" * 100] * (number + 1), partition=number)
+            assert sorted(await rest(consumers)) == [3, 7]
+            read = {
+                (racks[name], RACKS[node]): size for name, wire in wires.items() for node, size in wire.read.items()
+            }
+        total = sum(read.values())
+        assert total > 10 * 100
+        assert sum(size for (here, there), size in read.items() if here != there) == crossing * total
+
+
+async def test_one_with_user_data_is_plugged_in(autojump_clock) -> None:
+    """The leader knows of the other's weight by what stood in its JoinGroup."""
+    async with open_cluster(topics={"t": 6}, config=QUICK) as cluster:
+        carried = {"light": OWN.WeightedAssignor(1), "heavy": OWN.WeightedAssignor(2)}
+        async with members(cluster, carried) as consumers:
+            assert cluster.groups()["g"].protocol == "weighted"
+            assert {name: len(share) for name, share in shares(consumers).items()} == {"light": 2, "heavy": 4}
+
+
+@pytest.mark.parametrize(("name", "kept"), [("sticky", 4), ("roundrobin", 2)])
+async def test_what_it_heard_in_one_generation_it_says_in_the_next(autojump_clock, name: str, kept: int) -> None:
+    """sticky keeps the share that it was told with on_assignment, so whoever stays keeps all; round robin has no memory."""
+    carried = dict.fromkeys(("C0", "C1", "C2"), name)
+    async with open_cluster(topics={"t": 6}, config=QUICK) as cluster, members(cluster, carried) as consumers:
+        before = shares(consumers)
+        assert [len(share) for share in before.values()] == [2, 2, 2]
+        await consumers.pop("C1").unsubscribe()
+        await rest(consumers)
+        after = shares(consumers)
+        assert [len(share) for share in after.values()] == [3, 3]
+        assert sum(len({*share} & {*before[who]}) for who, share in after.items()) == kept
+
+
+class Curious(Assignor):
+    """Everything to the first by its name. ``saw``: groups that it was asked about; ``heard``: what it got, and when."""
+
+    name = "curious"
+    protocols = (COOPERATIVE, EAGER)
+
+    def __init__(self) -> None:
+        self.saw: list[dict[str, Subscription]] = []
+        self.heard: list[tuple[int, Sequence[tuple[str, int]]]] = []
+
+    def user_data(self, topics: Collection[str]) -> bytes:
+        return ",".join(sorted(topics)).encode()
+
+    def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
+        self.saw.append({member.instance_id or "": member for member in members.values()})
+        first = min(members, key=lambda member_id: members[member_id].instance_id or "")
+        every = [(topic, number) for topic, listed in topics.items() for number in range(len(listed))]
+        return {member_id: Assignment(every if member_id == first else []) for member_id in members}
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        self.heard.append((generation, list(assignment.partitions)))
+
+
+async def test_what_its_interface_has_since_2_4(autojump_clock) -> None:
+    """User data in place of a whole subscription; protocols; what is owned, since when, by whom, where; the generation."""
+    curious = {name: Curious() for name in ("first", "second")}
+    every = [("t", 0), ("t", 1)]
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        async with members(cluster, curious, static=True, client_rack="here") as consumers:
+            assert shares(consumers) == {"first": [0, 1], "second": []}
+            joined = cluster.groups()["g"].generation
+        leader = curious["first"]
+        assert leader.saw[0] == {"first": Subscription(["t"], b"t", [], -1, "here", "first")}
+        last = leader.saw[-1]
+        assert sorted(last) == ["first", "second"]
+        assert last["first"] == Subscription(["t"], b"t", every, joined - 1, "here", "first")
+        assert (last["second"].user_data, last["second"].instance_id, last["second"].owned) == (b"t", "second", [])
+        assert leader.heard == [(generation, every) for generation in range(1, joined + 1)]
+        assert curious["second"].heard == [(joined, [])]
+        assert curious["second"].saw == []
