@@ -12,6 +12,7 @@ from mockbroker.consumer.errors import ConsumerError, UnsupportedVersion, broker
 from mockbroker.consumer.metadata import Leader, Metadata, TopicPartition
 from mockbroker.consumer.network import Network
 
+CONSUMER_REPLICA = -1  # who asks is no broker
 AGAIN = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,

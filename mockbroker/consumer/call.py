@@ -23,7 +23,7 @@ class Failure(Enum):
 
     DISCONNECTED = "the connection is gone"
     TIMED_OUT = "no answer in time"
-    UNSUPPORTED = "no version in common"
+    UNSUPPORTED = "no version in common"  # or it cannot carry what is to be said
 
 
 class Call:

@@ -24,7 +24,7 @@ from kwire.messages.sync_group import SYNC_GROUP, SyncGroupRequest, SyncGroupRes
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
 from mockbroker.consumer.committing import LATE, POLL_FIRST, Committer, Identity
-from mockbroker.consumer.coordinator import Coordinator
+from mockbroker.consumer.coordinator import ELSEWHERE, Coordinator
 from mockbroker.consumer.errors import (
     CommitFailed,
     ConsumerError,
@@ -49,7 +49,6 @@ NO_GENERATION = -1
 LONGER_THAN_REBALANCE = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout
 STATIC_JOIN, STATIC_SYNC, STATIC_HEARTBEAT = 5, 3, 3  # the versions that have instance ids
 
-ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 Waiting = Generator[Wait | Tell, Exception | None, Any]
 
@@ -88,11 +87,11 @@ class Classic:
         self._wanted: str | None = "a new member"  # why a rebalance is to begin
         self._joined_version = -1  # of the interest
         self._watched: Mapping[str, object] | None = None  # what the leader assigned by
+        self._compared = -1  # the version of the metadata that it was held against
         self._group_topics: frozenset[str] = frozenset()  # that the leader watches
         self._left: Call | None = None
         self._given: bytes | None = None  # the assignment that SyncGroup answered, until a poll takes it up
         self._resting_until = 0.0  # between two tries to join
-        self._matched = -1  # the version of the metadata that the pattern was held against
         coordinator.found = lambda: self.beat.renew(time.now)
 
     # What the rest of the consumer asks
@@ -261,16 +260,15 @@ class Classic:
 
     def _look_around(self) -> None:
         """What was subscribed to, and what the leader assigned by, may have changed."""
-        metadata = self._metadata
-        if self._interest.mode is Mode.PATTERN and metadata.knows_all and self._matched != metadata.version:
-            self._matched = metadata.version
-            self._interest.found(metadata.matching())
         if self.state is not MemberState.STABLE:
             return
+        metadata = self._metadata
         if self._joined_version != self._interest.version:
             self.rejoin("the subscription has changed")
-        if self._watched is not None and self._metadata.counts(self._group_topics) != self._watched:
-            self.rejoin("partitions of the group's topics have changed")
+        if self._watched is not None and self._compared != metadata.version:
+            self._compared = metadata.version
+            if metadata.counts(self._group_topics) != self._watched:
+                self.rejoin("partitions of the group's topics have changed")
 
     # A rebalance
 
@@ -305,7 +303,6 @@ class Classic:
         self._metadata.refresh()
         while self._interest.mode is Mode.PATTERN and (self._metadata.version == known or not self._metadata.knows_all):
             yield WAIT
-        self._look_around()
 
     def _prepare(self) -> Steps:
         """Once a rebalance: commit, and give up what cannot be kept."""

@@ -12,7 +12,7 @@ from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.committing import Committer
+from mockbroker.consumer.committing import OFFSETS_ELSEWHERE, Committer
 from mockbroker.consumer.coordinator import Coordinator
 from mockbroker.consumer.errors import ConsumerError, UnsupportedVersion, broker_error
 from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
@@ -26,7 +26,6 @@ AGAIN = (
     ErrorCode.UNKNOWN_MEMBER_ID,  # the next heartbeat tells the member; until then it asks in vain
     ErrorCode.UNKNOWN_TOPIC_ID,
 )
-ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
 
 Told = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 
@@ -103,7 +102,7 @@ class CommittedInquiry:
     def _answered(self, call: Call) -> None:
         self._call = None
         if call.failure is Failure.UNSUPPORTED:
-            self._give_up(UnsupportedVersion(call.reason))
+            self.give_up(UnsupportedVersion(call.reason))
             return
         if call.failure is not None:
             self._coordinator.unknown()
@@ -116,12 +115,12 @@ class CommittedInquiry:
             self._again()
             return
         for one in codes:
-            if one in ELSEWHERE:
+            if one in OFFSETS_ELSEWHERE:
                 self._coordinator.unknown()
             if one == ErrorCode.UNKNOWN_TOPIC_ID:
                 self._metadata.refresh()
-            if one not in AGAIN and one not in ELSEWHERE:
-                self._give_up(broker_error(one, f"committed offsets of {self._group}"))
+            if one not in AGAIN and one not in OFFSETS_ELSEWHERE:
+                self.give_up(broker_error(one, f"committed offsets of {self._group}"))
                 return
         if codes:
             self._again()
@@ -155,7 +154,8 @@ class CommittedInquiry:
         topic_id: UUID = getattr(topic, "topic_id", NO_ID)
         return self._metadata.names.get(topic_id)
 
-    def _give_up(self, error: ConsumerError) -> None:
+    def give_up(self, error: ConsumerError) -> None:
+        """It will not be known."""
         self.done, self.error = True, error
 
     def _again(self) -> None:

@@ -14,7 +14,7 @@ from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.coordinator import Coordinator
+from mockbroker.consumer.coordinator import ELSEWHERE, Coordinator
 from mockbroker.consumer.errors import (
     CommitFailed,
     ConsumerError,
@@ -29,7 +29,7 @@ from mockbroker.consumer.positions import OffsetAndMetadata
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 WITH_TOPIC_IDS = 10
 AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.STALE_MEMBER_EPOCH)
-ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT)
+OFFSETS_ELSEWHERE = (*ELSEWHERE, ErrorCode.REQUEST_TIMED_OUT)
 POLL_FIRST = "a rebalance is going on: poll, then commit again"
 LATE = "the group has gone on: another member may read again what this one has read since its last commit"
 
@@ -129,6 +129,9 @@ class Committer:
             if commit.deadline <= now:
                 self._finish(commit, TimedOut("the commit was not answered in time"))
         for commit in self._waiting():
+            if self._coordinator.failure:
+                self._finish(commit, self._coordinator.failure)
+                continue
             if commit.not_before > now:
                 break  # who is behind it waits too
             self._send(commit)
@@ -231,7 +234,7 @@ class Committer:
             self._finish(commit, broker_error(code, where))  # deleted: a rebalance would wait for it in vain
         elif code in AGAIN:
             self._again(commit, broker_error(code, where))
-        elif code in ELSEWHERE:
+        elif code in OFFSETS_ELSEWHERE:
             self._coordinator.unknown()
             self._again(commit, broker_error(code, where))
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:

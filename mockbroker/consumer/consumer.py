@@ -104,7 +104,7 @@ class Consumer:
         while True:
             self._driver.now()
             engine.polled()
-            engine.auto_commit(engine.positions.to_commit())
+            engine.auto_commit()
             self._driver.raise_wakeup()
             await self._go_on()
             records = engine.take(engine.settings.max_poll_records)

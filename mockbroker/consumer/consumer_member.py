@@ -19,7 +19,7 @@ from kwire.messages.consumer_group_heartbeat import (
 from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
 from mockbroker.consumer.committing import LATE, Committer, Identity
-from mockbroker.consumer.coordinator import Coordinator
+from mockbroker.consumer.coordinator import ELSEWHERE, Coordinator
 from mockbroker.consumer.errors import CommitFailed, ConsumerError, UnsupportedVersion, broker_error
 from mockbroker.consumer.flow import POLL, WAIT, Flow, Steps, Tell
 from mockbroker.consumer.interest import Interest, Mode
@@ -31,7 +31,6 @@ JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2  # member epochs
 Ids = frozenset[tuple[UUID, int]]
 Wanted = ConsumerGroupHeartbeatRequest
 
-ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
@@ -73,6 +72,7 @@ class ConsumerMember:
         self.failure: Exception | None = None
         self.interval = settings.heartbeat_interval  # until the coordinator says one
         self._target: Ids = frozenset()
+        self._agreed: tuple[Ids, int, int] | None = None  # target and versions by which it has what it shall have
         self._flow: Flow | None = None
         self._next = 0.0  # when a heartbeat is due
         self._poll = float("inf")  # when the user has not polled for too long
@@ -82,7 +82,6 @@ class ConsumerMember:
         self._declared: tuple[TopicPartition, ...] = ()  # what it says that it owns
         self._repeat = False  # say everything in the next one
         self._life = 0  # grows when what was asked before is no longer this member's
-        self._matched = -1
         self._left: Call | None = None
 
     # What the rest of the consumer asks
@@ -189,10 +188,6 @@ class ConsumerMember:
         self._end(ConsumerState.FENCED)
 
     def _look_around(self) -> None:
-        metadata = self._metadata
-        if self._interest.mode is Mode.PATTERN and metadata.knows_all and self._matched != metadata.version:
-            self._matched = metadata.version
-            self._interest.found(metadata.matching())
         said = self._said.get("subscribed_topic_names")
         if said is not None and said != sorted(self._interest.topics):
             self._next = 0.0
@@ -211,7 +206,12 @@ class ConsumerMember:
         return found
 
     def _differs(self) -> bool:
-        return self._resolved() != set(self._positions)
+        by = self._target, self._metadata.version, self._positions.version
+        if by != self._agreed:
+            if self._resolved() != set(self._positions):
+                return True
+            self._agreed = by
+        return False
 
     def _reconcile(self) -> Steps:
         yield POLL  # what was handed out is not done before that

@@ -16,16 +16,18 @@ from mockbroker.consumer.metadata import Metadata
 from mockbroker.consumer.network import Network, Node
 
 GROUP = 0  # the kind of key
+ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)  # it is to be looked for again
 RETRIED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
+    *ELSEWHERE,
     ErrorCode.REQUEST_TIMED_OUT,
 )
 
 
 class Coordinator:
-    """``node``: None while it is not known. ``failure``: what the user has to know, taken away by who raises it."""
+    """``node``: None while it is not known. ``failure``: what the user has to know, taken away by the poll that raises
+    it; until then commits and questions that wait for the coordinator end with it.
+    """
 
     def __init__(self, group: str, network: Network, metadata: Metadata, time: Moment, backoff: Backoff) -> None:
         self._group, self._network, self._metadata, self._time, self._backoff = group, network, metadata, time, backoff
@@ -116,7 +118,7 @@ class Coordinator:
             self.node = None
             self._again()
             return
-        self._failures = 0
+        self._failures, self.failure = 0, None
         self.found()
 
     def _again(self) -> None:

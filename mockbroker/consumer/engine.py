@@ -16,7 +16,7 @@ from mockbroker.consumer.committed import CommittedInquiry
 from mockbroker.consumer.committing import Commit, Committer
 from mockbroker.consumer.consumer_member import ConsumerMember
 from mockbroker.consumer.coordinator import Coordinator
-from mockbroker.consumer.errors import ConsumerError, IllegalUse
+from mockbroker.consumer.errors import IllegalUse
 from mockbroker.consumer.fetching import Fetcher
 from mockbroker.consumer.flow import Tell
 from mockbroker.consumer.interest import Interest, Mode
@@ -24,7 +24,7 @@ from mockbroker.consumer.log_offsets import LogInquiry
 from mockbroker.consumer.membership import Membership
 from mockbroker.consumer.metadata import Metadata, TopicInquiry, TopicPartition
 from mockbroker.consumer.network import Network
-from mockbroker.consumer.positions import OffsetAndMetadata, Positions
+from mockbroker.consumer.positions import Positions
 from mockbroker.consumer.records import ConsumerRecord
 from mockbroker.consumer.resolving import Resolver
 from mockbroker.consumer.settings import CONSUMER, Settings
@@ -90,6 +90,8 @@ class Engine:
         self._auto_commit_at = float("inf")
         self._inquiries: list[Inquiry] = []
         self._wanted_version = -1
+        self._assigned_version = 0
+        self._matched = -1  # the version of the metadata that the pattern was held against
 
     # What the user wants
 
@@ -140,13 +142,13 @@ class Engine:
         if self.member and self.interest.subscribed:
             self.member.polled(waits=waits)
 
-    def auto_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit if it is time to; nobody waits for it."""
+    def auto_commit(self) -> None:
+        """Commit where everything is if it is time to; nobody waits for it."""
         now = self.time.now
         if now < self._auto_commit_at or not self.auto_commits:
             return
         self._auto_commit_later()
-        if offsets:
+        if offsets := self.positions.to_commit():
             self.committer.commit(offsets, self.settings.default_api_timeout, retried=False, then=self._auto_committed)
 
     @property
@@ -168,18 +170,23 @@ class Engine:
             self.metadata.want(self.interest.topics)
         self.metadata.want_aside(topic for inquiry in self._inquiries for topic in inquiry.topics)
         self.metadata.step()
+        if self.interest.mode is Mode.PATTERN and self.metadata.knows_all and self._matched != self.metadata.version:
+            self._matched = self.metadata.version
+            self.interest.found(self.metadata.matching())
         if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
             self.coordinator.step()
         if polling:
             self._raise()
         if self.member and (self.interest.subscribed or self.member.leaving):
-            assigned = tuple(self.positions)
             self.member.step(polling=polling)
-            if tuple(self.positions) != assigned:
+            if self._assigned_version != self.positions.version:
+                self._assigned_version = self.positions.version
                 self._auto_commit_later()
         self.committer.step()
         self.resolver.step()
         for inquiry in self._inquiries:
+            if isinstance(inquiry, CommittedInquiry) and self.coordinator.failure:
+                inquiry.give_up(self.coordinator.failure)
             inquiry.step()
         self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.done]
         if polling:
@@ -263,6 +270,3 @@ def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
             raise ValueError(f"{one.strip()!r} is not host:port")
         found.append((host.strip("[]"), int(port)))
     return found
-
-
-__all__ = ["ConsumerError", "Engine", "addresses"]

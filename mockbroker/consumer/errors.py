@@ -30,7 +30,7 @@ class InconsistentGroupProtocol(BrokerError):
 
 
 class UnsupportedVersion(ConsumerError):
-    """The broker and the consumer have no version in common of an API that is needed."""
+    """The broker and the consumer have no version of an API in common that can carry what is to be said."""
 
 
 class NoOffset(ConsumerError):

@@ -15,6 +15,7 @@ from uuid import UUID
 from kwire.errorcodes import ErrorCode
 from kwire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from mockbroker.consumer.backoff import Backoff, Moment
+from mockbroker.consumer.by_leader import CONSUMER_REPLICA
 from mockbroker.consumer.call import Call, Failure
 from mockbroker.consumer.errors import ConsumerError, NoOffset, UnsupportedVersion, broker_error
 from mockbroker.consumer.fetch_session import FINAL_EPOCH, NO_SESSION, Asked, FetchSession
@@ -25,7 +26,6 @@ from mockbroker.consumer.records import ConsumerRecord, Reader
 from mockbroker.consumer.resolving import Resolver
 from mockbroker.consumer.settings import Settings
 
-CONSUMER_REPLICA = -1
 LOWEST, LAST_WITH_NAMES = 4, 12
 SESSIONS = 7  # the first version with them
 STALE = (

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import cast
 
 from kwire.connection import ClientSide
-from kwire.errors import WireError
+from kwire.errors import EncodeError, WireError
 from kwire.messages import APIS
 from kwire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
 from mockbroker.consumer.call import Call, Failure, newest
@@ -102,10 +102,6 @@ class Link:
                 call.failed(Failure.TIMED_OUT)
         self.close(f"{self.host}:{self.port} did not answer in time")
 
-    def serves(self, key: int) -> tuple[int, int] | None:
-        """The versions of an API that the broker has; None if it has none, or that is not known yet."""
-        return self._served.get(key)
-
     def _ask_versions(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION)
         self.outgoing.append(self._side.send(request, version))
@@ -134,5 +130,10 @@ class Link:
             )
             return
         call.version, call.sent_at = min(highest, served[1]), now
-        self.outgoing.append(self._side.send(call.build(call.version), call.version))
+        try:
+            data = self._side.send(call.build(call.version), call.version)
+        except EncodeError as error:  # what the user wants said does not fit: his call fails, and nothing else
+            call.failed(Failure.UNSUPPORTED, str(error))
+            return
+        self.outgoing.append(data)
         self._flying.append(call)

@@ -12,11 +12,10 @@ from typing import Any
 from kwire.errorcodes import ErrorCode
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
 from mockbroker.consumer.backoff import Backoff, Moment
-from mockbroker.consumer.by_leader import By, ByLeader
+from mockbroker.consumer.by_leader import CONSUMER_REPLICA, By, ByLeader
 from mockbroker.consumer.metadata import Metadata, TopicPartition
 from mockbroker.consumer.network import Network
 
-CONSUMER_REPLICA = -1
 TIMES, ISOLATION = 1, 2  # versions that look up records by time, and that know what is committed
 
 

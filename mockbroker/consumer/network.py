@@ -145,10 +145,6 @@ class Network:
                 at = min(at, node.not_before)
         return at
 
-    def links(self) -> Iterator[Link]:
-        """All links that are open or being opened."""
-        return (node.link for node in self._nodes() if node.link)
-
     def close(self) -> None:
         """Hang up everywhere."""
         for node in self._nodes():

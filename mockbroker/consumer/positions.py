@@ -68,10 +68,14 @@ class Position:
 
 
 class Positions:
-    """The assigned partitions, in the order in which they came. ``unsettled``: some may have no position yet."""
+    """The assigned partitions, in the order in which they came. ``unsettled``: some may have no position yet.
+
+    ``version`` grows when others are assigned, or in another order.
+    """
 
     def __init__(self) -> None:
         self._assigned: dict[TopicPartition, Position] = {}
+        self.version = 0
         self.unsettled = False
 
     def __iter__(self) -> Iterator[TopicPartition]:
@@ -100,6 +104,8 @@ class Positions:
         """Have these and no others; what is kept keeps its position."""
         before, self.unsettled = self._assigned, True
         self._assigned = {partition: before.get(partition) or Position() for partition in partitions}
+        if list(before) != list(self._assigned):
+            self.version += 1
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where every partition is whose position is known."""

@@ -14,11 +14,10 @@ from kwire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from mockbroker.consumer.backoff import Backoff, Moment
-from mockbroker.consumer.by_leader import By, ByLeader
+from mockbroker.consumer.by_leader import CONSUMER_REPLICA, By, ByLeader
 from mockbroker.consumer.metadata import Metadata, TopicPartition
 from mockbroker.consumer.network import Network
 
-CONSUMER_REPLICA = -1
 FOR_CONSUMERS = 3  # before, only brokers were allowed to ask
 
 

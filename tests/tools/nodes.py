@@ -144,7 +144,7 @@ class Nodes:
     def poll(self) -> None:
         """What a user's poll does that does not wait."""
         self.engine.polled()
-        self.engine.auto_commit(self.engine.positions.to_commit())
+        self.engine.auto_commit()
         self.settle(polling=True)
 
     def wait(self, seconds: float, *, polling: bool = False) -> None:

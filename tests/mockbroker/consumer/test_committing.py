@@ -8,7 +8,13 @@ from tools.nodes import Nodes, topic_id
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.offset_commit import OffsetCommitResponse
-from mockbroker.consumer.errors import BrokerError, RebalanceInProgress, TimedOut, UnsupportedVersion
+from mockbroker.consumer.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    RebalanceInProgress,
+    TimedOut,
+    UnsupportedVersion,
+)
 from mockbroker.consumer.positions import OffsetAndMetadata
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -95,6 +101,30 @@ def test_it_is_sent_when_the_coordinator_is_found() -> None:
     nodes.engine.coordinator.unknown()
     nodes.commit({T0: 8})
     nodes.until("OffsetCommit", within=0.2)
+
+
+def test_who_may_not_know_the_coordinator_is_told_so_by_the_commit() -> None:
+    nodes = Nodes()
+    del nodes.answers["FindCoordinator"]
+    nodes.engine.assign([T0])
+    commit = nodes.commit({T0: 8})
+    inquiry = nodes.engine.ask_committed([T0])
+    nodes.settle()
+    nodes.refuse("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
+    assert isinstance(commit.error, AuthorizationFailed)
+    assert isinstance(inquiry.error, AuthorizationFailed)
+
+
+def test_what_the_coordinator_was_refused_before_it_was_found_is_no_longer_told() -> None:
+    nodes = Nodes()
+    del nodes.answers["FindCoordinator"]
+    nodes.engine.assign([T0])
+    nodes.settle()
+    nodes.refuse("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
+    nodes.answers["FindCoordinator"] = nodes.found
+    nodes.wait(1.0)
+    assert nodes.engine.coordinator.node
+    nodes.poll()
 
 
 def test_a_late_answer_to_what_was_given_up_changes_nothing() -> None:

@@ -20,6 +20,7 @@ from mockbroker.consumer import (
     OffsetAndMetadata,
     RebalanceListener,
     TimedOut,
+    UnsupportedVersion,
     Wakeup,
     open_consumer,
 )
@@ -284,6 +285,18 @@ async def test_what_cannot_be_an_offset_is_refused_where_it_is_given(autojump_cl
                 consumer.seek(("t", 0), at)
         await consumer.commit({("t", 0): 7})
         assert cluster.committed("g")["t", 0] == 7
+
+
+@pytest.mark.parametrize("partition", [("t", 2**40), ("\ud800", 0)])
+async def test_what_cannot_be_written_is_the_error_of_who_wants_it_and_ends_nothing(autojump_clock, partition) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
+        await consumer.poll(5)
+        with pytest.raises(UnsupportedVersion, match="OffsetCommit"):
+            await consumer.commit({partition: 5})
+        cluster.produce("t", ["a"], partition=0)
+        assert [record.value for record in await consumer.poll(10)] == [b"a"]
+        await consumer.commit()
+        assert cluster.committed("g")["t", 0] == 1
 
 
 async def test_wakeup_without_anybody_waiting_wakes_the_next_once(autojump_clock) -> None:
