@@ -157,11 +157,17 @@ class Consumer:
     async def subscribe(
         self, topics: Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
     ) -> None:
-        """Topics, or a pattern that their whole names match; the next poll joins the group. Raises: IllegalUse."""
+        """Topics, or a pattern that their whole names match; the next poll joins the group. None: as ``unsubscribe``.
+
+        Raises: IllegalUse.
+        """
+        if isinstance(topics, str):
+            raise TypeError("topics are a list of names, not one name")
+        if not isinstance(topics, re.Pattern) and not (topics := list(topics)):
+            await self.unsubscribe()
+            return
         with self._used():
             self._settle()
-            if isinstance(topics, str):
-                raise TypeError("topics are a list of names, not one name")
             self._engine.subscribe(topics)
             if listener is not None:
                 self._listener = listener

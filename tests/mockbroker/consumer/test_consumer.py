@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -501,12 +502,13 @@ async def test_callbacks_of_commits_are_called_before_the_end(autojump_clock) ->
         assert called == [(1, None), (2, None), (3, None)]
 
 
-async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock) -> None:
+@pytest.mark.parametrize("give_up", [Consumer.unsubscribe, partial(Consumer.subscribe, topics=[])], ids=["", "none"])
+async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock, give_up) -> None:
     async with cluster_of() as cluster:
         heard = Heard()
         async with consumer_of(cluster, listener=heard) as consumer:
             await consumer.poll(1)
-            await consumer.unsubscribe()
+            await give_up(consumer)
             assert (consumer.assignment, consumer.subscription) == (frozenset(), frozenset())
             await trio.sleep(1)
             assert cluster.groups()["g"].state == "Empty"
