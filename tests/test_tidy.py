@@ -161,6 +161,7 @@ ORDER: Mapping[str, list[str]] = {
         "consumer/heartbeat",
         "consumer/by_leader",
         "consumer/committing",
+        "consumer/parts",
         "consumer/committed",
         "consumer/log_offsets",
         "consumer/validating",

@@ -21,10 +21,9 @@ from kwire.messages.heartbeat import HEARTBEAT, HeartbeatRequest
 from kwire.messages.join_group import JOIN_GROUP, JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LEAVE_GROUP, LeaveGroupRequest
 from kwire.messages.sync_group import SYNC_GROUP, SyncGroupRequest, SyncGroupResponse
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.committing import LATE, POLL_FIRST, Committer, Identity
-from mockbroker.consumer.coordinator import ELSEWHERE, Coordinator
+from mockbroker.consumer.committing import LATE, POLL_FIRST, Identity
+from mockbroker.consumer.coordinator import ELSEWHERE
 from mockbroker.consumer.errors import (
     CommitFailed,
     ConsumerError,
@@ -38,10 +37,9 @@ from mockbroker.consumer.errors import (
 )
 from mockbroker.consumer.flow import POLL, WAIT, Flow, Steps, Tell, Wait
 from mockbroker.consumer.heartbeat import Beat, Heartbeat, MemberState
-from mockbroker.consumer.interest import Interest, Mode
-from mockbroker.consumer.metadata import Metadata, TopicPartition
-from mockbroker.consumer.positions import Positions
-from mockbroker.consumer.settings import Settings
+from mockbroker.consumer.interest import Mode
+from mockbroker.consumer.metadata import TopicPartition
+from mockbroker.consumer.parts import Parts
 from mockbroker.consumer.shares import offers, read_share, shared_out, subscriptions, written
 
 PROTOCOL_TYPE = "consumer"
@@ -58,29 +56,18 @@ class Classic:
 
     lowest_commit = 0
 
-    def __init__(
-        self,
-        group: str,
-        assignors: Sequence[Assignor],
-        settings: Settings,
-        interest: Interest,
-        coordinator: Coordinator,
-        metadata: Metadata,
-        positions: Positions,
-        committer: Committer,
-        time: Moment,
-        backoff: Backoff,
-    ) -> None:
-        self._group, self._settings, self._interest = group, settings, interest
-        self._coordinator, self._metadata, self._positions = coordinator, metadata, positions
-        self._committer, self._time, self._backoff = committer, time, backoff
+    def __init__(self, assignors: Sequence[Assignor], parts: Parts) -> None:
+        settings = parts.settings
+        self._group, self._settings, self._interest = parts.group or "", settings, parts.interest
+        self._coordinator, self._metadata, self._positions = parts.coordinator, parts.metadata, parts.positions
+        self._committer, self._time, self._backoff = parts.committer, parts.time, parts.backoff
         self._assignors = by_name(assignors)
         self._protocol = common_protocol(assignors)
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = NO_GENERATION
         self.protocol_name: str | None = None
-        self.beat = Heartbeat(settings, backoff)
+        self.beat = Heartbeat(settings, parts.backoff)
         self.failure: Exception | None = None
         self._flow: Flow | None = None
         self._prepared = False
@@ -92,7 +79,7 @@ class Classic:
         self._left: Call | None = None
         self._given: bytes | None = None  # the assignment that SyncGroup answered, until a poll takes it up
         self._resting_until = 0.0  # between two tries to join
-        coordinator.found = lambda: self.beat.renew(time.now)
+        parts.coordinator.found = lambda: self.beat.renew(parts.time.now)
 
     # What the rest of the consumer asks
 

@@ -10,12 +10,11 @@ from uuid import UUID
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.committing import OFFSETS_ELSEWHERE, Committer
-from mockbroker.consumer.coordinator import Coordinator
+from mockbroker.consumer.committing import OFFSETS_ELSEWHERE
 from mockbroker.consumer.errors import ConsumerError, UnsupportedVersion, broker_error
-from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
+from mockbroker.consumer.metadata import NO_ID, TopicPartition
+from mockbroker.consumer.parts import Parts
 from mockbroker.consumer.positions import OffsetAndMetadata
 
 MANY_GROUPS, MEMBER_EPOCHS, TOPIC_IDS = 8, 9, 10  # what versions brought
@@ -36,17 +35,12 @@ class CommittedInquiry:
     def __init__(
         self,
         partitions: Iterable[TopicPartition],
-        group: str,
-        coordinator: Coordinator,
-        metadata: Metadata,
-        committer: Committer,
-        time: Moment,
-        backoff: Backoff,
+        parts: Parts,
     ) -> None:
         self.partitions = sorted(set(partitions))
         self.topics: set[str] = set()  # that metadata is needed of: names do
-        self._group, self._coordinator, self._metadata = group, coordinator, metadata
-        self._committer, self._time, self._backoff = committer, time, backoff
+        self._group, self._coordinator, self._metadata = parts.group or "", parts.coordinator, parts.metadata
+        self._committer, self._time, self._backoff = parts.committer, parts.time, parts.backoff
         self.found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         self.error: ConsumerError | None = None
         self.done = not self.partitions

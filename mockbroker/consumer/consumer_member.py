@@ -16,16 +16,14 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
-from mockbroker.consumer.committing import LATE, Committer, Identity
-from mockbroker.consumer.coordinator import ELSEWHERE, Coordinator
+from mockbroker.consumer.committing import LATE, Identity
+from mockbroker.consumer.coordinator import ELSEWHERE
 from mockbroker.consumer.errors import CommitFailed, ConsumerError, UnsupportedVersion, broker_error
 from mockbroker.consumer.flow import POLL, WAIT, Flow, Steps, Tell
-from mockbroker.consumer.interest import Interest, Mode
-from mockbroker.consumer.metadata import Metadata, TopicPartition
-from mockbroker.consumer.positions import Positions
-from mockbroker.consumer.settings import Settings
+from mockbroker.consumer.interest import Mode
+from mockbroker.consumer.metadata import TopicPartition
+from mockbroker.consumer.parts import Parts
 
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2  # member epochs
 Ids = frozenset[tuple[UUID, int]]
@@ -50,22 +48,11 @@ class ConsumerMember:
 
     lowest_commit = 9
 
-    def __init__(
-        self,
-        group: str,
-        member_id: str,
-        settings: Settings,
-        interest: Interest,
-        coordinator: Coordinator,
-        metadata: Metadata,
-        positions: Positions,
-        committer: Committer,
-        time: Moment,
-        backoff: Backoff,
-    ) -> None:
-        self._group, self._settings, self._interest = group, settings, interest
-        self._coordinator, self._metadata, self._positions = coordinator, metadata, positions
-        self._committer, self._time, self._backoff = committer, time, backoff
+    def __init__(self, member_id: str, parts: Parts) -> None:
+        settings = parts.settings
+        self._group, self._settings, self._interest = parts.group or "", settings, parts.interest
+        self._coordinator, self._metadata, self._positions = parts.coordinator, parts.metadata, parts.positions
+        self._committer, self._time, self._backoff = parts.committer, parts.time, parts.backoff
         self.state = ConsumerState.UNSUBSCRIBED
         self.member_id = member_id
         self.epoch = JOIN

@@ -24,6 +24,7 @@ from mockbroker.consumer.log_offsets import LogInquiry
 from mockbroker.consumer.membership import Membership
 from mockbroker.consumer.metadata import Metadata, TopicInquiry, TopicPartition
 from mockbroker.consumer.network import Network
+from mockbroker.consumer.parts import Parts
 from mockbroker.consumer.positions import Positions
 from mockbroker.consumer.records import ConsumerRecord
 from mockbroker.consumer.resolving import Resolver
@@ -55,38 +56,28 @@ class Engine:
         self.positions = Positions()
         self.coordinator = Coordinator(group or "", self.network, self.metadata, self.time, backoff)
         self.committer = Committer(group or "", self.coordinator, self.metadata, self.time, backoff)
-        self.resolver = Resolver(
+        self._parts = parts = Parts(
             group,
             settings,
+            self.time,
+            backoff,
             self.network,
-            self.coordinator,
             self.metadata,
-            self.positions,
-            self.committer,
-            self.time,
-            backoff,
-            wall_ms,
-        )
-        self.fetcher = Fetcher(settings, self.network, self.metadata, self.positions, self.resolver, self.time, backoff)
-        shared = (
-            settings,
             self.interest,
-            self.coordinator,
-            self.metadata,
             self.positions,
+            self.coordinator,
             self.committer,
-            self.time,
-            backoff,
         )
+        self.resolver = Resolver(parts, wall_ms)
+        self.fetcher = Fetcher(parts, self.resolver)
         self.member: Membership | None = None
         if group is not None:
             if settings.group_protocol == CONSUMER:
-                self.member = ConsumerMember(group, member_id, *shared)
+                self.member = ConsumerMember(member_id, parts)
             else:
-                self.member = Classic(group, _made(settings.assignors), *shared)
+                self.member = Classic(_made(settings.assignors), parts)
             self.committer.member = self.member
         self.network.node_lost = self.coordinator.lost
-        self._backoff = backoff
         self._auto_commit_at = float("inf")
         self._inquiries: list[Inquiry] = []
         self._wanted_version = -1
@@ -233,9 +224,7 @@ class Engine:
         """Raises: IllegalUse without a group."""
         if self.group is None:
             raise IllegalUse("there are no committed offsets without a group")
-        inquiry = CommittedInquiry(
-            partitions, self.group, self.coordinator, self.metadata, self.committer, self.time, self._backoff
-        )
+        inquiry = CommittedInquiry(partitions, self._parts)
         self._inquiries.append(inquiry)
         return inquiry
 

@@ -14,17 +14,16 @@ from uuid import UUID
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.fetch import FETCH, FetchRequest, FetchResponse
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.by_leader import CONSUMER_REPLICA
 from mockbroker.consumer.call import Call, Failure
 from mockbroker.consumer.errors import ConsumerError, NoOffset, UnsupportedVersion, broker_error
 from mockbroker.consumer.fetch_session import FINAL_EPOCH, NO_SESSION, Asked, FetchSession
-from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
-from mockbroker.consumer.network import Network, Node
-from mockbroker.consumer.positions import Position, Positions
+from mockbroker.consumer.metadata import NO_ID, TopicPartition
+from mockbroker.consumer.network import Node
+from mockbroker.consumer.parts import Parts
+from mockbroker.consumer.positions import Position
 from mockbroker.consumer.records import ConsumerRecord, Reader
 from mockbroker.consumer.resolving import Resolver
-from mockbroker.consumer.settings import Settings
 
 LOWEST, LAST_WITH_NAMES = 4, 12
 SESSIONS = 7  # the first version with them
@@ -57,18 +56,14 @@ class Fetched:
 class Fetcher:
     """``answered``: how many answers came; ``latency``: seconds that the last took; ``throttled_ms``: what it said."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        network: Network,
-        metadata: Metadata,
-        positions: Positions,
-        resolver: Resolver,
-        time: Moment,
-        backoff: Backoff,
-    ) -> None:
-        self._settings, self._network, self._metadata = settings, network, metadata
-        self._positions, self._resolver, self._time, self._backoff = positions, resolver, time, backoff
+    def __init__(self, parts: Parts, resolver: Resolver) -> None:
+        self._settings, self._network, self._metadata = parts.settings, parts.network, parts.metadata
+        self._positions, self._resolver, self._time, self._backoff = (
+            parts.positions,
+            resolver,
+            parts.time,
+            parts.backoff,
+        )
         self._sessions: dict[int, FetchSession] = {}
         self._pending: dict[int, Call] = {}
         self._queue: deque[Fetched] = deque()  # answers, in the order in which they came

@@ -8,41 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.by_leader import ByLeader
 from mockbroker.consumer.committed import CommittedInquiry
-from mockbroker.consumer.committing import Committer
-from mockbroker.consumer.coordinator import Coordinator
 from mockbroker.consumer.errors import ConsumerError, LogTruncated, NoOffset, UnsupportedVersion
 from mockbroker.consumer.log_offsets import LogInquiry
-from mockbroker.consumer.metadata import NO_ID, Metadata, TopicPartition
-from mockbroker.consumer.network import Network
-from mockbroker.consumer.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position, Positions
-from mockbroker.consumer.settings import EARLIEST, NONE, Settings
+from mockbroker.consumer.metadata import NO_ID, TopicPartition
+from mockbroker.consumer.parts import Parts
+from mockbroker.consumer.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Position
+from mockbroker.consumer.settings import EARLIEST, NONE
 from mockbroker.consumer.validating import EpochInquiry
 
 MS = timedelta(milliseconds=1)
 
 
 class Resolver:
-    """``wall_ms``: the time of day in ms since 1970, for resets by duration. ``group``: None without one."""
+    """``wall_ms``: the time of day in ms since 1970, for resets by duration."""
 
-    def __init__(
-        self,
-        group: str | None,
-        settings: Settings,
-        network: Network,
-        coordinator: Coordinator,
-        metadata: Metadata,
-        positions: Positions,
-        committer: Committer,
-        time: Moment,
-        backoff: Backoff,
-        wall_ms: Callable[[], int],
-    ) -> None:
-        self._group, self._settings, self._network = group, settings, network
-        self._coordinator, self._metadata, self._positions = coordinator, metadata, positions
-        self._committer, self._time, self._backoff, self._wall_ms = committer, time, backoff, wall_ms
+    def __init__(self, parts: Parts, wall_ms: Callable[[], int]) -> None:
+        self._parts, self._wall_ms = parts, wall_ms
+        self._settings, self._network = parts.settings, parts.network
+        self._metadata, self._positions = parts.metadata, parts.positions
+        self._time, self._backoff = parts.time, parts.backoff
         self.failure: ConsumerError | None = None
         self._committed: tuple[CommittedInquiry, dict[TopicPartition, Position]] | None = None
         self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
@@ -145,12 +131,10 @@ class Resolver:
             missing = {p: at for p, at in missing.items() if at.offset is None and at.reset is None}
         if not missing or self.failure is not None:  # the user has to hear of that first
             return
-        if self._group is None:
+        if self._parts.group is None:
             self._fall_back(missing)
             return
-        inquiry = CommittedInquiry(
-            missing, self._group, self._coordinator, self._metadata, self._committer, self._time, self._backoff
-        )
+        inquiry = CommittedInquiry(missing, self._parts)
         self._committed = inquiry, missing
         inquiry.step()
 
