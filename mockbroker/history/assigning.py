@@ -21,7 +21,7 @@ from typing import Any
 
 from kwire.assignors import Assignor, RangeAssignor, RoundRobinAssignor, Subscription, without_racks
 from mockbroker.history.ledger import Ledger, Place
-from mockbroker.history.scheme import TOPICS, Scheme
+from mockbroker.history.scheme import TOPICS, OfConsumers
 from mockbroker.history.story import Story
 from mockbroker.history.watching import BACKOFF, CONSUMER, CONSUMERS, ids_of
 from mockbroker.history.zookeeper import NO_NODE, Answer, Asking, Session, carry_out
@@ -324,7 +324,7 @@ class Coordinator:
         self.scheme.send(f"to {consumer.name}", what, *with_)
 
 
-class Assigning(Scheme):
+class Assigning(OfConsumers[Consumer]):
     """``coordinators``: one on each broker; ``said``: messages between consumers and coordinators."""
 
     name = "server"
@@ -367,15 +367,6 @@ class Assigning(Scheme):
         at = max(self._arrived.get(connection, 0.0), self.queue.now + HOP * (0.5 + self.dice.random()))
         self._arrived[connection] = at
         self.queue.at(at, what, *with_)
-
-    def start(self, who: str) -> None:
-        self.consumers[who].start()
-
-    def leave(self, who: str) -> None:
-        self.consumers[who].leave()
-
-    def crash(self, who: str) -> None:
-        self.consumers[who].crash()
 
     @property
     def messages(self) -> int:

@@ -6,10 +6,10 @@ Below each of them stand the brokers of a cluster of that time, which keep their
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import ceil
-from typing import ClassVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from mockbroker.history.ledger import Ledger
 from mockbroker.history.story import CRASH, GROW, JOIN, LAG, LAGGING, LEAVE, Step, Story
@@ -155,6 +155,32 @@ class Scheme(ABC):
         else:
             assert step.kind == LAG
             self.zookeeper.lag(LAGGING, step.value)
+
+
+class Living(Protocol):
+    """A consumer that comes and goes."""
+
+    def start(self) -> None: ...
+    def leave(self) -> None: ...
+    def crash(self) -> None: ...
+
+
+C = TypeVar("C", bound=Living)
+
+
+class OfConsumers(Scheme, Generic[C]):
+    """A scheme whose consumers are machines of its own, by name."""
+
+    consumers: Mapping[str, C]
+
+    def start(self, who: str) -> None:
+        self.consumers[who].start()
+
+    def leave(self, who: str) -> None:
+        self.consumers[who].leave()
+
+    def crash(self, who: str) -> None:
+        self.consumers[who].crash()
 
 
 def _done(_: Answer) -> None:

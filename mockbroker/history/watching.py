@@ -13,7 +13,7 @@ from functools import partial
 
 from kwire.assignors import Subscription, assignor, without_racks
 from mockbroker.history.ledger import Ledger, Place
-from mockbroker.history.scheme import BROKERS, TOPICS, Scheme
+from mockbroker.history.scheme import BROKERS, TOPICS, OfConsumers
 from mockbroker.history.story import Story
 from mockbroker.history.zookeeper import NO_NODE, Answer, Asking, Session, Then, carry_out
 from mockbroker.simulation.queue import Queue
@@ -179,7 +179,7 @@ class Consumer:
         return True
 
 
-class Watching(Scheme):
+class Watching(OfConsumers[Consumer]):
     name = "zookeeper"
     exclusive = False  # whoever has lost its session reads on until it hears of it
 
@@ -188,15 +188,6 @@ class Watching(Scheme):
         self.consumers = {
             name: Consumer(self, name, group, number) for number, (name, group) in enumerate(story.groups.items())
         }
-
-    def start(self, who: str) -> None:
-        self.consumers[who].start()
-
-    def leave(self, who: str) -> None:
-        self.consumers[who].leave()
-
-    def crash(self, who: str) -> None:
-        self.consumers[who].crash()
 
     @property
     def messages(self) -> int:
