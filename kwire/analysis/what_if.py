@@ -44,9 +44,10 @@ class _Would:
 
 
 class _Group:
-    """One life of a group. ``owners``: who would have had each partition last; ``free``: since when those are nobody's
+    """One life of a group.
 
-    that their owner was told to give up."""
+    ``owners``: who would have had each partition last; ``free``: since when those are nobody's that were given up.
+    """
 
     def __init__(self, assignor: str, evidence: Evidence) -> None:
         self.assignor = assignor

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from kwire.errorcodes import ErrorCode
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.call import Call, Failure
 from mockbroker.consumer.errors import ConsumerError, UnsupportedVersion, broker_error
-from mockbroker.consumer.metadata import Leader, Metadata, TopicPartition
-from mockbroker.consumer.network import Network
+from mockbroker.consumer.metadata import Leader, TopicPartition
+from mockbroker.consumer.parts import Parts
 
 CONSUMER_REPLICA = -1  # who asks is no broker
 AGAIN = (
@@ -36,16 +35,10 @@ class ByLeader:
     lowest = 0
     nothing: tuple[int, ...] = ()  # errors that say that there is nothing to be told
 
-    def __init__(
-        self,
-        partitions: Iterable[TopicPartition],
-        network: Network,
-        metadata: Metadata,
-        time: Moment,
-        backoff: Backoff,
-    ) -> None:
+    def __init__(self, partitions: Iterable[TopicPartition], parts: Parts) -> None:
         self.open = set(partitions)
-        self._network, self._metadata, self._time, self._backoff = network, metadata, time, backoff
+        self._network, self._metadata = parts.network, parts.metadata
+        self._time, self._backoff = parts.time, parts.backoff
         self.error: ConsumerError | None = None
         self._asked: set[TopicPartition] = set()
         self._not_before = 0.0

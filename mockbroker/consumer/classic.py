@@ -7,7 +7,7 @@ without. Source: AbstractCoordinator and ConsumerCoordinator of kafka-clients.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from kwire.assignors import (
     COOPERATIVE,
@@ -294,40 +294,28 @@ class Classic:
     def _prepare(self) -> Steps:
         """Once a rebalance: commit, and give up what cannot be kept."""
         if self._protocol != COOPERATIVE:
-            self._set_revoking(self.owned())  # nothing is handed out behind the commit
+            self._positions.keep(())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and self.generation != NO_GENERATION:
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done and self.generation != NO_GENERATION:
                 yield WAIT
         yield POLL
         owned = self.owned()
+        what: Literal["lost", "revoked"] = "revoked"
+        gone = owned
         if self.generation == NO_GENERATION or not self.member_id:
-            if owned:
-                error = yield Tell("lost", owned)
-                self._positions.assign(())
-                self._prepared = True
-                if error:
-                    raise error
+            what = "lost"
         elif self._protocol == COOPERATIVE:
             gone = tuple(p for p in owned if p[0] not in self._interest.topics)
-            if gone:
-                self._set_revoking(gone)
-                error = yield Tell("revoked", gone)
-                self._positions.assign([p for p in owned if p not in gone])
-                self._prepared = True
-                if error:
-                    raise error
-        else:
-            error = yield Tell("revoked", owned)
-            self._positions.assign(())
-            self._prepared = True
-            if error:
-                raise error
-
-    def _set_revoking(self, partitions: Sequence[TopicPartition]) -> None:
-        for partition in partitions:
-            if position := self._positions.get(partition):
-                position.revoking = True
+        if not gone and (what == "lost" or self._protocol == COOPERATIVE):
+            return
+        kept = set(owned) - set(gone)
+        self._positions.keep(kept)
+        error = yield Tell(what, gone)
+        self._positions.assign([p for p in owned if p in kept])
+        self._prepared = True
+        if error:
+            raise error
 
     def _join(self, reason: str) -> Waiting:
         """JoinGroup and SyncGroup. None when the group has assigned, else whether to pause before the next try."""
@@ -496,7 +484,8 @@ class Classic:
             self.rejoin(f"the assignment has topics that are not subscribed to: {', '.join(sorted(foreign))}")
             return
         owned = self.owned()
-        added = tuple(p for p in assignment.partitions if p not in set(owned))
+        before = set(owned)
+        added = tuple(p for p in assignment.partitions if p not in before)
         gone = tuple(p for p in owned if p not in given)
         first: Exception | None = None
         try:
@@ -504,7 +493,7 @@ class Classic:
         except Exception as failure:  # the user's own; it is raised, and what is assigned is assigned
             first = failure
         if gone and self._protocol == COOPERATIVE:
-            self._set_revoking(gone)
+            self._positions.keep(given)
             raised = yield Tell("revoked", gone)
             first = first or raised
             self.rejoin("partitions were given up")

@@ -32,11 +32,7 @@ Told = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 class CommittedInquiry:
     """``found``: once ``done``, what is committed; None for what is not. ``error``: why it will not be known."""
 
-    def __init__(
-        self,
-        partitions: Iterable[TopicPartition],
-        parts: Parts,
-    ) -> None:
+    def __init__(self, partitions: Iterable[TopicPartition], parts: Parts) -> None:
         self.partitions = sorted(set(partitions))
         self.topics: set[str] = set()  # that metadata is needed of: names do
         self._group, self._coordinator, self._metadata = parts.group or "", parts.coordinator, parts.metadata

@@ -146,9 +146,7 @@ class ConsumerMember:
     def due(self) -> float:
         if self.state is ConsumerState.UNSUBSCRIBED:
             return float("inf")
-        sending = self.state is not ConsumerState.FENCED and not self._flying
-        if self.epoch == JOIN and self._interest.mode is Mode.PATTERN and not self._metadata.knows_all:
-            sending = False
+        sending = self.state is not ConsumerState.FENCED and not self._flying and not self._looks_for_topics
         return min(self._poll, max(self._next, self._time.now) if sending and self._coordinator.node else float("inf"))
 
     def leave(self, reason: str) -> None:  # noqa: ARG002 - nobody is told
@@ -173,6 +171,11 @@ class ConsumerMember:
 
     def _fenced(self) -> None:
         self._end(ConsumerState.FENCED)
+
+    @property
+    def _looks_for_topics(self) -> bool:
+        """True before a join, while it is not known what the pattern matches."""
+        return self.epoch == JOIN and self._interest.mode is Mode.PATTERN and not self._metadata.knows_all
 
     def _look_around(self) -> None:
         said = self._said.get("subscribed_topic_names")
@@ -202,7 +205,7 @@ class ConsumerMember:
 
     def _reconcile(self) -> Steps:
         yield POLL  # what was handed out is not done before that
-        self._mark(self._resolved())  # nothing is handed out behind the commit
+        self._positions.keep(self._resolved())  # nothing is handed out behind the commit
         if self._settings.enable_auto_commit and len(self._positions):
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done:
@@ -211,7 +214,7 @@ class ConsumerMember:
         target, owned = self._resolved(), self.owned()
         gone = tuple(p for p in owned if p not in target)
         added = tuple(sorted(target - set(owned)))
-        self._mark(target)
+        self._positions.keep(target)
         first: Exception | None = None
         if gone:
             first = yield Tell("revoked", gone)
@@ -226,16 +229,11 @@ class ConsumerMember:
         if first or error:
             raise first or error  # type: ignore[misc]
 
-    def _mark(self, kept: set[TopicPartition]) -> None:
-        """What is not kept is not read any more."""
-        for partition, position in self._positions.items():
-            position.revoking = partition not in kept
-
     def _lose(self) -> Steps:
         yield POLL
         error: Exception | None = None
         if owned := self.owned():
-            self._mark(set())
+            self._positions.keep(())
             error = yield Tell("lost", owned)
             self._positions.assign(())
         if self._interest.subscribed:
@@ -248,10 +246,8 @@ class ConsumerMember:
     def _heartbeat(self) -> None:
         now = self._time.now
         quiet = self.state in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED)
-        if quiet or self._flying or self._next > now or self._coordinator.node is None:
+        if quiet or self._flying or self._looks_for_topics or self._next > now or self._coordinator.node is None:
             return
-        if self.epoch == JOIN and self._interest.mode is Mode.PATTERN and not self._metadata.knows_all:
-            return  # what the pattern matches is not known yet
         said = self._everything()
         full = self.epoch == JOIN or not self._said or self._repeat
         news = said if full else {name: value for name, value in said.items() if self._said.get(name) != value}

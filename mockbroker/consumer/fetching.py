@@ -58,12 +58,8 @@ class Fetcher:
 
     def __init__(self, parts: Parts, resolver: Resolver) -> None:
         self._settings, self._network, self._metadata = parts.settings, parts.network, parts.metadata
-        self._positions, self._resolver, self._time, self._backoff = (
-            parts.positions,
-            resolver,
-            parts.time,
-            parts.backoff,
-        )
+        self._positions, self._time, self._backoff = parts.positions, parts.time, parts.backoff
+        self._resolver = resolver
         self._sessions: dict[int, FetchSession] = {}
         self._pending: dict[int, Call] = {}
         self._queue: deque[Fetched] = deque()  # answers, in the order in which they came

@@ -11,10 +11,9 @@ from typing import Any
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.by_leader import CONSUMER_REPLICA, By, ByLeader
-from mockbroker.consumer.metadata import Metadata, TopicPartition
-from mockbroker.consumer.network import Network
+from mockbroker.consumer.metadata import TopicPartition
+from mockbroker.consumer.parts import Parts
 
 TIMES, ISOLATION = 1, 2  # versions that look up records by time, and that know what is committed
 
@@ -34,22 +33,15 @@ class LogInquiry(ByLeader):
     key, where = LIST_OFFSETS.key, "ListOffsets"
     nothing = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,)  # records from before there were timestamps
 
-    def __init__(
-        self,
-        wanted: Mapping[TopicPartition, int],
-        isolation_level: int,
-        timeout_ms: int,
-        network: Network,
-        metadata: Metadata,
-        time: Moment,
-        backoff: Backoff,
-    ) -> None:
-        super().__init__(wanted, network, metadata, time, backoff)
-        if isolation_level:
+    def __init__(self, wanted: Mapping[TopicPartition, int], parts: Parts) -> None:
+        super().__init__(wanted, parts)
+        self._isolation_level = int(parts.settings.isolation_level == "read_committed")
+        self._timeout_ms = round(parts.settings.request_timeout * 1000)
+        if self._isolation_level:
             self.lowest = ISOLATION
         elif any(timestamp >= 0 for timestamp in wanted.values()):
             self.lowest = TIMES
-        self.wanted, self._isolation_level, self._timeout_ms = dict(wanted), isolation_level, timeout_ms
+        self.wanted = dict(wanted)
         self.found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
     def request(self, version: int, asked: By) -> ListOffsetsRequest:

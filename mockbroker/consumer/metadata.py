@@ -60,7 +60,6 @@ class Metadata:
         self.wanted: set[str] = set()
         self.aside: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
-        self.everything = False
         self._asked: Call | None = None
         self._asked_for: tuple[str, ...] | None = None
         self._known_for: frozenset[str] = frozenset()
@@ -86,7 +85,7 @@ class Metadata:
         """Know all topics, of which those that match ``pattern`` are meant; None ends that."""
         if pattern is not None:
             self.refresh()
-        self.pattern, self.everything = pattern, pattern is not None
+        self.pattern = pattern
 
     def refresh(self) -> None:
         """Ask again, at once unless the last answer failed or was incomplete: then after the backoff."""
@@ -174,7 +173,7 @@ class Metadata:
         if node is None:
             self._due = self._time.now + self._backoff.after(0)
             return
-        asked = None if self.everything else tuple(sorted(self.wanted | self.aside))
+        asked = tuple(sorted(self.wanted | self.aside)) if self.pattern is None else None
         self._asked_for = asked
         self._due = self._time.now + self._settings.metadata_max_age
         call = self._network.ask(node, METADATA.key, lambda version: self._request(asked, version), self._answered)
@@ -212,7 +211,7 @@ class Metadata:
             self._again()
         else:
             self._failures = 0
-        if not self.everything and (self.wanted | self.aside) - self._known_for:
+        if self.pattern is None and (self.wanted | self.aside) - self._known_for:
             self._due = self._time.now
 
     def _again(self) -> None:

@@ -5,7 +5,7 @@ Source: org.apache.kafka.clients.consumer.internals.SubscriptionState.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -106,6 +106,11 @@ class Positions:
         self._assigned = {partition: before.get(partition) or Position() for partition in partitions}
         if list(before) != list(self._assigned):
             self.version += 1
+
+    def keep(self, kept: Collection[TopicPartition]) -> None:
+        """What is not kept is about to go: nothing of it is read any more."""
+        for partition, position in self._assigned.items():
+            position.revoking = partition not in kept
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where every partition is whose position is known."""

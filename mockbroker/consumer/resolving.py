@@ -26,9 +26,8 @@ class Resolver:
 
     def __init__(self, parts: Parts, wall_ms: Callable[[], int]) -> None:
         self._parts, self._wall_ms = parts, wall_ms
-        self._settings, self._network = parts.settings, parts.network
+        self._settings, self._time = parts.settings, parts.time
         self._metadata, self._positions = parts.metadata, parts.positions
-        self._time, self._backoff = parts.time, parts.backoff
         self.failure: ConsumerError | None = None
         self._committed: tuple[CommittedInquiry, dict[TopicPartition, Position]] | None = None
         self._resets: list[tuple[LogInquiry, dict[TopicPartition, tuple[Position, int | timedelta]]]] = []
@@ -195,9 +194,7 @@ class Resolver:
 
     def inquire(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
         """Ask for offsets by timestamp; whoever asks steps it."""
-        committed = self._settings.isolation_level == "read_committed"
-        timeout_ms = round(self._settings.request_timeout * 1000)
-        return LogInquiry(wanted, int(committed), timeout_ms, self._network, self._metadata, self._time, self._backoff)
+        return LogInquiry(wanted, self._parts)
 
     def _timestamp(self, reset: int | timedelta) -> int:
         return max(0, self._wall_ms() - reset // MS) if isinstance(reset, timedelta) else reset
@@ -236,10 +233,7 @@ class Resolver:
             inquiry = EpochInquiry(
                 epochs,
                 lambda p, epoch, end: self._ended(p, asked_for[p], epoch, end),
-                self._network,
-                self._metadata,
-                self._time,
-                self._backoff,
+                self._parts,
             )
             self._checks.append((inquiry, asked_for))
             inquiry.step()

@@ -13,10 +13,9 @@ from kwire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from mockbroker.consumer.backoff import Backoff, Moment
 from mockbroker.consumer.by_leader import CONSUMER_REPLICA, By, ByLeader
-from mockbroker.consumer.metadata import Metadata, TopicPartition
-from mockbroker.consumer.network import Network
+from mockbroker.consumer.metadata import TopicPartition
+from mockbroker.consumer.parts import Parts
 
 FOR_CONSUMERS = 3  # before, only brokers were allowed to ask
 
@@ -30,12 +29,9 @@ class EpochInquiry(ByLeader):
         self,
         epochs: Mapping[TopicPartition, int],
         ended: Callable[[TopicPartition, int, int], None],
-        network: Network,
-        metadata: Metadata,
-        time: Moment,
-        backoff: Backoff,
+        parts: Parts,
     ) -> None:
-        super().__init__(epochs, network, metadata, time, backoff)
+        super().__init__(epochs, parts)
         self._epochs, self._ended = dict(epochs), ended
 
     def request(self, version: int, asked: By) -> OffsetForLeaderEpochRequest:  # noqa: ARG002
