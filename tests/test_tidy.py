@@ -118,6 +118,7 @@ ORDER: Mapping[str, list[str]] = {
         "analysis/page",
         "analysis/__init__",
         "spark/session",
+        "spark/plain",
         "spark/bundles",
         "spark/following",
         "spark/parts",
@@ -386,7 +387,7 @@ class Ban:
 
 BANS = [
     Ban("time.time", "the `now` that the caller gives", SHELLS),
-    Ban("time.sleep", "a deadline", []),
+    Ban("time.sleep", "a deadline", ["kwire/fuzz/live"]),
     Ban("time.monotonic", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.now", "the `now` that the caller gives", SHELLS),
     Ban("datetime.datetime.utcnow", "the `now` that the caller gives", []),
@@ -396,6 +397,10 @@ BANS = [
     Ban("trio", "effects that a shell carries out", SHELLS),
     Ban("socket", "effects that a shell carries out", SHELLS),
     Ban("pyspark", "kwire.spark", ["kwire/spark/*"]),
+    *(
+        Ban(name, "kwire.spark.plain: it can run code", ["kwire/spark/plain"])
+        for name in ("pickle", "marshal", "shelve")
+    ),
     Ban("asyncio", "trio, in a shell", ["mockbroker/demo/client", "mockbroker/cluster_thread"]),
     Ban("print", "click.echo in a command", [*COMMANDS, "mockbroker/demo/client"]),
     Ban("construct.Construct.compile", "the engines", []),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from kwire.analysis.clusters import Clusters
 from kwire.capture.places import file_system
-from kwire.spark import bundles, source, stages
+from kwire.spark import bundles, plain, source, stages
 from kwire.spark.bundles import BUCKETS, EACH, TOLD, Bundler, Rows, about_group, bucket_of, bundle, unbundle
 from kwire.spark.following import Following, Payloads
 from kwire.spark.output import Output
@@ -36,6 +35,7 @@ SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"
 KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # hears of damaged files
 ENDED = ("connections", "problems")  # those that it has when it is over
+TOLD_FILE = "told.values"
 OPEN = "open"  # mark of the files with what stands of open connections
 EVERY = "5 seconds"  # the folder is looked at
 
@@ -62,14 +62,14 @@ class Follower(StatefulProcessor):
         following = self._following() or Following(connection, self.capture_id)
         found: Rows = defaultdict(list)
         self._take(following, list(rows), found)
-        kept = pickle.dumps(following)
+        kept = plain.dumps(following)
         self.state.update((kept,))
         for timer in list(self.handle.listTimers()):
             self.handle.deleteTimer(timer)
         self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + self.idle)
         yield from said(found, connection, provisional=False)
         as_if: Rows = defaultdict(list)
-        pickle.loads(kept).finish(as_if)  # noqa: S301 - our own state
+        plain.loads(kept).finish(as_if)
         yield from said(as_if, connection, provisional=True)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002, N803
@@ -82,7 +82,7 @@ class Follower(StatefulProcessor):
 
     def _following(self) -> Following | None:
         kept = self.state.get() if self.state.exists() else None  # Spark warns of each that it is asked for in vain
-        return pickle.loads(bytes(kept[0])) if kept is not None else None  # noqa: S301 - our own state
+        return plain.loads(bytes(kept[0])) if kept is not None else None
 
     def _take(self, following: Following, rows: list[Row], found: Rows) -> None:
         rows.sort(key=lambda row: [row[name] for name in source.ORDER])
@@ -238,21 +238,23 @@ class Stream:
 
     def _told(self, number: int) -> stages.Told:
         """What the driver knew after a batch."""
-        files, inside = file_system(f"{self._told_at(number)}/told.pickle")
-        if files.get_file_info(inside).type.name != "File":
+        files, inside = file_system(f"{self._told_at(number)}/{TOLD_FILE}")
+        if number < 0:
             return stages.Told()
+        if files.get_file_info(inside).type.name != "File":
+            raise plain.PlainError(f"{inside} is missing; to begin the stream again, delete {self.work}")
         with files.open_input_file(inside) as raw:
-            found: stages.Told = pickle.loads(raw.read())  # noqa: S301 - our own state
+            found: stages.Told = plain.loads(raw.read())
             return found
 
     def _told_at(self, number: int) -> str:
         return f"{self.work}/told/batch={number}"
 
     def _keep(self, told: stages.Told, number: int) -> None:
-        files, inside = file_system(f"{self._told_at(number)}/told.pickle")
+        files, inside = file_system(f"{self._told_at(number)}/{TOLD_FILE}")
         files.create_dir(inside.rpartition("/")[0], recursive=True)
         with files.open_output_stream(inside) as raw:
-            raw.write(pickle.dumps(told))
+            raw.write(plain.dumps(told))
 
     @staticmethod
     def _forget(folder: str) -> None:

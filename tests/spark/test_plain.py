@@ -1,0 +1,112 @@
+"""What a stream keeps: every value comes back as it was, and nothing that others put there is run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import Counter, OrderedDict, defaultdict, deque
+from uuid import UUID
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from kwire import ErrorCode
+from kwire.analysis.clusters import Saying
+from kwire.analysis.topics import Watermark
+from kwire.analysis.usage import _Count
+from kwire.capture.tcp import Piece
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.spark import plain
+from kwire.spark.bundles import unbundle
+
+VALUES = [
+    None,
+    [1, 2**70, -1.5, True, "text \udc80", b"\0", bytearray(b"x"), (), {"a": {1, 2}}, frozenset({"b"})],
+    UUID(int=7),
+    deque([1, 2]),
+    Counter("aab"),
+    OrderedDict(b=1, a=2),
+    ErrorCode.NOT_COORDINATOR,
+    Watermark(*range(len(Watermark.__slots__))),
+    Piece(*range(len(Piece._fields))),
+    JoinGroupRequest(group_id="g", protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"\1")]),
+]
+
+
+class Runs:
+    """What runs a command when a pickle of it is read."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, (self.command,)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_comes_back(value: object) -> None:
+    found = plain.loads(plain.dumps(value))
+    assert (type(found), found) == (type(value), value)
+
+
+def test_what_is_shared_stays_shared() -> None:
+    one = _Count(3)
+    found = plain.loads(plain.dumps([one, {"again": one}]))
+    assert found[0] is found[1]["again"]
+
+
+def test_a_default_stays_one() -> None:
+    counts: dict[str, _Count] = defaultdict(_Count, a=_Count(2))
+    found = plain.loads(plain.dumps(counts))
+    assert found == counts
+    assert found["new"] == _Count()
+
+
+def test_a_pickle_that_runs_a_command_is_refused(tmp_path) -> None:
+    data = pickle.dumps([Runs(f"touch {tmp_path}/done")])
+    for read in (plain.loads, unbundle):
+        with pytest.raises(plain.PlainError, match=r"posix\.system is named in it"):
+            read(data)
+    assert list(tmp_path.iterdir()) == []
+    pickle.loads(data)
+    assert list(tmp_path.iterdir()) != [], "the bytes do run it where anything may be named"
+
+
+FORGED = [  # name, state
+    ("os:system", ()),
+    ("kwire.capture.places:os", ()),
+    ("kwire.analysis.usage:Counter", {}),
+    ("kwire.analysis.usage:cache", {}),
+    ("kwire.messages.__init__:import_module", {}),
+    ("kwire.messages...os:system", {}),
+    ("kwire.capture.records:Damage", {}),
+    ("kwire.analysis.topics:Watermark.__init__", {}),
+    ("kwire.analysis.topics:Watermark", {"__class__": 1}),
+    ("kwire.analysis.topics:Watermark", {"none": 1}),
+    ("defaultdict os:system", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "state"), FORGED, ids=[name for name, _ in FORGED])
+def test_only_fields_of_known_classes_are_set(name: str, state: object) -> None:
+    with pytest.raises(plain.PlainError):
+        plain.loads(_written(name, state))
+
+
+def _written(name: str, state: object) -> bytes:
+    """Bytes as a stranger would make them: MADE by its name, its arguments, and a call."""
+    arguments = pickle.dumps((name, state), 2)[2:-1]
+    return b"\x80\x02c" + f"{plain.__name__}\nMADE\n".encode() + arguments + b"R."
+
+
+def test_a_class_that_is_not_known_is_an_error_at_once() -> None:
+    for value in (Saying, Runs("x"), open):
+        with pytest.raises(plain.PlainError, match="cannot be kept"):
+            plain.dumps(value)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", plain.dumps([1, 2])[:-3], b"\x80\x05}."[:2], b"not this"])
+def test_damage_is_one_error(data: bytes) -> None:
+    with pytest.raises(plain.PlainError, match="not a value that this release of kwire keeps"):
+        plain.loads(data)
