@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
@@ -29,6 +29,7 @@ from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.leave_group import LeaveGroupRequest
@@ -46,6 +47,11 @@ PARTITIONS = 2
 TRIES, TRYING = 40, 60.0  # replays to make a finding smaller, and seconds for them
 ALIKE = 2  # findings of one kind and API that are made smaller; of more one learns nothing
 LOST = (ConnectionError, TimeoutError, OSError)
+READY_WITHIN = 20.0  # seconds for a fresh cluster to make its offsets topic
+RETRY = 0.1  # seconds between two requests to a coordinator that is not ready
+NOT_READY = frozenset(  # until the offsets topic of a fresh cluster exists and its partition is loaded
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
 
 
 class BrokerError(Exception):
@@ -164,16 +170,28 @@ class Healthy:
             raise
 
     def _settle(self) -> None:
-        """Join, be assigned nothing, and commit."""
-        answer = self._join()
+        """Find the coordinator, join, be assigned nothing, and commit."""
+        self._must(self._once_ready(self._find), "find the coordinator of a group")
+        answer = self._once_ready(self._join)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = answer.member_id
-            answer = self._join()
+            answer = self._once_ready(self._join)
         self._must(answer, "join a group")
         self._member_id, self._generation = answer.member_id, answer.generation_id
         sync = SyncGroupRequest(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
         self._must(self._client.ask(sync, 14, most=4), "sync")
         self._must(self._client.ask(self._commit(), 8, most=7).topics[0].partitions[0], "commit")
+
+    def _once_ready(self, ask: Callable[[], Any]) -> Any:
+        """The first answer that is not of a coordinator that is still being made, or the last within READY_WITHIN."""
+        until = time.monotonic() + READY_WITHIN
+        while (answer := ask()).error_code in NOT_READY and time.monotonic() < until:
+            time.sleep(RETRY)
+        return answer
+
+    def _find(self) -> Any:
+        """Ask for the coordinator: a fresh Kafka creates the offsets topic only when a client does."""
+        return self._client.ask(FindCoordinatorRequest(key=self._group), 10, most=3)
 
     def _join(self) -> Any:
         request = JoinGroupRequest(

@@ -12,13 +12,15 @@ from contextlib import suppress
 import pytest
 
 import mockbroker
-from kwire import ErrorCode, FrameBuffer, WireError, decode_request
+from kwire import ErrorCode, FrameBuffer, WireError, decode_request, encode_response
 from kwire.frames import pack
-from kwire.fuzz import session
+from kwire.fuzz import live, session
 from kwire.fuzz.findings import CORRELATION, CRASH, HANG, HARM, UNREADABLE, Finding
 from kwire.fuzz.live import BrokerError, Fuzzer
+from kwire.messages.find_coordinator import FindCoordinatorResponse
+from kwire.messages.join_group import JoinGroupResponse
 
-HEARTBEAT = 12
+FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 10, 11, 12
 CONFIG = {"group.initial.rebalance.delay.ms": 0}
 Answer = Callable[["Between", bytes, bytes], bytes]  # of the request, and of its answer; what is passed on
 
@@ -36,6 +38,7 @@ class Between:
         self._broker = broker
         self._answer = answer
         self.hurt = False
+        self.looked = self.joined = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listener.getsockname()
         self._threads = [threading.Thread(target=self._accept)]
@@ -86,6 +89,12 @@ def bad(request: bytes) -> bool:
     except WireError:
         return True
     return False
+
+
+def encode(body: object, request: bytes) -> bytes:
+    """A response in the version of a request."""
+    version, correlation_id = struct.unpack_from(">hi", request, 2)
+    return pack(encode_response(body, version, correlation_id=correlation_id))
 
 
 def wrong_correlation(_: Between, request: bytes, answer: bytes) -> bytes:
@@ -185,6 +194,42 @@ def test_nobody_there() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(BrokerError, match=f"127.0.0.1:{port}: "):
         Fuzzer(("127.0.0.1", port))
+
+
+def fresh(proxy: Between, request: bytes, answer: bytes) -> bytes:
+    """As by a Kafka that was just installed: no coordinator until FindCoordinator was asked, and then not at once."""
+    if request[:2] == struct.pack(">h", FIND_COORDINATOR):
+        proxy.looked += 1
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE if proxy.looked == 1 else ErrorCode.NONE
+        return encode(FindCoordinatorResponse(error_code=code, host="localhost", port=9092), request)
+    if request[:2] == struct.pack(">h", JOIN_GROUP) and proxy.looked < 2:
+        return encode(JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR), request)
+    if request[:2] == struct.pack(">h", JOIN_GROUP) and not proxy.joined:
+        proxy.joined += 1
+        return encode(JoinGroupResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), request)
+    return answer
+
+
+def test_the_coordinator_of_a_fresh_cluster_is_found_first(address: tuple[str, int]) -> None:
+    proxy = Between(address, fresh)
+    try:
+        fuzzer = Fuzzer(proxy.address)
+        assert list(fuzzer.run(range(1))) == [None]
+        fuzzer.close()
+    finally:
+        proxy.join()
+    assert proxy.looked >= 2
+    assert proxy.joined == 1
+
+
+def test_a_coordinator_that_is_never_ready(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "READY_WITHIN", 0.0)
+    proxy = Between(address, fresh)
+    try:
+        with pytest.raises(BrokerError, match="find the coordinator of a group: COORDINATOR_NOT_AVAILABLE"):
+            Fuzzer(proxy.address)
+    finally:
+        proxy.join()
 
 
 def test_an_api_that_is_not_served(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
