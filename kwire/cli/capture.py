@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any
 
 import click
@@ -73,8 +73,9 @@ def command(
         reading = read(paths, ports=ports, redacted=not no_redact, progress=stack.enter_context(bar))
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)
-        _write(found, form, stack.enter_context(_opened(output)))
-    lines.tell(reading.problems, reading.notes())
+        some = _write(found, form, stack.enter_context(_opened(output)))
+    missing = None if some or where is not None else lines.no_traffic(paths, reading.files, ports)
+    lines.tell(reading.problems, reading.notes(), missing)
 
 
 def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
@@ -109,7 +110,11 @@ def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
         raise click.UsageError(f"cannot write {output!r}: {error.strerror}") from error
 
 
-def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> None:
+def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> bool:
+    """Write the rows; whether there was one."""
+    first = next(found, None)
+    if first is not None:
+        found = chain((first,), found)
     if form == "parquet":
         write_parquet(found, out)
     elif form == "jsonl":
@@ -124,6 +129,7 @@ def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> None:
         for row in found:
             out.write(table_line(row).encode("utf-8", "backslashreplace") + b"\n")
     out.flush()
+    return first is not None
 
 
 def table_line(row: Row) -> str:

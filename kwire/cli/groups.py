@@ -16,7 +16,7 @@ from kwire.analysis.events import CLASSIC, CONSUMER
 from kwire.analysis.replay import NAMES
 from kwire.analysis.tables import PROBLEMS
 from kwire.capture import Call, Connection, Problem, Skipped, read
-from kwire.cli.lines import needed, one_line, progress, seldom_collected, tell, writable
+from kwire.cli.lines import needed, no_traffic, one_line, progress, seldom_collected, tell, writable
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -75,6 +75,7 @@ def command(
         except OSError as error:
             raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
         found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None, assignor=assignor)
+    present = {row["group_id"] for name in view.OF_GROUPS for row in found[name] if row["group_id"] is not None}
     if wanted:
         found = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
@@ -91,13 +92,17 @@ def command(
         for group in shown:
             for line in text(group, several=same[group["group_id"]] > 1, assignor=assignor):
                 click.echo(one_line(line, 10_000))
-        if not shown:
-            click.echo("no such group in it" if wanted else "no consumer group in it", err=True)
     if tables is not None:
         parquet.write(tables, capture_id, found)
     if html is not None:
         report.save(html, found, capture_id)
-    tell(reading.problems, reading.notes())
+    missing = None
+    if lacking := set(wanted) - {group["group_id"] for group in shown}:
+        known = ", ".join(sorted(map(str, present))) or "none"
+        missing = f"no group {', '.join(sorted(lacking))} in it; its groups: {known}"
+    elif not shown and not reading.problems:
+        missing = "no consumer group in it" if found["clients"] else no_traffic(paths, reading.files, ports)
+    tell(reading.problems, reading.notes(), missing)
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:

@@ -220,12 +220,24 @@ def needed(package: str, extra: str) -> None:
         raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
 
 
-def tell(problems: Collection[object], notes: Iterable[str]) -> None:
-    """Say on stderr what of captures was passed over or is damaged, and end with 1 if something is damaged."""
-    for note in [*notes, *map(str, problems)]:
+def tell(problems: Collection[object], notes: Iterable[str], missing: str | None = None) -> None:
+    """Report on stderr what was passed over or is damaged, and end with 1 if something is damaged or missing.
+
+    ``missing``: the reason why there is nothing of what was asked for; None if there is something.
+    """
+    for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
         click.echo(one_line(note), err=True)
-    if problems:
+    if problems or missing:
         sys.exit(1)
+
+
+def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[int] = ()) -> str:
+    """Why there is no frame in a capture."""
+    if not files:
+        return f"{', '.join(paths)}: no capture file in it (their names end in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
+    if ports:
+        return f"no Kafka traffic with a broker at port {', '.join(map(str, ports))} in it"
+    return "no Kafka traffic in it"
 
 
 def _kind(value: object) -> str:

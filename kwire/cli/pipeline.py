@@ -10,7 +10,7 @@ import click
 
 from kwire.analysis.replay import NAMES
 from kwire.analysis.tables import ON_REQUEST
-from kwire.cli.lines import tell
+from kwire.cli.lines import no_traffic, tell
 
 
 @click.command("pipeline")
@@ -85,6 +85,8 @@ def command(
         paths = source.files(given)
     except OSError as error:
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    if not paths:
+        raise click.ClickException(no_traffic(given, paths))
     told = Job(paths, place, name, split_size, assignor=assignor).run(_session(master))
     tell(told.problems, told.notes)
 

@@ -43,7 +43,7 @@ def import_(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, bro
 
     Nothing is written to these. With --data-dir, groups and topics are there again at a start of mockbroker, topics
     without records. What is damaged is told on stderr, with its place, and by exit code 1; each partition of
-    __consumer_offsets counts up to its last whole batch.
+    __consumer_offsets counts up to its last whole batch. Exit 1 also if there is no group.
     """
     settings = Settings()
     try:
@@ -60,7 +60,10 @@ def import_(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, bro
     else:
         for row in forms.table(found):
             click.echo(row)
-    tell(found.problems, _notes(found))
+    made = data_dir is not None and found.topics
+    is_empty = not (found.groups or found.passed_over or made)
+    folders_named = ", ".join(map(str, folders))
+    tell(found.problems, _notes(found), f"{folders_named}: no consumer group in it" if is_empty else None)
 
 
 def _notes(found: Imported) -> Iterator[str]:

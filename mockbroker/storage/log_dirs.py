@@ -70,9 +70,16 @@ def partitions(folder: Path) -> dict[Directory, Path]:
         directory = parsed_directory(name)
         if directory is not None and directory.kind is Kind.LIVE and (folder / name).is_dir():
             found[directory] = folder / name
-    if not found and META_PROPERTIES not in names:
+    if META_PROPERTIES not in names and not any(map(_is_partition, found.values())):
         raise LogDirError(f"{folder}: no log directory of Kafka: neither {META_PROPERTIES} nor a partition in it")
     return found
+
+
+def _is_partition(path: Path) -> bool:
+    """Whether a directory has what only a partition has: its name alone could be anything's, as java-17 in /etc."""
+    with suppress(OSError):
+        return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))
+    return False
 
 
 def _refuse_running(folder: Path) -> None:

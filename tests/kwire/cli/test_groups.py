@@ -206,8 +206,37 @@ def test_file_that_is_not_there() -> None:
     assert "nowhere.pcap" in done.stderr
 
 
-def test_no_group(tmp_path: Path) -> None:
+GROUPLESS = str(CAPTURES / "aiokafka-0.14.0__kafka-4.2.0__idempotent.pcap")
+MISSING = [  # arguments, reason
+    ([CAPTURE, "--group", "nope"], "no group nope in it; its groups: g-cooperative-java-4.2.0-r3"),
+    ([CAPTURE, "--group", "nope", "--group", "g-cooperative-java-4.2.0-r3"], "no group nope in it; its groups: g-coop"),
+    ([GROUPLESS], "no consumer group in it"),
+    ([GROUPLESS, "--group", "nope"], "no group nope in it; its groups: none"),
+    ([CAPTURE, "--port", "1"], "no Kafka traffic with a broker at port 1 in it"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "reason"), MISSING, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_a_group_that_is_not_in_it(arguments: list[str], form: list[str], reason: str) -> None:
+    done = kwire("groups", *arguments, *form)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(reason)
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["groups", "capture"])
+def test_a_capture_with_nothing_in_it(tmp_path: Path, verb: str) -> None:
     path = tmp_path / "empty.pcap"
+    (tmp_path / "notes.txt").write_text("no capture")
+    done = kwire(verb, str(tmp_path))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{tmp_path}: no capture file in it (their names end in .pcap, ")
     path.write_bytes(gzip.decompress(Path(CAPTURE).read_bytes())[:24])
-    done = kwire("groups", str(path))
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "no consumer group in it\n")
+    done = kwire(verb, str(path))
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "", "no Kafka traffic in it\n")
+
+
+def test_a_filter_that_holds_of_no_frame() -> None:
+    done = kwire("capture", "--where", "latency_ms > 1000000", CAPTURE)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")

@@ -143,3 +143,24 @@ def test_a_data_directory(tmp_path: Path) -> None:
     assert again.exit_code == 1
     assert again.stdout == ""
     assert again.stderr == f"Error: data directory {tmp_path / 'out'}: it is not an empty folder\n"
+
+
+def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
+    """As of a broker that no consumer has asked anything; with --data-dir its topics are all that is wanted."""
+    log_dir, made = tmp_path / "logs", tmp_path / "made"
+    (log_dir / "orders-0").mkdir(parents=True)
+    (log_dir / "meta.properties").touch()
+    result = run("--log-dir", log_dir)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "no partition of __consumer_offsets is there, so no group is",
+        f"{log_dir}: no consumer group in it",
+    ]
+    assert run("--log-dir", log_dir, "--data-dir", made).exit_code == 0
+
+
+def test_a_folder_that_is_no_log_directory(tmp_path: Path) -> None:
+    (tmp_path / "java-17").mkdir()
+    result = run("--log-dir", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{tmp_path}: no log directory of Kafka" in result.stderr

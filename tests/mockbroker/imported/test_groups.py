@@ -363,6 +363,7 @@ def test_a_classic_group_without_members_or_offsets(log_dir: LogDir) -> None:
 
 def test_no_offsets_topic(tmp_path: Path) -> None:
     (tmp_path / "orders-1").mkdir()
+    (tmp_path / "meta.properties").touch()
     found = read(tmp_path)
     assert found.topics == {"orders": TopicFound(None, 2)}
     assert found.notes == [f"no partition of {OFFSETS} is there, so no group is"]

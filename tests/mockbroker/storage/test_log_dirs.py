@@ -52,6 +52,7 @@ def read(folder: Path) -> tuple[list[int], list[str]]:
 def test_partitions_that_live(tmp_path: Path) -> None:
     for name in ("orders-1", "orders-0", "orders-2.0123-delete", "x-0.0123-future", "plain"):
         (tmp_path / name).mkdir()
+    (tmp_path / "orders-0" / segment_name(0)).touch()
     (tmp_path / "file-1").touch()
     assert partitions(tmp_path) == {
         Directory("orders", 0): tmp_path / "orders-0",
@@ -66,6 +67,8 @@ def test_a_broker_without_topics(tmp_path: Path) -> None:
 
 def test_no_log_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "java-17").mkdir()  # the name of a partition, as there are some in /etc
+    (tmp_path / "java-17" / "security.policy").touch()
     for path, told in [
         (tmp_path, "no log directory of Kafka: neither meta.properties nor a partition in it"),
         (tmp_path / "file", "Not a directory"),
@@ -79,6 +82,7 @@ def test_no_log_directory(tmp_path: Path) -> None:
 def test_a_broker_that_runs(tmp_path: Path) -> None:
     """Java locks the file as lockf does."""
     (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "partition.metadata").touch()
     (tmp_path / ".lock").touch()
     code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked'); input()"
     command = [sys.executable, "-c", code, str(tmp_path / ".lock")]
