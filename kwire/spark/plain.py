@@ -143,10 +143,9 @@ def _class(name: str) -> type:
     if module not in MODULES and not module.startswith(MESSAGES):
         raise PlainError(f"{name} cannot be kept")
     try:
-        space: Any = vars(import_module(module))
+        found: Any = import_module(module)
         for part in path.split("."):
-            found = space[part]
-            space = vars(found)
+            found = vars(found)[part]
     except (ImportError, KeyError, TypeError) as error:
         raise PlainError(f"there is no {name}") from error
     if not isinstance(found, type) or found.__module__ != module or issubclass(found, BaseException):
