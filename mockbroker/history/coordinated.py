@@ -115,7 +115,7 @@ class Classic(Telling, ClassicMember):
             for member in joined.members
         }
         partitions = {topic: self.partitions(topic) for member in members.values() for topic in member.topics}
-        self.seen = {**self.seen, **partitions}
+        self.see(partitions)
         found = self.assignor.assign(without_racks(partitions), members)
         return {member_id: frozenset(share.partitions) for member_id, share in found.items()}
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from mockbroker.broker import Broker
-from mockbroker.calls import Call
+from mockbroker.calls import Call, Ticket
 from mockbroker.cluster.model import NOBODY, OFFSETS_TOPIC
 from mockbroker.due import LossDue
 from mockbroker.journal import Event
@@ -106,6 +107,35 @@ class Watchers:
     def tell(self, hook: str, *what: Any) -> None:
         for each in self._hooks[hook]:
             each(*what)
+
+
+class Origins:
+    """Which life of its group an answer comes from. One that waits for the disk may leave after the group was deleted,
+    or after its coordinator lost it; what it says is then of that group, and of that coordinator."""
+
+    def __init__(self) -> None:
+        self._deleted: Counter[str] = Counter()
+        self._left: Counter[str] = Counter()
+        self._answers: dict[Ticket, tuple[int, int]] = {}
+
+    def noted(self, event: Event) -> None:
+        if event.event == "delete":
+            self._deleted[event.group] += 1
+        elif event.event == "unload":
+            self._left[event.group] += 1
+
+    def answered(self, ticket: Ticket, group: str) -> None:
+        self._answers[ticket] = self._deleted[group], self._left[group]
+
+    def take(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
+        """Whether the answer that leaves now comes from the group as it is, and from its coordinator of today."""
+        deleted, left = self._answers.pop(ticket, (-1, -1))
+        lives = deleted == self._deleted[group]
+        return lives, lives and left == self._left[group]
+
+    def gone(self) -> None:
+        """What waited for the disk never leaves."""
+        self._answers.clear()
 
 
 def taken_out(told: dict[tuple[str, int], V], group: str) -> dict[tuple[str, int], V]:

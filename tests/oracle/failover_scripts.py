@@ -419,6 +419,26 @@ def static(t: Teller) -> Iterator[None]:
 
 
 @story()
+def an_unwritten_generation_is_forgotten(t: Teller) -> Iterator[None]:
+    """Both members read generation 3 in a JoinGroup; the next coordinator is in generation 2, and gives 3 again."""
+    a, b = Peer(t, "a", "one"), Peer(t, "b", "two")
+    a.stable(b)
+    joining = a.start_join()
+    b.join()
+    a.joined(joining)
+    yield
+    again(a, b)
+    a.describe()
+    a.beat(3)
+    a.beat(2)
+    b.member_id = ""
+    b.join()
+    joining = a.start_join()
+    b.join()
+    a.joined(joining)
+
+
+@story()
 def static_of_whom_nothing_is_written(t: Teller) -> Iterator[None]:
     a, b = Peer(t, "a", "one"), Peer(t, "b", "two")
     a.stable()

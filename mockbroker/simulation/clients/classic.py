@@ -23,13 +23,15 @@ LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # whatever it had, it has no
 class ClassicMember(Reader):
     """``state``: where it is in a rebalance; ``beating``: a heartbeat is under way.
 
-    ``seen``: how many partitions there were in the generation it is in; remembered over a restart, for a static member
-    that comes back to its place and leads takes part in no rebalance, and topics may have grown meanwhile.
+    ``seen_in``: by generation, how many partitions its topics had when the member joined it; remembered over a restart,
+    for a static member that returns to its place and leads takes part in no rebalance, and topics may have grown
+    meanwhile. A generation that no coordinator wrote may be followed by the one before it, so all are kept until one is
+    settled.
     ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
+    ``outdated``: the JoinGroup or SyncGroup that is under way no longer counts, and the member joins after its answer.
     """
 
-    seen: Mapping[str, int] = MappingProxyType({})
-    seen_in = -1
+    seen_in: Mapping[int, Mapping[str, int]] = MappingProxyType({})
     gave_up_in = -1
 
     def begin(self) -> None:
@@ -42,6 +44,7 @@ class ClassicMember(Reader):
         self.owned_since = -1  # the generation in which it got what it owns
         self.beating = False
         self.rejoin_due = False
+        self.outdated = False
         self.later(self.script.heartbeat, self._beat)
 
     @property
@@ -70,8 +73,17 @@ class ClassicMember(Reader):
 
     # --- join and sync ---
 
+    @property
+    def rebalancing(self) -> bool:
+        """True while a JoinGroup or SyncGroup is under way; as in Kafka's client there is at most one."""
+        waiting = self.coordinator.waiting if self.coordinator is not None else ()
+        return any(call.ticket.api_key in (JOIN_GROUP, SYNC_GROUP) for call, _, _ in waiting)
+
     def join(self) -> None:
         self.rejoin_due = False
+        self.outdated = self.rebalancing
+        if self.outdated:
+            return
         if self.coordinator is None:
             self.state = AWAY
             return
@@ -108,11 +120,13 @@ class ClassicMember(Reader):
             self.join()
 
     def _joined(self, answer: JoinGroupResponse) -> None:
+        if self.outdated:
+            self.join()
+            return
         match answer.error_code:
             case E.NONE:
                 self.member_id, self.generation = answer.member_id, answer.generation_id
-                if self.generation != self.seen_in:
-                    self.seen, self.seen_in = self.there, self.generation
+                self.see(self.there)
                 self._sync(answer)
             case E.MEMBER_ID_REQUIRED:
                 self.member_id = answer.member_id
@@ -144,14 +158,27 @@ class ClassicMember(Reader):
         said = {member.member_id: plans.understood(member.metadata) for member in joined.members}
         topics = sorted({topic for each in said.values() for topic in each.topics})
         partitions = {topic: self.partitions(topic) for topic in topics}
-        self.seen = {**self.seen, **partitions}
+        self.see(partitions)
         return (plans.cooperative if self.cooperates else plans.round_robin)(said, partitions)
 
+    def see(self, partitions: Mapping[str, int]) -> None:
+        """Remember the partitions of topics that are new in this generation."""
+        self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
+
+    @property
+    def seen(self) -> Mapping[str, int]:
+        """The partitions of topics in the generation that the member is in."""
+        return self.seen_in.get(self.generation, {})
+
     def _synced(self, answer: SyncGroupResponse) -> None:
+        if self.outdated:
+            self.join()
+            return
         if answer.error_code:
             self.refused(answer.error_code)
             return
         self.state = STABLE
+        self.seen_in = {self.generation: self.seen}
         share = plans.decoded_share(answer.assignment)
         if self.cooperates and not self.owned <= share:
             self.gave_up_in = self.generation

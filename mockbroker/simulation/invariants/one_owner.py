@@ -9,7 +9,7 @@ from mockbroker.calls import Call
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.journal import Event
 from mockbroker.simulation.clients.plans import decoded_share
-from mockbroker.simulation.watching import Watcher, taken_out
+from mockbroker.simulation.watching import Origins, Watcher, taken_out
 
 SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 14, 68
 
@@ -26,6 +26,7 @@ class OneOwner(Watcher):
     def __init__(self) -> None:
         self._given: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
         self._unloaded: dict[str, dict[tuple[str, int], dict[tuple[str, int], str]]] = {}
+        self._origins = Origins()
         self._connections: dict[tuple[str, str], int] = {}
         self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
 
@@ -44,9 +45,15 @@ class OneOwner(Watcher):
         newest = self._connections[key] = max(self._connections.get(key, 0), call.ticket.connection)
         return newest == call.ticket.connection
 
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket.api_key == SYNC_GROUP:
+            self._origins.answered(call.ticket, call.request.group_id)
+
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if response.__class__.__name__ == "SyncGroupResponse" and not response.error_code:
-            self._synced(call, response)
+        if call.ticket.api_key == SYNC_GROUP:
+            lives, _ = self._origins.take(call.ticket, call.request.group_id)
+            if lives and not response.error_code:
+                self._synced(call, response)
         elif call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT and not response.error_code:
             self._beaten(broker, call, response)
 
@@ -64,6 +71,7 @@ class OneOwner(Watcher):
                 raise self.broken(f"{place} of {key} was given to {given[place]} and to {who}")
 
     def noted(self, broker: Broker, event: Event) -> None:
+        self._origins.noted(event)
         match event.event:
             case "delete":
                 taken_out(self._given, event.group)
@@ -83,6 +91,7 @@ class OneOwner(Watcher):
         """Groups may be as they were before some rebalances that were not settled."""
         self._given.clear()
         self._unloaded.clear()
+        self._origins.gone()
 
     # --- consumer ---
 

@@ -19,6 +19,12 @@ from mockbroker.simulation.shrink import Shrinker
 from tests.mockbroker.simulation.planted import BUGS
 
 PARTS, SEEDS, EVENTS = 10, 300, 400
+FAILED_ONCE = [  # what was wrong
+    "answer after its coordinator",
+    "two JoinGroups at once",
+    "static leader of a lost generation",
+    "two JoinGroups of a fenced member",
+]
 ONE_SEED = "from mockbroker.simulation.run import run; from mockbroker.simulation.schemes import swarm; print(run(swarm(7, 300)).hash)"
 
 
@@ -33,6 +39,12 @@ def test_nothing_is_broken(part):
         assert not outcome.broken, (
             f"mockbroker simulate --seed {seed} --events {EVENTS}: {outcome.broken} {outcome.text}"
         )
+
+
+@pytest.mark.parametrize("seed", [120038, 900182, 918352, 3884039826], ids=FAILED_ONCE)
+def test_seed_that_a_client_or_a_checker_failed(seed):
+    outcome = run(swarm(seed, 1_000))
+    assert not outcome.broken, outcome.text
 
 
 @pytest.mark.parametrize("scheme", ["lite", "calm"])

@@ -1,0 +1,118 @@
+"""Checkers by themselves: what they must report, and what Kafka allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from mockbroker.broker import Broker
+from mockbroker.calls import Call, Client, Ticket
+from mockbroker.cluster.model import Node
+from mockbroker.journal import Event
+from mockbroker.settings import Settings
+from mockbroker.simulation.clients import plans
+from mockbroker.simulation.dice import Dice
+from mockbroker.simulation.invariants.generations import Generations
+from mockbroker.simulation.invariants.one_owner import OneOwner
+from mockbroker.simulation.watching import Broken, Watcher
+
+JOIN_GROUP, SYNC_GROUP = 11, 14
+NOW = 0.0
+
+
+class Checked:
+    """A checker that is shown what the test says happened in group g."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.broker = Broker([Node(0, "127.0.0.1", 9092)], Settings(), Dice("test").uuid)
+        self.calls = 0
+
+    def note(self, event: str, generation: int = -1) -> None:
+        self.watcher.noted(self.broker, Event(time_ms=0, event=event, group="g", generation=generation))
+
+    def answer(self, key: int, request: Any, response: Any) -> tuple[Call[Any], Any]:
+        """The broker has an answer; it leaves with ``acknowledge``."""
+        self.calls += 1
+        call = Call(Ticket(1, self.calls, key, 5), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.answered(self.broker, call, response, NOW)
+        return call, response
+
+    def join(self, generation: int) -> tuple[Call[Any], Any]:
+        return self.answer(
+            JOIN_GROUP, JoinGroupRequest(group_id="g"), JoinGroupResponse(generation_id=generation, member_id="m")
+        )
+
+    def sync(self, member_id: str, generation: int) -> tuple[Call[Any], Any]:
+        share = plans.encoded_share(frozenset({("t", 0)}))
+        return self.answer(
+            SYNC_GROUP,
+            SyncGroupRequest(group_id="g", member_id=member_id, generation_id=generation),
+            SyncGroupResponse(protocol_type="consumer", assignment=share),
+        )
+
+    def acknowledge(self, answered: tuple[Call[Any], Any]) -> None:
+        self.watcher.acknowledged(self.broker, *answered, NOW)
+
+
+def test_generation_falls_with_one_coordinator():
+    checked = Checked(Generations())
+    checked.acknowledge(checked.join(5))
+    with pytest.raises(Broken, match="g told generation 5 and then 4"):
+        checked.acknowledge(checked.join(4))
+
+
+def test_generation_may_fall_with_the_next_coordinator():
+    checked = Checked(Generations())
+    checked.acknowledge(checked.join(5))
+    checked.note("unload")
+    checked.note("load", 4)
+    checked.acknowledge(checked.join(4))
+
+
+@pytest.mark.parametrize("loaded_before", [True, False], ids=["after the load", "before the load"])
+def test_join_group_answer_of_a_former_coordinator(loaded_before):
+    """The answer waits for the disk while its coordinator stops: it says nothing about the next one."""
+    checked = Checked(Generations())
+    checked.acknowledge(checked.join(4))
+    late = checked.join(5)
+    checked.note("unload")
+    if loaded_before:
+        checked.note("load", 4)
+    checked.acknowledge(late)
+    if not loaded_before:
+        checked.note("load", 4)
+    checked.acknowledge(checked.join(4))
+    checked.acknowledge(checked.join(5))
+    with pytest.raises(Broken, match="g told generation 5 and then 4"):
+        checked.acknowledge(checked.join(4))
+
+
+def test_sync_group_answer_of_a_former_coordinator_is_durable():
+    """It left when its record was synced, so the next coordinator must know it."""
+    checked = Checked(Generations())
+    late = checked.sync("m", 5)
+    checked.note("unload")
+    checked.acknowledge(late)
+    with pytest.raises(Broken, match="g was settled in 5, and is 4 for its coordinator"):
+        checked.note("load", 4)
+
+
+def test_partition_of_two_members_in_one_generation():
+    checked = Checked(OneOwner())
+    checked.acknowledge(checked.sync("a", 1))
+    with pytest.raises(Broken, match="was given to a and to b"):
+        checked.acknowledge(checked.sync("b", 1))
+
+
+@pytest.mark.parametrize("checker", [OneOwner, Generations])
+def test_answer_of_a_group_that_was_deleted_since(checker):
+    checked = Checked(checker())
+    late = checked.sync("a", 3)
+    checked.note("delete")
+    checked.acknowledge(late)
+    checked.note("load", 1)
+    checked.acknowledge(checked.sync("b", 3))
