@@ -61,18 +61,26 @@ class FrameBuffer:
         data, begin = self._data, self._at + 4
         held = len(data)
         if held < begin:
+            self._drop_taken()
             return None
         (size,) = _size_at(data, self._at)
         if not 0 <= size <= self.limit:
             raise FrameError(self._complaint(size, bytes(data[self._at : self._at + 32])))
         end = begin + size
         if held < end:
+            self._drop_taken()
             return None
         if held == end:  # do not keep a large frame until the next bytes come
             self._data, self._at = b"", 0
         else:
             self._at = end
         return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
+
+    def _drop_taken(self) -> None:
+        """Keep no large buffer for the few bytes at its end that begin the next frame."""
+        if self._at > SMALL:
+            self._data = self._data[self._at :]
+            self._at = 0
 
     def __len__(self) -> int:
         """Bytes held: incomplete, or complete and not yet taken."""

@@ -33,6 +33,7 @@ class Groups(dict[str, AnyGroup]):
     """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0 (release.py).
 
     ``touched``: ids of groups that may have changed, or gone, since somebody looked.
+    ``pending_ids``: how many member ids were given out and not yet used, in all groups.
     ``settle``: how long an initial delay lasts at least after the last JoinGroup, in seconds. ``quiet_until``: it is
     known that no request comes before this time, so that sweeps may be left out that would find nothing.
     """
@@ -48,6 +49,8 @@ class Groups(dict[str, AnyGroup]):
     ) -> None:
         super().__init__()
         self.touched: dict[str, None] = {}
+        self.pending_ids = 0
+        self._pending: dict[str, int] = {}  # the same by group, of groups that have some
         self._cluster = cluster
         self._settings = settings
         self._waits = waits
@@ -59,13 +62,14 @@ class Groups(dict[str, AnyGroup]):
     def tell(self, group_id: str, event: Event, now: float) -> Effects:
         """What an event of the classic protocol does to a group; a JoinGroup without member id makes the group."""
         group = self.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            if not (group.empty and isinstance(event, Join)):
-                return self._tell_consumer_group(group, event, now)
-            if not event.member_id:
-                offsets = group.offsets
-                group = self.make(group_id)
-                group.offsets = offsets
+        if isinstance(group, ConsumerGroup) and not (group.empty and isinstance(event, Join)):
+            return self._tell_consumer_group(group, event, now)
+        if isinstance(event, Join) and self._refuses_id(event):
+            return [phases.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+        if isinstance(group, ConsumerGroup) and isinstance(event, Join) and not event.member_id:
+            offsets = group.offsets
+            group = self.make(group_id)
+            group.offsets = offsets
         if not isinstance(group, Group):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
@@ -75,6 +79,11 @@ class Groups(dict[str, AnyGroup]):
         effects = classic.step(group, event, now)
         self._schedule(group)
         return effects
+
+    def _refuses_id(self, event: Join) -> bool:
+        """True if a member id would have to be given out, and too many were that no client has used."""
+        needs_id = event.id_required and not event.member_id and event.instance_id is None
+        return needs_id and self.pending_ids >= self._settings.mockbroker_max_pending_members
 
     def _tell_consumer_group(self, group: ConsumerGroup, event: Event, now: float) -> Effects:
         if isinstance(event, Join) and not event.member_id:
@@ -151,6 +160,7 @@ class Groups(dict[str, AnyGroup]):
     def let_go(self, group_id: str) -> None:
         """The group is not in memory any more; what is written of it stays."""
         del self[group_id]
+        self._count_pending(group_id, 0)
         self._waits.forget(group_id)
         self.touched.pop(group_id, None)
 
@@ -217,7 +227,13 @@ class Groups(dict[str, AnyGroup]):
 
     def _schedule(self, group: AnyGroup) -> None:
         self.touched[group.group_id] = None
+        self._count_pending(group.group_id, len(group.pending) if isinstance(group, Group) else 0)
         self._waits.set(group.group_id, group.waits.next())
+
+    def _count_pending(self, group_id: str, number: int) -> None:
+        self.pending_ids += number - self._pending.pop(group_id, 0)
+        if number:
+            self._pending[group_id] = number
 
 
 def _check_joins(group_id: str, group: Group | None, event: ConsumerHeartbeat) -> None:

@@ -2,7 +2,7 @@
 
 A connection that is readable is read once, every complete frame is answered, and sent once; then comes the next one.
 There is no task and no time limit per request or connection. What cannot be sent at once is drained by a task of its
-own, and the connection takes no further request until it is.
+own, and the connection is not read until it is.
 
 With a data directory no answer leaves before everything is on disk that was appended before it: answers are held
 while one flush runs in a thread, and what comes meanwhile goes into the next.
@@ -27,6 +27,7 @@ from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from kwire import WireError
 from mockbroker.broker import Broker
+from mockbroker.budget import Budget
 from mockbroker.calls import Client, Dismiss, Effects, NoReply, Reply
 from mockbroker.clock import BrokerTime
 from mockbroker.journal import Event
@@ -43,7 +44,7 @@ from mockbroker.watch import Ready, Watch, best
 log = logging.getLogger("mockbroker")
 
 READ_SIZE = 65_536  # bytes asked for at once
-READ_AHEAD = 65_536  # bytes kept for a connection whose request is not answered; then it is not read
+READ_AHEAD = 65_536  # bytes kept for a connection whose request is parked; then it is not read
 WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SEND_TIMEOUT = 30.0  # seconds without progress after which a peer that does not read is given up
 FRAME_TIMEOUT = 30.0  # seconds a request may take to come in whole, however slowly
@@ -157,9 +158,10 @@ class _Connection:
 
     @property
     def full(self) -> bool:
-        """True while more input would only pile up."""
-        waits = self.draining or self.stuffed or self.session.ticket is not None
-        return waits and self.session.buffered > READ_AHEAD
+        """True while more input would only pile up: its responses are not taken, or the request before is parked."""
+        if self.draining or self.stuffed:
+            return True
+        return self.session.ticket is not None and self.session.buffered > READ_AHEAD
 
     @property
     def stuffed(self) -> bool:
@@ -200,6 +202,7 @@ class Server:
         self._nursery: trio.Nursery | None = None
         self._away: list[_Away] = []  # brokers that ended, and where they listened
         self._keep_clock()
+        self._set_budgets()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, or the data directory fails; then every socket is closed."""
@@ -229,6 +232,7 @@ class Server:
         self._hang_up()
         self.router.restart(broker, self.clock.read())
         self._keep_clock()
+        self._set_budgets()
         if doors is not None:
             self._close_doors()
             self._forget_away()
@@ -337,6 +341,29 @@ class Server:
         self.router.broker.stand(not self.clock.running)
         self._wake.set()
 
+    # --- what all connections may hold ---
+
+    def _set_budgets(self) -> None:
+        """The broker, which may be new, has the limits; no connection is open."""
+        settings = self.router.broker.settings
+        requests, responses = settings.queued_max_request_bytes, settings.mockbroker_queued_max_response_bytes
+        self._requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
+        self._responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
+
+    def _weigh(self, connection: _Connection) -> None:
+        """Count what a connection holds; where that is too much for all, those that hold the most are closed."""
+        if connection.closed:
+            return
+        number = connection.session.connection
+        self._requests.hold(number, connection.session.buffered)
+        self._responses.hold(number, len(connection.out))
+        for budget in (self._requests, self._responses):
+            while budget.exceeded:
+                largest = budget.largest()
+                closed = self.connections[largest]
+                log.warning("%s: closed, %s", closed.peer, budget.complaint(largest))
+                self._close(closed)
+
     # --- clients without a socket ---
 
     def connect(self, node: int, client_id: str) -> Line:
@@ -421,7 +448,8 @@ class Server:
                 await trio.sleep_forever()
             now = trio.current_time()
             for connection in list(self.connections.values()):
-                if connection.begun is not None and now - connection.begun > FRAME_TIMEOUT:
+                late = connection.begun is not None and now - connection.begun > FRAME_TIMEOUT
+                if late and connection.watched:  # else it is the broker that does not read
                     log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
                     self._close(connection)
                 elif now - connection.active > FRAME_TIMEOUT and _shakes_hands(connection.sock):
@@ -441,6 +469,7 @@ class Server:
                 with suppress(BlockingIOError):  # writable, and then not
                     sent = connection.sock.send(connection.out)
                     del connection.out[:sent]
+                    self._weigh(connection)
         except (OSError, trio.ClosedResourceError):
             self._close(connection)
         except trio.TooSlowError:
@@ -448,6 +477,8 @@ class Server:
             self._close(connection)
         connection.draining = False
         connection.active = trio.current_time()
+        if connection.begun is not None:  # the rest was not read meanwhile
+            connection.begun = connection.active
         self._pump([connection], self.clock.read())
         self._close_if_over(connection)
 
@@ -540,6 +571,7 @@ class Server:
             todo += self._serve(connection, now)
         for connection in todo:
             self._flush(connection)
+            self._weigh(connection)
             if connection.watched:
                 if connection.full:
                     self._rest(connection)
@@ -589,8 +621,6 @@ class Server:
                 self._give_up(connection)
                 break
             freed += self._deliver(outcomes, connection)
-            if len(connection.out) > WRITE_AHEAD:
-                self._flush(connection)
         return freed
 
     def _deliver(self, outcomes: Iterable[Outcome], served: _Connection | None = None) -> list[_Connection]:
@@ -634,6 +664,9 @@ class Server:
             connection.out += connection.session.answer(reply)
             if self._data_dir is not None:
                 connection.after = self._data_dir.collected
+            if len(connection.out) > WRITE_AHEAD:
+                self._flush(connection)
+                self._weigh(connection)
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)
@@ -697,8 +730,11 @@ class Server:
         if connection.closed:
             return
         connection.closed = True
+        connection.out = bytearray()  # a task that drains it has yet to notice
         self._rest(connection)
         del self.connections[connection.session.connection]
+        self._requests.hold(connection.session.connection, 0)
+        self._responses.hold(connection.session.connection, 0)
         if connection.session.ticket is not None:
             self.router.forget(connection.session.ticket)
         notify_closing(connection.sock)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+NO_LIMIT = -1
 MAX_PARTITIONS = 100_000  # of all topics of a cluster; a typo should not take all memory
 
 
@@ -26,6 +27,9 @@ class Settings:
     ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
     delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
     without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
+    ``mockbroker_max_pending_members``, ``mockbroker_max_transactional_ids``, ``mockbroker_queued_max_response_bytes``,
+    which Kafka does not have, and ``queued_max_request_bytes``, which it has without a limit: what one broker keeps for
+    all clients together (docs/limits.md). -1 of those in bytes is no limit.
     ``mockbroker_users``, which Kafka has in its JAAS configuration: NAME:PASSWORD with commas between. The files of
     ``ssl_keystore_location`` (key and certificates) and ``ssl_truststore_location`` (authorities) are PEM.
     ``mockbroker_transaction_completion_ms``, which Kafka does not have either: how long the markers of a transaction
@@ -60,6 +64,9 @@ class Settings:
     mockbroker_check_records: bool = False
     mockbroker_coordinator_load_ms: int = 0
     mockbroker_join_settle_ms: int = 3
+    mockbroker_max_pending_members: int = 50_000
+    mockbroker_max_transactional_ids: int = 50_000
+    mockbroker_queued_max_response_bytes: int = 512 * 1024 * 1024
     mockbroker_users: str = ""
     mockbroker_transaction_completion_ms: int = 0
     mockbroker_transaction_log_on_demand: bool = False
@@ -68,6 +75,7 @@ class Settings:
     offsets_topic_num_partitions: int = 50
     offsets_retention_check_interval_ms: int = 600_000
     offsets_retention_minutes: int = 10_080
+    queued_max_request_bytes: int = 256 * 1024 * 1024
     sasl_enabled_mechanisms: str = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
     sasl_server_max_receive_size: int = 524_288
     socket_request_max_bytes: int = 104_857_600
@@ -114,10 +122,14 @@ _LEAST = {
     "group.consumer.regex.refresh.interval.ms": 10_000,
     "group.consumer.session.timeout.ms": 1,
     "group.max.size": 1,
+    "mockbroker.max.pending.members": 1,
+    "mockbroker.max.transactional.ids": 1,
+    "mockbroker.queued.max.response.bytes": NO_LIMIT,
     "num.partitions": 1,
     "offsets.retention.check.interval.ms": 1,
     "offsets.retention.minutes": 1,
     "offsets.topic.num.partitions": 1,
+    "queued.max.request.bytes": NO_LIMIT,
     "sasl.server.max.receive.size": 1,
     "socket.request.max.bytes": 1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1,

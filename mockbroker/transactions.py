@@ -62,6 +62,8 @@ class Transactions(dict[str, Transaction]):
             return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         txn = self.get(transactional_id)
         if txn is None:
+            if len(self) >= self._settings.mockbroker_max_transactional_ids:
+                return _refused(ErrorCode.POLICY_VIOLATION)
             txn = self[transactional_id] = Transaction(transactional_id=transactional_id, producer_id=self._new_id())
         if error := rules.init_error(txn, expected):
             return _refused(error)

@@ -180,6 +180,7 @@ ORDER: Mapping[str, list[str]] = {
         "consumer/__init__",
         "java",
         "settings",
+        "budget",
         "listeners",
         "release",
         "deadlines",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import tracemalloc
 
 import pytest
@@ -96,3 +97,13 @@ def test_taken_frames_are_let_go() -> None:
         assert buffer.next_frame() == bytes(1000)
     assert len(buffer) == 0
     assert len(buffer._data) < 3000
+
+
+def test_the_begin_of_a_frame_keeps_no_buffer_of_those_before():
+    buffer = FrameBuffer()
+    buffer.feed(pack(bytes(60_000)) + pack(b"next")[:5])
+    assert buffer.next_frame() == bytes(60_000)
+    assert buffer.next_frame() is None
+    assert sys.getsizeof(buffer._data) < 100
+    buffer.feed(b"ext")
+    assert buffer.next_frame() == b"next"

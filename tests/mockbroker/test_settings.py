@@ -34,6 +34,9 @@ def test_defaults_are_kafkas():
         "mockbroker.check.records": False,
         "mockbroker.coordinator.load.ms": 0,
         "mockbroker.join.settle.ms": 3,
+        "mockbroker.max.pending.members": 50_000,
+        "mockbroker.max.transactional.ids": 50_000,
+        "mockbroker.queued.max.response.bytes": 536_870_912,
         "mockbroker.users": "",
         "mockbroker.transaction.completion.ms": 0,
         "mockbroker.transaction.log.on.demand": False,
@@ -42,6 +45,7 @@ def test_defaults_are_kafkas():
         "offsets.retention.check.interval.ms": 600_000,
         "offsets.retention.minutes": 10_080,
         "offsets.topic.num.partitions": 50,
+        "queued.max.request.bytes": 268_435_456,  # Kafka: -1, no limit
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",  # Kafka: GSSAPI, which is not here
         "sasl.server.max.receive.size": 524_288,
         "socket.request.max.bytes": 104_857_600,
