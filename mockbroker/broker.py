@@ -5,7 +5,7 @@ One ``Broker`` is all brokers of the cluster; which of them was asked is in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -245,12 +245,14 @@ class Broker:
                     committed = owner is not None and _ended_as_committed(owner, producer.epoch)
                     partition.end_open(producer, self.wall_ms(now), committed=committed, fence=owner is None)
 
-    def drop_topic(self, topic: Topic) -> None:
-        """A topic is gone, with its records and all offsets committed for it."""
-        self.cluster.delete_topic(topic)
-        for group in self.groups.values():
-            group.offsets.forget_topic(topic.name)
-            self.groups.touch(group.group_id)
+    def drop_topics(self, topics: Collection[Topic]) -> None:
+        """Topics are gone, with their records and all offsets committed for them."""
+        for topic in topics:
+            self.cluster.delete_topic(topic)
+        names = {topic.name for topic in topics}
+        for group in self.groups.values() if names else ():
+            if group.offsets.forget_topics(names):
+                self.groups.touch(group.group_id)
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:

@@ -70,10 +70,9 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) 
         placed.setdefault(index, []).append((number, _wire(record, now_ms)))
     partitions = {index: _partition(found, index) for index in placed}
     offsets: dict[int, int] = {}
-    effects: Effects = []
     for index, numbered in placed.items():
         offsets |= _append(partitions[index], numbered)
-        effects += fetch.appended(broker, partitions[index])
+    effects = fetch.all_appended(broker, partitions.values())
     return [offsets[number] for number in range(len(records))], effects
 
 

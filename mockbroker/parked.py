@@ -38,6 +38,9 @@ class ParkedFetches:
                 del self.by_partition[partition]
         return self.calls.pop(ticket, None)
 
-    def of(self, partition: Partition) -> list[Parked]:
-        """Calls that wait for this partition, oldest first."""
-        return [self.calls[ticket] for ticket in self.by_partition.get((partition.topic, partition.index), ())]
+    def of(self, partitions: Iterable[Partition]) -> list[Parked]:
+        """Calls that wait for one of these partitions, each once: by partition, then the oldest first."""
+        found: dict[Ticket, None] = {}
+        for partition in partitions:
+            found.update(self.by_partition.get((partition.topic, partition.index), ()))
+        return [self.calls[ticket] for ticket in found]

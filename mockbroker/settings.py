@@ -9,6 +9,7 @@ from typing import Any
 
 NO_LIMIT = -1
 MAX_PARTITIONS = 100_000  # of all topics of a cluster; a typo should not take all memory
+MAX_NEW_PARTITIONS = 10_000  # that one request can create. Source: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH
 
 
 class SettingsError(ValueError):

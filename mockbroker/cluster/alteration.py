@@ -36,6 +36,7 @@ class Refusal:
 
 
 NOT_REFUSED = Refusal(ErrorCode.NONE, None)
+REPEATED = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
 def alter(
@@ -109,8 +110,10 @@ def _value(configs: Mapping[str, str | None], change: Change) -> str | Refusal:
     now = [word for word in (configs.get(name) or known.default).split(",") if word]
     words = given.split(",")
     if change.operation == APPEND:
-        return ",".join([*now, *(word for word in words if word not in now)])
-    return ",".join(word for word in now if word not in words)
+        had = set(now)
+        return ",".join([*now, *(word for word in words if word not in had)])
+    gone = set(words)
+    return ",".join(word for word in now if word not in gone)
 
 
 def _fits(kind: int, value: str) -> bool:

@@ -217,7 +217,7 @@ class Cluster:
     """``new_uuid``: where topic and cluster ids come from. ``storage``: None if memory is all there is.
 
     ``epoch``: another number whenever topics, partitions or brokers have changed. ``taken``: the lowest producer id
-    that nobody has taken for giving it out. ``down``: brokers that are away.
+    that nobody has taken for giving it out. ``down``: brokers that are away. ``partition_count``: of all topics.
     """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID], storage: Storage | None = None) -> None:
@@ -227,6 +227,7 @@ class Cluster:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
         self.epoch = 0
+        self.partition_count = 0
         self.storage = storage
         self.taken = 0
         self._next_producer_id = 0
@@ -263,6 +264,7 @@ class Cluster:
             partition = Partition(topic.name, index, list(nodes), log=log)
             partition.leader = next((node for node in nodes if node in self.nodes), NOBODY)
             topic.partitions.append(partition)
+        self.partition_count += len(replicas)
         self.epoch += 1
         if self.storage is not None:
             self.storage.created(topic, first)
@@ -291,11 +293,13 @@ class Cluster:
         self.taken = self._next_producer_id = taken
         self.topics |= {topic.name: topic for topic in topics}
         self.by_id |= {topic.topic_id: topic for topic in topics}
+        self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
         self.epoch += 1
 
     def delete_topic(self, topic: Topic) -> None:
         """The topic and its records are gone."""
         self.epoch += 1
+        self.partition_count -= len(topic.partitions)
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
         if self.storage is not None:
@@ -337,7 +341,7 @@ class Cluster:
 
     def has_room(self, partitions: int) -> bool:
         """True if the cluster can have so many more partitions."""
-        return sum(len(topic.partitions) for topic in self.topics.values()) + partitions <= MAX_PARTITIONS
+        return self.partition_count + partitions <= MAX_PARTITIONS
 
     def can_hold(self, replicas: Sequence[int]) -> bool:
         """True if a partition can have these replicas: at least one, brokers that are there, each once."""

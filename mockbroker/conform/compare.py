@@ -36,7 +36,16 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
     "members": frozenset(),
     "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
     "topics": frozenset(
-        {"CreateTopics", "DescribeTransactions", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch"}
+        {
+            "CreateTopics",
+            "DeleteRecords",
+            "DescribeTransactions",
+            "ListOffsets",
+            "Metadata",
+            "OffsetCommit",
+            "OffsetFetch",
+            "WriteTxnMarkers",
+        }
     ),
     "topic_partitions": frozenset(),
     "subscribed_topic_names": frozenset(),
@@ -44,11 +53,13 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
         {
             "ConsumerGroupDescribe",
             "ConsumerGroupHeartbeat",
+            "DeleteRecords",
             "DescribeTransactions",
             "ListOffsets",
             "Metadata",
             "OffsetCommit",
             "OffsetFetch",
+            "WriteTxnMarkers",
         }
     ),
     "active_producers": frozenset(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
@@ -43,6 +43,7 @@ class Offsets:
     changed: dict[Place, None] = field(default_factory=dict)
     held: dict[tuple[int, int], dict[Place, Committed]] = field(default_factory=dict)
     _orders: dict[Place, int] = field(default_factory=dict)
+    _holders: dict[Place, set[int]] = field(default_factory=dict)  # producers in ``pending``
     _order: int = 0
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
@@ -55,6 +56,7 @@ class Offsets:
         """Keep it until the transaction of this producer ends."""
         self._order += 1
         self.pending.setdefault(producer_id, {})[topic, partition] = self._order, committed
+        self._holders.setdefault((topic, partition), set()).add(producer_id)
         self.held.setdefault((producer_id, epoch), {})[topic, partition] = committed
 
     def restore(self, told: Mapping[Place, tuple[int, Committed]]) -> None:
@@ -68,6 +70,8 @@ class Offsets:
         """The same of what waits for the end of a transaction."""
         self._order = max(self._order, *(offset + 1 for offset, _ in told.values()))
         self.pending[producer_id] = {place: (offset + 1, committed) for place, (offset, committed) in told.items()}
+        for place in told:
+            self._holders.setdefault(place, set()).add(producer_id)
 
     def written(self) -> None:
         """Everything is written down."""
@@ -76,12 +80,13 @@ class Offsets:
 
     def is_unstable(self, topic: str, partition: int) -> bool:
         """True if some open transaction may yet change the offset."""
-        return any((topic, partition) in held for held in self.pending.values())
+        return (topic, partition) in self._holders
 
     def finish(self, producer_id: int, *, committed: bool) -> dict[Place, int]:
         """The producer's transaction has ended; offsets that hold from now on."""
         stored: dict[Place, int] = {}
         for place, (order, held) in self.pending.pop(producer_id, {}).items():
+            self._release(producer_id, place)
             if committed and order > self._orders.get(place, 0):
                 self._orders[place] = order
                 self.committed[place] = held
@@ -96,16 +101,25 @@ class Offsets:
         self.committed.pop((topic, partition), None)
         self._orders.pop((topic, partition), None)
         self.changed[topic, partition] = None
-        for held in self.pending.values():
-            held.pop((topic, partition), None)
-        self.pending = {producer_id: held for producer_id, held in self.pending.items() if held}
+        for producer_id in self._holders.pop((topic, partition), ()):
+            held = self.pending[producer_id]
+            del held[topic, partition]
+            if not held:
+                del self.pending[producer_id]
 
-    def forget_topic(self, topic: str) -> None:
-        """Drop all of a topic."""
-        places = {*self.committed, *(place for held in self.pending.values() for place in held)}
+    def forget_topics(self, topics: Collection[str]) -> bool:
+        """Drop all of these topics; False if there was nothing."""
+        places = [place for place in {**self.committed, **self._holders} if place[0] in topics]
         for place in places:
-            if place[0] == topic:
-                self.forget(*place)
+            self.forget(*place)
+        return bool(places)
+
+    def _release(self, producer_id: int, place: Place) -> None:
+        """The producer does not hold an offset for this place any more."""
+        holders = self._holders.get(place, set())
+        holders.discard(producer_id)
+        if not holders:
+            self._holders.pop(place, None)
 
     def by_topic(self) -> dict[str, dict[int, Committed]]:
         """Everything, topics and partitions in the order they were first committed."""

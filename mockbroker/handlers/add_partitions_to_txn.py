@@ -32,19 +32,38 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
             request.v3_and_below_topics,
             now,
         )
-        results = _results(request.v3_and_below_topics, found)
+        refused = ErrorCode.OPERATION_NOT_ATTEMPTED in found.values()
+        results = _merged(found) if refused else _results(request.v3_and_below_topics, found)
         return [Reply(call.ticket, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))]
     response = AddPartitionsToTxnResponse()
+    _add_together(broker, call, now)
     for asked in request.transactions:
         identity = Identity(asked.producer_id, asked.producer_epoch)
         answer = _verify if asked.verify_only else _add
         found = answer(broker, call, asked.transactional_id, identity, asked.topics, now)
+        merged = asked.verify_only or ErrorCode.OPERATION_NOT_ATTEMPTED in found.values()
         response.results_by_transaction.append(
             AddPartitionsToTxnResponse.Transaction(
-                transactional_id=asked.transactional_id, topic_results=_results(asked.topics, found)
+                transactional_id=asked.transactional_id,
+                topic_results=_merged(found) if merged else _results(asked.topics, found),
             )
         )
     return [Reply(call.ticket, response)]
+
+
+def _add_together(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
+    """Add what several entries of a request name for one transaction at once, so that it is written once."""
+    together: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
+    for asked in call.request.transactions:
+        places = _places(asked.topics)
+        if not asked.verify_only and not any(_refused(broker, call.version, *place) for place in places):
+            producer = Identity(asked.producer_id, asked.producer_epoch)
+            together.setdefault((asked.transactional_id, producer), []).extend(places)
+    if len(together) == len(call.request.transactions):
+        return
+    for (transactional_id, producer), places in together.items():
+        if not broker.transaction_error(transactional_id, call.client.node):
+            broker.transactions.add(transactional_id, producer, places, now)
 
 
 def _add(
@@ -87,6 +106,15 @@ def _verify(
 
 def _places(topics: list[Topic]) -> list[tuple[str, int]]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _merged(errors: Errors) -> list[TopicResult]:
+    """Each topic and partition once, as Kafka answers errors and verifications."""
+    found: dict[str, TopicResult] = {}
+    for (name, index), error in errors.items():
+        line = TopicResult.Partition(partition_index=index, partition_error_code=error)
+        found.setdefault(name, TopicResult(name=name)).results_by_partition.append(line)
+    return list(found.values())
 
 
 def _results(topics: list[Topic], errors: Errors) -> list[TopicResult]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
@@ -13,14 +15,20 @@ from mockbroker.handlers.handler import Handler
 
 def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     response = AlterConfigsResponse()
+    named = Counter((asked.resource_type, asked.resource_name) for asked in call.request.resources)
     for asked in call.request.resources:
-        refusal = alteration.alter(
-            broker.cluster,
-            asked.resource_type,
-            asked.resource_name,
-            [Change(config.name, SET, config.value) for config in asked.configs],
-            afresh=True,
-            validate_only=call.request.validate_only,
+        repeated = named[asked.resource_type, asked.resource_name] > 1
+        refusal = (
+            alteration.REPEATED
+            if repeated
+            else alteration.alter(
+                broker.cluster,
+                asked.resource_type,
+                asked.resource_name,
+                [Change(config.name, SET, config.value) for config in asked.configs],
+                afresh=True,
+                validate_only=call.request.validate_only,
+            )
         )
         response.responses.append(
             AlterConfigsResponse.Resource(

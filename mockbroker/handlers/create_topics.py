@@ -14,6 +14,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import legal_topic_name
 from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
 from mockbroker.handlers.handler import Handler
+from mockbroker.settings import MAX_NEW_PARTITIONS
 
 RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
@@ -28,16 +29,30 @@ class _Refusal:
     text: str
 
 
+DUPLICATE = _Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+TOO_MANY = _Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
 def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effects:  # noqa: ARG001
+    """A name that is given twice is refused, once."""
     named = Counter(topic.name for topic in call.request.topics)
-    answers: list[ResponseTopic] = []
+    partitions = sum(_wanted_partitions(broker, topic) for topic in call.request.topics if named[topic.name] == 1)
+    answers: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
         if named[topic.name] > 1:
-            if all(answer.name != topic.name for answer in answers):
-                answers.append(_refused(topic, _Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+            answers[topic.name] = _refused(topic, DUPLICATE)
+        elif partitions > MAX_NEW_PARTITIONS:
+            answers[topic.name] = _refused(topic, TOO_MANY)
         else:
-            answers.append(_create(broker, topic, validate_only=call.request.validate_only))
-    return [Reply(call.ticket, CreateTopicsResponse(topics=answers))]
+            answers[topic.name] = _create(broker, topic, validate_only=call.request.validate_only)
+    return [Reply(call.ticket, CreateTopicsResponse(topics=list(answers.values())))]
+
+
+def _wanted_partitions(broker: Broker, topic: RequestTopic) -> int:
+    """How many partitions the topic is to have, whether or not it can be created."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return broker.settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
 
 
 def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> ResponseTopic:

@@ -7,7 +7,7 @@ from kwire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsRes
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import INTERNAL
+from mockbroker.cluster.model import INTERNAL, Partition
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
 
@@ -17,22 +17,23 @@ NOWHERE = -1
 
 
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
-    effects: Effects = []
+    """Of a partition that is named twice the last offset counts."""
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in call.request.topics:
+        wanted.setdefault(topic.name, {}).update((asked.partition_index, asked.offset) for asked in topic.partitions)
+    cut: list[Partition] = []
     topics = [
         Answer(
-            name=topic.name,
-            partitions=[
-                _delete(broker, call.client.node, topic.name, asked.partition_index, asked.offset, effects)
-                for asked in topic.partitions
-            ],
+            name=name,
+            partitions=[_delete(broker, call.client.node, name, index, at, cut) for index, at in offsets.items()],
         )
-        for topic in call.request.topics
+        for name, offsets in wanted.items()
     ]
-    return [*effects, Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
+    return [*fetch.all_appended(broker, cut), Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
 
 
-def _delete(broker: Broker, node: int, topic: str, index: int, offset: int, effects: Effects) -> Answer.Partition:
-    """``effects``: gets the answers to fetches that wait where nothing is any more."""
+def _delete(broker: Broker, node: int, topic: str, index: int, offset: int, cut: list[Partition]) -> Answer.Partition:
+    """``cut``: gets the partition if it begins later; fetches may wait there for what is gone."""
     partition = broker.cluster.partition(topic, index)
     error = broker.leader_error(partition, node)
     if topic in INTERNAL:
@@ -44,7 +45,7 @@ def _delete(broker: Broker, node: int, topic: str, index: int, offset: int, effe
     if not 0 <= until <= log.end:
         return Answer.Partition(partition_index=index, low_watermark=NOWHERE, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
     log.delete_before(until)
-    effects += fetch.appended(broker, partition)
+    cut.append(partition)
     return Answer.Partition(partition_index=index, low_watermark=log.start)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from uuid import UUID
+
 from kwire import ErrorCode
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kwire.schema import ZERO_UUID, Versions
@@ -13,29 +16,51 @@ from mockbroker.handlers.handler import Handler
 
 Wanted = DeleteTopicsRequest.Topic
 Answer = DeleteTopicsResponse.Topic
+BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplied."
 
 
 def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
+    """A topic that is named twice, or by name and by id, is refused, once."""
     request = call.request
     wanted = request.topics if call.version >= 6 else [Wanted(name=name) for name in request.topic_names]
-    effects: Effects = []
-    answers: list[Answer] = []
+    named = Counter((asked.name, asked.topic_id) for asked in wanted)
+    refused = [_twice(*key) for key, times in named.items() if times > 1]
+    found: dict[UUID, list[Topic]] = {}
     for asked in wanted:
+        if named[asked.name, asked.topic_id] > 1:
+            continue
         topic, error = _find(broker, asked)
         if topic is None:
-            answers.append(Answer(name=asked.name, topic_id=asked.topic_id, error_code=error))
-            continue
-        broker.drop_topic(topic)
-        answers.append(Answer(name=topic.name, topic_id=topic.topic_id, error_message=None))
-        for partition in topic.partitions:
-            effects += fetch.appended(broker, partition)
-    return [Reply(call.ticket, DeleteTopicsResponse(responses=answers)), *effects]
+            refused.append(Answer(name=asked.name, topic_id=asked.topic_id, error_code=error))
+        else:
+            found.setdefault(topic.topic_id, []).append(topic)
+    answers = [_found(topics) for topics in found.values()] + refused
+    deleted = [topics[0] for topics in found.values() if len(topics) == 1]
+    broker.drop_topics(deleted)
+    gone = [partition for topic in deleted for partition in topic.partitions]
+    return [Reply(call.ticket, DeleteTopicsResponse(responses=answers)), *fetch.all_appended(broker, gone)]
+
+
+def _found(topics: list[Topic]) -> Answer:
+    """The answer for a topic. ``topics``: the same one, once for each way in which it was named."""
+    name, topic_id = topics[0].name, topics[0].topic_id
+    if len(topics) == 1:
+        return Answer(name=name, topic_id=topic_id, error_message=None)
+    error = ErrorCode.INVALID_REQUEST
+    return Answer(name=name, topic_id=topic_id, error_code=error, error_message=BY_NAME_AND_ID)
+
+
+def _twice(name: str | None, topic_id: UUID) -> Answer:
+    text = "Duplicate topic id." if name is None else "Duplicate topic name."
+    return Answer(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
 
 
 def present(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
     """v5 adds a text to errors."""
     for topic in response.responses:
-        if version >= 5 and topic.error_code:
+        if version < 5:
+            topic.error_message = None
+        elif topic.error_code and not topic.error_message:
             topic.error_message = ErrorCode(topic.error_code).name
     return response
 

@@ -9,6 +9,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
 
 Answer = DescribeProducersResponse.Topic
+NO_SUCH_TOPIC = "This server does not host this topic-partition."
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
@@ -26,7 +27,8 @@ def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Parti
     partition = broker.cluster.partition(topic, index)
     error = broker.leader_error(partition, node)
     if error or partition is None:
-        return Answer.Partition(partition_index=index, error_code=error)
+        text = None if topic in broker.cluster.topics else NO_SUCH_TOPIC  # of a partition alone Kafka says nothing
+        return Answer.Partition(partition_index=index, error_code=error, error_message=text)
     active = [
         Answer.Partition.Producer(
             producer_id=producer.producer_id,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kwire import ErrorCode
 from kwire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -18,8 +20,8 @@ Result = DescribeUserScramCredentialsResponse.Result
 
 def handle(broker: Broker, call: Call[DescribeUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     users = broker.users
-    asked = [user.name for user in call.request.users or ()]
-    results = [_describe(users, name, asked.count(name)) for name in dict.fromkeys(asked or users.with_scram())]
+    asked = Counter(user.name for user in call.request.users or ())
+    results = [_describe(users, name, asked[name]) for name in asked or users.with_scram()]
     return [Reply(call.ticket, DescribeUserScramCredentialsResponse(error_message="", results=results))]
 
 

@@ -59,23 +59,18 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     return []
 
 
-def appended(broker: Broker, partition: Partition) -> Effects:
-    """Answer the parked fetches that have enough now that this partition has grown."""
+def all_appended(broker: Broker, partitions: Iterable[Partition]) -> Effects:
+    """Answer the parked fetches that have enough now that these partitions have grown; each is read once."""
+    if not broker.fetches.calls:
+        return []
     effects: Effects = []
-    for call, reading in broker.fetches.of(partition):
+    for call, reading in broker.fetches.of(partitions):
         result = _read(broker, call, reading)
         if _enough(call, result):
             broker.fetches.take(call.ticket)
             broker.patience.forget(FetchDue(call.ticket))
             effects.append(_reply(broker, call, reading, result))
     return effects
-
-
-def all_appended(broker: Broker, partitions: Iterable[Partition]) -> Effects:
-    """The same for several partitions."""
-    if not broker.fetches.calls:
-        return []
-    return [effect for partition in partitions for effect in appended(broker, partition)]
 
 
 def ended(broker: Broker, end: Ended) -> Effects:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
@@ -13,13 +15,19 @@ from mockbroker.handlers.handler import Handler
 
 def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     response = IncrementalAlterConfigsResponse()
+    named = Counter((asked.resource_type, asked.resource_name) for asked in call.request.resources)
     for asked in call.request.resources:
-        refusal = alteration.alter(
-            broker.cluster,
-            asked.resource_type,
-            asked.resource_name,
-            [Change(config.name, config.config_operation, config.value) for config in asked.configs],
-            validate_only=call.request.validate_only,
+        repeated = named[asked.resource_type, asked.resource_name] > 1
+        refusal = (
+            alteration.REPEATED
+            if repeated
+            else alteration.alter(
+                broker.cluster,
+                asked.resource_type,
+                asked.resource_name,
+                [Change(config.name, config.config_operation, config.value) for config in asked.configs],
+                validate_only=call.request.validate_only,
+            )
         )
         response.responses.append(
             IncrementalAlterConfigsResponse.Resource(

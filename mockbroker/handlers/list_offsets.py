@@ -5,6 +5,8 @@ Not modelled: tiered storage (nothing is ever tiered).
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kwire import DecodeError, ErrorCode
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kwire.schema import Versions
@@ -22,14 +24,22 @@ Answer = ListOffsetsResponse.Topic.Partition
 
 
 def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:
-    topics = [
-        ListOffsetsResponse.Topic(
-            name=topic.name,
-            partitions=[_answer(broker, call, topic.name, partition, now) for partition in topic.partitions],
-        )
-        for topic in call.request.topics
-    ]
-    return [Reply(call.ticket, ListOffsetsResponse(topics=topics))]
+    """Each partition is answered once; one that is named twice is refused."""
+    named = Counter(
+        (topic.name, partition.partition_index) for topic in call.request.topics for partition in topic.partitions
+    )
+    topics: dict[str, dict[int, Answer]] = {}
+    for topic in call.request.topics:
+        answers = topics.setdefault(topic.name, {})
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if named[topic.name, index] > 1:
+                answers[index] = Answer(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+            else:
+                answers[index] = _answer(broker, call, topic.name, partition, now)
+    kind = ListOffsetsResponse.Topic
+    found = [kind(name=name, partitions=list(answers.values())) for name, answers in topics.items()]
+    return [Reply(call.ticket, ListOffsetsResponse(topics=found))]
 
 
 def _answer(

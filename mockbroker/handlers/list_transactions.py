@@ -12,6 +12,7 @@ from mockbroker.handlers.handler import Handler
 from mockbroker.transaction.state import UNSEEN, State, Transaction
 
 Answer = ListTransactionsResponse.Transaction
+KNOWN_STATES = UNSEEN | set(State)
 
 
 def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> Effects:
@@ -24,23 +25,23 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
             refused = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
             return [Reply(call.ticket, refused)]
     found = [broker.transactions[name] for name in sorted(names)]
+    states, producers = dict.fromkeys(request.state_filters), frozenset(request.producer_id_filters)
     response = ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in UNSEEN | set(State)],
+        unknown_state_filters=[name for name in states if name not in KNOWN_STATES],
         transaction_states=[
             Answer(transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state)
             for txn in found
-            if _fits(request, txn, now)
+            if (not states or txn.state in states)
+            and (not producers or txn.producer_id in producers)
+            and _is_long(txn, request.duration_filter, now)
         ],
     )
     return [Reply(call.ticket, response)]
 
 
-def _fits(request: ListTransactionsRequest, txn: Transaction, now: float) -> bool:
-    """An id without a transaction has run for ever, as at Kafka."""
-    states, producers = request.state_filters, request.producer_id_filters
-    if (states and txn.state not in states) or (producers and txn.producer_id not in producers):
-        return False
-    return request.duration_filter < 0 or txn.started is None or (now - txn.started) * 1000 > request.duration_filter
+def _is_long(txn: Transaction, duration_ms: int, now: float) -> bool:
+    """True if the transaction has run for longer. An id without one has run for ever, as at Kafka."""
+    return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms
 
 
 HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -6,7 +6,7 @@ next request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -16,6 +16,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
 from mockbroker.handlers.handler import Handler
+from mockbroker.settings import MAX_NEW_PARTITIONS
 
 RequestTopic = MetadataRequest.Topic
 ResponseTopic = MetadataResponse.Topic
@@ -56,8 +57,10 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
         topics = [_found(cluster, topic) for topic in cluster.topics.values()]
     elif ids := dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
         topics = [_by_id(cluster, topic_id) for topic_id in ids]  # Kafka forgets those that were asked for by name
-    else:
-        topics = [_by_name(broker, cluster, call, topic.name) for topic in asked if topic.name is not None]
+    else:  # a topic that is named twice is answered once
+        names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
+        creates = _creates_topics(broker, call, cluster, names)
+        topics = [_by_name(broker, cluster, name, creates=creates) for name in names]
     return MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener))
@@ -89,16 +92,23 @@ def _by_id(cluster: Cluster, topic_id: UUID) -> ResponseTopic:
     return _found(cluster, topic)
 
 
-def _by_name(broker: Broker, seen: Cluster, call: Call[MetadataRequest], name: str) -> ResponseTopic:
+def _creates_topics(broker: Broker, call: Call[MetadataRequest], seen: Cluster, names: Collection[str]) -> bool:
+    """True if the topics that are not there are created: all of them, or none if they are too many for one request."""
+    wants = call.version < 4 or call.request.allow_auto_topic_creation
+    if not wants or not broker.settings.auto_create_topics_enable:
+        return False
+    missing = sum(name not in seen.topics for name in names)
+    return missing * broker.settings.num_partitions <= MAX_NEW_PARTITIONS
+
+
+def _by_name(broker: Broker, seen: Cluster, name: str, *, creates: bool) -> ResponseTopic:
     """``seen``: the cluster as the broker believes it to be."""
     if name in seen.topics:
         return _found(seen, seen.topics[name])
     if not legal_topic_name(name):
         return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
-    wants = call.version < 4 or call.request.allow_auto_topic_creation
     settings, cluster = broker.settings, broker.cluster
-    free = name not in cluster.topics and cluster.has_room(settings.num_partitions)
-    if wants and settings.auto_create_topics_enable and free:
+    if creates and name not in cluster.topics and cluster.has_room(settings.num_partitions):
         replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
         cluster.create_topic(name, replicas)
     return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)

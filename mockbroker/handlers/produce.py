@@ -6,6 +6,8 @@ they come. The message sets of v0-2 become batches.
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch
@@ -22,6 +24,7 @@ from mockbroker.handlers.handler import Handler
 from mockbroker.transaction.state import NO_PRODUCER, Identity
 
 NONE = ErrorCode.NONE
+RequestTopic = ProduceRequest.Topic
 Answer = ProduceResponse.Topic.Partition
 NOT_ADDED = "the partition is not part of an open transaction"
 ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
@@ -40,9 +43,11 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
     request = call.request
     if request.transactional_id is None and _has_transactions(request):
         return _answer(call, _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if call.version >= KIP_890_SINCE and request.transactional_id is not None:
+        _join_transaction(broker, call, request.transactional_id, now)
     grown: list[Partition] = []
     response = ProduceResponse()
-    for asked in request.topic_data:
+    for asked in _once(request.topic_data):
         topic = broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
         response.responses.append(
             ProduceResponse.Topic(
@@ -52,6 +57,44 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
             )
         )
     return _answer(call, response) + fetch.all_appended(broker, grown)
+
+
+def _once(asked: list[RequestTopic]) -> list[RequestTopic]:
+    """Each topic and partition once, as clients name them; of a partition that is named again the last counts."""
+    if len(asked) == 1 and len(asked[0].partition_data) == 1:  # as of most requests
+        return asked
+    wanted: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
+    for topic in asked:
+        named = wanted.setdefault((topic.name, topic.topic_id), {})
+        named.update((data.index, data) for data in topic.partition_data)
+    return [
+        RequestTopic(name=name, topic_id=topic_id, partition_data=list(named.values()))
+        for (name, topic_id), named in wanted.items()
+    ]
+
+
+def _join_transaction(broker: Broker, call: Call[ProduceRequest], transactional_id: str, now: float) -> None:
+    """Add the partitions of a request to their transaction all at once, so that it is written once (KIP-890).
+
+    What stops one of them is found when it is appended.
+    """
+    joining: dict[Identity, set[tuple[str, int]]] = {}
+    for asked in call.request.topic_data:
+        topic = broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
+        for data in asked.partition_data:
+            partition = topic.partition(data.index) if topic and not topic.internal else None
+            if partition is None or broker.leader_error(partition, call.client.node):
+                continue
+            try:
+                batch = read_batch(data.records or b"")
+            except DecodeError:
+                continue
+            if batch.transactional and batch.producer_id != NO_PRODUCER:
+                producer = Identity(batch.producer_id, batch.producer_epoch)
+                joining.setdefault(producer, set()).add((partition.topic, partition.index))
+    for producer, places in joining.items():
+        if len(places) > 1:
+            broker.transactions.add(transactional_id, producer, places, now)
 
 
 def _has_transactions(request: ProduceRequest) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kwire import ErrorCode
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kwire.schema import Versions
@@ -23,6 +21,7 @@ Answer = TxnOffsetCommitResponse.Topic
 
 
 def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
+    """Each topic is answered once; partitions that are not there come first."""
     places = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     known = [(topic, asked) for topic, asked in places if broker.cluster.partition(topic, asked.partition_index)]
     group, error = _admit(broker, call, now) if known else (None, NONE)
@@ -30,21 +29,13 @@ def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Ef
     if group is not None:
         for topic, asked in known:
             errors[topic, asked.partition_index] = _hold(broker, call, group, topic, asked, now)
-    return [
-        Reply(call.ticket, TxnOffsetCommitResponse(topics=[_answer(topic, errors) for topic in call.request.topics]))
-    ]
-
-
-def _answer(asked: TxnOffsetCommitRequest.Topic, errors: Mapping[tuple[str, int], ErrorCode]) -> Answer:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    indexes = [partition.partition_index for partition in asked.partitions]
-    return Answer(
-        name=asked.name,
-        partitions=[
-            Answer.Partition(partition_index=index, error_code=errors.get((asked.name, index), unknown))
-            for index in indexes
-        ],
-    )
+    topics: dict[str, Answer] = {}
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for topic, asked in [*(place for place in places if (place[0], place[1].partition_index) not in errors), *known]:
+        index = asked.partition_index
+        line = Answer.Partition(partition_index=index, error_code=errors.get((topic, index), missing))
+        topics.setdefault(topic, Answer(name=topic)).partitions.append(line)
+    return [Reply(call.ticket, TxnOffsetCommitResponse(topics=list(topics.values())))]
 
 
 def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[AnyGroup | None, ErrorCode]:

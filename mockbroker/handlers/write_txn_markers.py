@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kwire import ErrorCode
 from kwire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kwire.schema import Versions
@@ -17,25 +19,28 @@ Marker = WriteTxnMarkersRequest.Marker
 
 
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
+    """A producer is answered once, however many of the markers are its own; a marker is written to a partition once."""
     effects: Effects = []
     grown: list[Partition] = []
-    response = WriteTxnMarkersResponse()
+    found: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker in call.request.markers:
-        topics = [
-            Answer.Topic(
-                name=topic.name,
-                partitions=[
-                    Answer.Topic.Partition(
-                        partition_index=index,
-                        error_code=_write(broker, call.client.node, marker, topic.name, index, now, grown, effects),
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
-        ]
-        response.markers.append(Answer(producer_id=marker.producer_id, topics=topics))
-    return [*effects, *fetch.all_appended(broker, grown), Reply(call.ticket, response)]
+        topics = found.setdefault(marker.producer_id, {})
+        for name, index in dict.fromkeys((topic.name, i) for topic in marker.topics for i in topic.partition_indexes):
+            error = _write(broker, call.client.node, marker, name, index, now, grown, effects)
+            topics.setdefault(name, {})[index] = error
+    markers = [_answer(producer_id, topics) for producer_id, topics in found.items()]
+    return [*effects, *fetch.all_appended(broker, grown), Reply(call.ticket, WriteTxnMarkersResponse(markers=markers))]
+
+
+def _answer(producer_id: int, topics: Mapping[str, Mapping[int, ErrorCode]]) -> Answer:
+    line = Answer.Topic.Partition
+    return Answer(
+        producer_id=producer_id,
+        topics=[
+            Answer.Topic(name=name, partitions=[line(partition_index=i, error_code=e) for i, e in errors.items()])
+            for name, errors in topics.items()
+        ],
+    )
 
 
 def _write(

@@ -46,7 +46,8 @@ class Users:
 
     def mechanisms(self, user: str) -> dict[str, ScramCredential]:
         """The SCRAM credentials of a user by mechanism."""
-        return {mechanism: credential for (name, mechanism), credential in self.scram.items() if name == user}
+        found = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)
+        return {mechanism: credential for mechanism, credential in found if credential is not None}
 
     def with_scram(self) -> list[str]:
         """Users that have SCRAM credentials, in order."""

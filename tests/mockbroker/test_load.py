@@ -5,13 +5,11 @@ Cost is counted in calls of Python functions, which do not depend on the machine
 
 from __future__ import annotations
 
-import gc
-import sys
 import tracemalloc
-from contextlib import contextmanager
 
 import pytest
 from tools.consumers import Consumers
+from tools.counting import counted
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
@@ -27,29 +25,6 @@ from mockbroker.calls import Call, Client, Ticket
 from mockbroker.group.state import State
 
 SESSION = 10.0  # seconds, of members of Desk
-
-
-class Calls:
-    """How many functions were called."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, _, event, __) -> None:
-        self.count += event == "call"
-
-
-@contextmanager
-def counted():
-    calls = Calls()
-    gc.collect()
-    gc.disable()  # what it ends would be counted
-    sys.setprofile(calls)
-    try:
-        yield calls
-    finally:
-        sys.setprofile(None)
-        gc.enable()
 
 
 def form(desk: Desk, group: str, size: int) -> list[str]:

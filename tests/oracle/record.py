@@ -16,6 +16,7 @@ import fetch_scripts  # noqa: F401
 import kafka
 import migration_scripts  # noqa: F401
 import old_scripts  # noqa: F401
+import repeated_scripts  # noqa: F401
 import sasl_scripts  # noqa: F401
 import scripts  # noqa: F401
 import transaction_scripts  # noqa: F401

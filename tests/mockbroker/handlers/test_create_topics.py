@@ -9,6 +9,8 @@ from tools.desk import Desk
 
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest
+from mockbroker.settings import MAX_PARTITIONS
 
 Topic = CreateTopicsRequest.Topic
 VERSIONS = range(2, 8)
@@ -64,7 +66,7 @@ REFUSED = [
     pytest.param(wanted("x" * 32_767), E.INVALID_TOPIC_EXCEPTION, id="139 as long as a text can be"),
     pytest.param(wanted(partitions=0), E.INVALID_PARTITIONS, id="no partitions"),
     pytest.param(wanted(partitions=-2), E.INVALID_PARTITIONS, id="negative"),
-    pytest.param(wanted(partitions=2**31 - 1), E.INVALID_PARTITIONS, id="a typo"),
+    pytest.param(wanted(partitions=2**31 - 1), E.POLICY_VIOLATION, id="a typo"),
     pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="no replicas"),
     pytest.param(wanted(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
     pytest.param(wanted(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
@@ -114,9 +116,9 @@ def test_no_topics(desk):
 
 
 def test_a_cluster_has_room_for_so_many_partitions_in_all():
-    desk = Desk()
-    for name in ("a", "b"):
-        wanted = CreateTopicsRequest.Topic(name=name, num_partitions=60_000, replication_factor=1)
-        answer = desk.ask(CreateTopicsRequest(topics=[wanted]), 7)
-    assert answer.topics[0].error_code == E.INVALID_PARTITIONS
-    assert "b" not in desk.broker.cluster.topics
+    desk = Desk(topics={"a": MAX_PARTITIONS - 59})  # there are 50 of the offsets topic
+    answers = [create(desk, 7, wanted(name, partitions=5))[0].error_code for name in ("b", "c")]
+    assert answers == [E.NONE, E.INVALID_PARTITIONS]
+    assert "c" not in desk.broker.cluster.topics
+    desk.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
+    assert create(desk, 7, wanted("c", partitions=5))[0].error_code == E.NONE

@@ -31,8 +31,9 @@ def test_by_name(desk, version):
 
 def test_by_id(desk):
     topic_id = desk.topic_id("t")
-    answer = desk.ask(DeleteTopicsRequest(topics=[Topic(topic_id=topic_id), Topic(topic_id=topic_id)]), 6)
-    assert [(t.name, t.error_code) for t in answer.responses] == [("t", E.NONE), (None, E.UNKNOWN_TOPIC_ID)]
+    wanted = DeleteTopicsRequest(topics=[Topic(topic_id=topic_id)])
+    answers = [desk.ask(wanted, 6).responses for _ in range(2)]
+    assert [(t.name, t.error_code) for (t,) in answers] == [("t", E.NONE), (None, E.UNKNOWN_TOPIC_ID)]
     assert topic_id not in desk.broker.cluster.by_id
 
 

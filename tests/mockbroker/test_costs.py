@@ -1,0 +1,226 @@
+"""What one request costs: work grows no faster than the request and the state that it reads.
+
+Cost is counted in calls of Python functions at two sizes, the second of which is ``GROWTH`` times the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tools.counting import counted
+from tools.desk import Desk, commit_simple, member
+
+from kwire import ErrorCode as E
+from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kwire.messages.add_partitions_to_txn import Topic as AddedTopic
+from kwire.messages.alter_configs import AlterConfigsRequest
+from kwire.messages.create_partitions import CreatePartitionsRequest
+from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.list_offsets import ListOffsetsRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_delete import OffsetDeleteRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kwire.records import Record, build_batch
+from mockbroker.cluster.model import TRANSACTIONS_TOPIC
+from mockbroker.settings import MAX_NEW_PARTITIONS
+
+GROWTH = 8
+SLACK = 1.25  # of what is a part of the request, not all of it, and of tables that are made once
+SMALL = 50
+Prepare = Callable[[int], tuple[Desk, Any, int]]
+
+
+def prepared(**how: Any) -> Desk:
+    desk = Desk(**how)
+    desk.watched = 0  # what is counted is the broker's own
+    return desk
+
+
+def unknown_topics(size: int) -> tuple[Desk, Any, int]:
+    topics = [MetadataRequest.Topic(name=f"t{number}") for number in range(size)]
+    return prepared(), MetadataRequest(topics=topics, allow_auto_topic_creation=True), 4
+
+
+def new_topics(size: int) -> tuple[Desk, Any, int]:
+    kind = CreateTopicsRequest.Topic
+    topics = [kind(name=f"t{number}", num_partitions=1, replication_factor=1) for number in range(size)]
+    return prepared(), CreateTopicsRequest(topics=topics), 2
+
+
+def repeated_new_topics(size: int) -> tuple[Desk, Any, int]:
+    kind = CreateTopicsRequest.Topic
+    topics = [kind(name=f"t{number % size}", num_partitions=1, replication_factor=1) for number in range(2 * size)]
+    return prepared(), CreateTopicsRequest(topics=topics), 2
+
+
+def deleted_topics(size: int) -> tuple[Desk, Any, int]:
+    names = [f"t{number}" for number in range(size)]
+    desk = prepared(topics=dict.fromkeys(names, 1) | {"kept": 1})
+    for number in range(size):
+        commit_simple(desk, f"g{number}", topic="kept")
+    return desk, DeleteTopicsRequest(topic_names=names), 1
+
+
+def one_partition(size: int) -> tuple[Desk, Any, int]:
+    desk = prepared(topics={"t": 1})
+    produce(desk, "t", [0], [b""] * 100)
+    asked = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=1)
+    topics = [ListOffsetsRequest.Topic(name="t", partitions=[asked] * size)]
+    return desk, ListOffsetsRequest(replica_id=-1, topics=topics), 5
+
+
+def deleted_offsets(size: int) -> tuple[Desk, Any, int]:
+    desk = prepared(topics={f"t{number}": 1 for number in range(size)})
+    for number in range(size):
+        commit_simple(desk, "g", topic=f"t{number}")
+    kind = OffsetDeleteRequest.Topic
+    topics = [kind(name=f"t{n}", partitions=[kind.Partition(partition_index=0)]) for n in range(size)]
+    return desk, OffsetDeleteRequest(group_id="g", topics=topics), 0
+
+
+def unstable_offsets(size: int) -> tuple[Desk, Any, int]:
+    """One producer for each partition, each with an open transaction."""
+    desk = prepared(topics={"t": size})
+    kind = TxnOffsetCommitRequest.Topic
+    for number in range(size):
+        identity = producer(desk, f"tx{number}")
+        place = kind.Partition(partition_index=number, committed_offset=1)
+        topics = [kind(name="t", partitions=[place])]
+        request = TxnOffsetCommitRequest(transactional_id=f"tx{number}", group_id="g", topics=topics, **identity)
+        assert desk.ask(request, 5).topics[0].partitions[0].error_code == E.NONE
+    asked = OffsetFetchRequest.Topic(name="t", partition_indexes=list(range(size)))
+    return desk, OffsetFetchRequest(group_id="g", topics=[asked], require_stable=True), 7
+
+
+def committed_partitions(size: int) -> tuple[Desk, Any, int]:
+    kind = OffsetCommitRequest.Topic
+    places = [kind.Partition(partition_index=index, committed_offset=1) for index in range(size)]
+    return (
+        prepared(topics={"t": size}),
+        OffsetCommitRequest(group_id="g", topics=[kind(name="t", partitions=places)]),
+        5,
+    )
+
+
+def awaited_partitions(size: int) -> tuple[Desk, Any, int]:
+    """A Fetch waits for all partitions of a Produce, and for more bytes."""
+    desk = prepared(topics={"t": size})
+    kind = FetchRequest.Topic
+    wanted = [kind.Partition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(size)]
+    topics = [kind(topic="t", partitions=wanted)]
+    desk.send(FetchRequest(max_wait_ms=60_000, min_bytes=1 << 30, max_bytes=1 << 30, topics=topics), 11)
+    return desk, produced("t", range(size)), 9
+
+
+def entries_of_a_transaction(size: int) -> tuple[Desk, Any, int]:
+    desk = prepared(topics={"t": size})
+    identity = producer(desk, "tx")
+    kind = AddPartitionsToTxnRequest.Transaction
+    entries = [
+        kind(transactional_id="tx", topics=[AddedTopic(name="t", partitions=[number])], **identity)
+        for number in range(size)
+    ]
+    return desk, AddPartitionsToTxnRequest(transactions=entries), 4
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        unknown_topics,
+        new_topics,
+        repeated_new_topics,
+        deleted_topics,
+        one_partition,
+        deleted_offsets,
+        unstable_offsets,
+        committed_partitions,
+        awaited_partitions,
+        entries_of_a_transaction,
+    ],
+)
+def test_cost_is_linear_in_the_request(prepare: Prepare) -> None:
+    costs = []
+    for size in (SMALL, GROWTH * SMALL):
+        desk, request, version = prepare(size)
+        with counted() as calls:
+            desk.ask(request, version)
+        costs.append(calls.count)
+    assert costs[1] < SLACK * GROWTH * costs[0]
+
+
+def test_partitions_of_one_request_join_a_transaction_at_once() -> None:
+    """The log of transactions has each state once, whatever the number of partitions (KIP-890)."""
+    desk = prepared(topics={"t": 20})
+    identity = producer(desk, "tx")
+    log = desk.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx").log
+    before = log.end
+    request = produced("t", range(20), transactional_id="tx", transactional=True, **identity)
+    answer = desk.ask(request, 12)
+    assert {p.error_code for p in answer.responses[0].partition_responses} == {E.NONE}
+    assert log.end == before + 1
+    assert len(desk.broker.transactions["tx"].partitions) == 20
+
+
+def test_unknown_topics_beyond_one_request_are_not_created() -> None:
+    desk = prepared(config={"num.partitions": MAX_NEW_PARTITIONS // 2})
+    topics = [MetadataRequest.Topic(name=f"t{number}") for number in range(3)]
+    for wanted, created in ((topics, 0), (topics[:2], 2)):
+        answer = desk.ask(MetadataRequest(topics=wanted), 4)
+        assert {topic.error_code for topic in answer.topics} == {E.UNKNOWN_TOPIC_OR_PARTITION}
+        assert sum(f"t{number}" in desk.broker.cluster.topics for number in range(3)) == created
+
+
+def test_new_partitions_of_one_request_are_bounded() -> None:
+    desk = prepared(topics={"t": 1, "u": 1})
+    kind = CreatePartitionsRequest.Topic
+    wanted = [kind(name=name, count=1 + MAX_NEW_PARTITIONS // 2 + n, assignments=None) for n, name in enumerate("tu")]
+    answer = desk.ask(CreatePartitionsRequest(topics=wanted), 3)
+    assert [result.error_code for result in answer.results] == [E.NONE, E.UNKNOWN_SERVER_ERROR]
+    assert [len(desk.broker.cluster.topics[name].partitions) for name in "tu"] == [1 + MAX_NEW_PARTITIONS // 2, 1]
+
+
+def test_a_subscription_is_read_once_for_all_offsets_to_delete() -> None:
+    desk = prepared(topics={f"t{number}": 1 for number in range(20)})
+    member(desk, "g", metadata=b"\0\1\0\0\0\1\0\2t0\xff\xff\xff\xff\0\0\0\0")
+    kind = OffsetDeleteRequest.Topic
+    topics = [kind(name=f"t{n}", partitions=[kind.Partition(partition_index=0)]) for n in range(20)]
+    answer = desk.ask(OffsetDeleteRequest(group_id="g", topics=topics), 0)
+    errors = [topic.partitions[0].error_code for topic in answer.topics]
+    assert errors == [E.GROUP_SUBSCRIBED_TO_TOPIC] + [E.NONE] * 19
+
+
+def test_a_resource_that_alter_configs_repeats_is_refused() -> None:
+    """Kafka never answers this; IncrementalAlterConfigs is answered so."""
+    desk = prepared()
+    kind = AlterConfigsRequest.Resource
+    configs = [kind.Config(name="retention.ms", value="1000")]
+    resources = [kind(resource_type=2, resource_name="t", configs=configs)] * 2
+    answer = desk.ask(AlterConfigsRequest(resources=resources), 2)
+    assert [each.error_code for each in answer.responses] == [E.INVALID_REQUEST] * 2
+    assert desk.broker.cluster.topics["t"].configs == {}
+
+
+def producer(desk: Desk, name: str) -> dict[str, int]:
+    answer = desk.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
+    return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+
+
+def produced(topic: str, indexes: range, *, transactional_id: str | None = None, **how: Any) -> ProduceRequest:
+    data = build_batch([Record(timestamp=1, value=b"v")], base_sequence=0 if how else -1, **how)
+    placed = [ProduceRequest.Topic.Partition(index=index, records=data) for index in indexes]
+    topics = [ProduceRequest.Topic(name=topic, partition_data=placed)]
+    return ProduceRequest(transactional_id=transactional_id, acks=-1, topic_data=topics)
+
+
+def produce(desk: Desk, topic: str, indexes: list[int], values: list[bytes]) -> None:
+    data = build_batch([Record(timestamp=1, value=value) for value in values])
+    placed = [ProduceRequest.Topic.Partition(index=index, records=data) for index in indexes]
+    desk.ask(ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name=topic, partition_data=placed)]), 9)
