@@ -62,7 +62,7 @@ class Broker:
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()
         self.served: Mapping[int, Versions] = {}
-        self.api_versions: Answer | None = None  # what says it, once somebody asked
+        self.api_versions: dict[bool, Answer] = {}  # once a client has asked: with optional features, or without
         self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,

@@ -68,12 +68,12 @@ class Groups(dict[str, AnyGroup]):
             return [phases.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
         if isinstance(group, ConsumerGroup) and isinstance(event, Join) and not event.member_id:
             offsets = group.offsets
-            group = self.make(group_id)
+            group = self.make(group_id, now)
             group.offsets = offsets
         if not isinstance(group, Group):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
-            group = self.make(group_id)
+            group = self.make(group_id, now)
             group.begun = self._java_coordinator
         group.settle = self.settle
         effects = classic.step(group, event, now)
@@ -148,9 +148,9 @@ class Groups(dict[str, AnyGroup]):
         self[group.group_id] = group
         return group
 
-    def make(self, group_id: str) -> Group:
-        """A new Empty group of the classic protocol."""
-        return self._put(Group.configured(group_id, self._settings, java_coordinator=self._java_coordinator))
+    def make(self, group_id: str, now: float) -> Group:
+        """A new group of the classic protocol, Empty since ``now``."""
+        return self._put(Group.configured(group_id, self._settings, now, java_coordinator=self._java_coordinator))
 
     def drop(self, group_id: str) -> None:
         """A group is gone, with its offsets; it must have no members."""

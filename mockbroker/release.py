@@ -7,13 +7,14 @@ whatever the release had.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kwire.schema import Versions
 
 PRODUCE = 0
 BATCHES_SINCE = 3  # the version of Produce that has batches
 NOTHING = "none"
+METADATA_VERSION = "metadata.version"
 
 # By API key, from which release on which versions; an API that is not there yet has none. 2.8 to 3.2 with ZooKeeper.
 SERVED: Mapping[int, str] = {
@@ -127,7 +128,7 @@ class Release:
     librdkafka looks for them before it uses compression.
 
     ``everything``: every version that there is, whenever it was. ``features``: finalized levels by name, as ApiVersions
-    tells them.
+    reports them; ``supported``: their lowest and highest levels.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Release:
     batches_only: bool = True
     everything: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
         """Of these versions of an API, those that the release tells of; None if there are none."""
@@ -169,9 +171,10 @@ def _number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split("."))) if release else ()
 
 
-def _scala(name: str, **features: int) -> Release:
-    """A release before 4.0."""
-    levels = {feature.replace("_", "."): level for feature, level in features.items()}
+def _scala(name: str, metadata_version: int = 0, *, supported: Mapping[str, tuple[int, int]] | None = None) -> Release:
+    """A release before 4.0. ``metadata_version``: 0 if it has none, as with ZooKeeper."""
+    levels = {METADATA_VERSION: metadata_version} if metadata_version else {}
+    ranges = {name: (1, level) for name, level in levels.items()}
     return Release(
         name=name,
         java_coordinator=False,
@@ -179,6 +182,7 @@ def _scala(name: str, **features: int) -> Release:
         offset_value_version=3,
         batches_only=False,
         features=levels,
+        supported=ranges | dict(supported or {}),
     )
 
 
@@ -187,10 +191,19 @@ KAFKA_4_2 = Release(
     features={
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "metadata.version": 29,
+        METADATA_VERSION: 29,
         "share.version": 1,
         "streams.version": 1,
         "transaction.version": 2,
+    },
+    supported={
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        METADATA_VERSION: (7, 29),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
+        "transaction.version": (0, 2),
     },
 )
 KAFKA_4_1 = Release(
@@ -198,16 +211,31 @@ KAFKA_4_1 = Release(
     features={
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "metadata.version": 27,
+        METADATA_VERSION: 27,
         "transaction.version": 2,
+    },
+    supported={
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        METADATA_VERSION: (7, 27),
+        "share.version": (0, 1),
+        "transaction.version": (0, 2),
     },
 )
 KAFKA_4_0 = Release(
     name="4.0",
     offset_value_version=3,
-    features={"group.version": 1, "metadata.version": 25, "transaction.version": 2},
+    features={"group.version": 1, METADATA_VERSION: 25, "transaction.version": 2},
+    supported={
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        METADATA_VERSION: (7, 25),
+        "transaction.version": (0, 2),
+    },
 )
-KAFKA_3_9 = _scala("3.9", metadata_version=21)
+KAFKA_3_9 = _scala("3.9", metadata_version=21, supported={"kraft.version": (0, 1)})
 RELEASES = {
     release.name: release
     for release in (
@@ -225,6 +253,6 @@ RELEASES = {
         KAFKA_4_0,
         KAFKA_4_1,
         KAFKA_4_2,
-        Release(name="all", batches_only=False, everything=True, features=KAFKA_4_2.features),
+        replace(KAFKA_4_2, name="all", batches_only=False, everything=True),
     )
 }

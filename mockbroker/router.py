@@ -62,7 +62,7 @@ class Router:
             self._release = broker.release
             self._offered, self.served = self._offer(broker.release)
         broker.served = self._offered
-        broker.api_versions = None
+        broker.api_versions = {}
         return broker
 
     def _offer(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:

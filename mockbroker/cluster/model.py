@@ -27,7 +27,9 @@ INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NOBODY = -1  # leads a partition whose brokers are all away
 INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment as closely as this
 PRODUCER_IDS = 1_000  # taken at a time, as Kafka's brokers take them: of these some are never given out
-LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LONGEST_NAME = 249  # characters of a topic name
+LONGEST_QUOTED = 1_000  # characters of a text that are quoted in a message
+LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,3 +367,23 @@ class Cluster:
 def legal_topic_name(name: str) -> bool:
     """Kafka's rule for topic names. Source: org.apache.kafka.common.internals.Topic."""
     return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def name_error(name: str) -> str | None:
+    """What is wrong with a topic name, None if nothing is."""
+    if legal_topic_name(name):
+        return None
+    if not name:
+        what = "the empty string is not allowed"
+    elif name in (".", ".."):
+        what = f"'{name}' is not allowed"
+    elif len(name) > LONGEST_NAME:
+        what = f"the length of '{shortened(name)}' is longer than the max allowed length {LONGEST_NAME}"
+    else:
+        what = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return f"Topic name is invalid: {what}"
+
+
+def shortened(text: str) -> str:
+    """A text that a client sent, short enough to be part of a message: it may fill the room of a string by itself."""
+    return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}..."

@@ -19,13 +19,12 @@ ANYTHING = frozenset(
         "port",
         "cluster_id",
         "finalized_features_epoch",
-        "supported_features",
-        "finalized_features",
         "zk_migration_ready",
     }
 )
-TEXTS = frozenset({"error_message"})  # null, empty or something; the words are each broker's own
-TIMES = frozenset({"transaction_start_time_ms", "last_timestamp"})  # -1 or some time
+TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of another broker: null, empty or something
+FEATURES = frozenset({"supported_features", "finalized_features"})  # of another broker: any
+TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # -1 or some time
 NUMBERED = {  # by field, what it is a number of
     "producer_id": "producer_id",
     "v3_and_below_producer_id": "producer_id",
@@ -74,6 +73,8 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
     "api_keys": frozenset(),
     "configs": frozenset(),
     "config_resources": frozenset(),
+    "supported_features": frozenset(),
+    "finalized_features": frozenset(),
     "replica_election_results": frozenset(),
 }
 OFFERED = frozenset({"api_keys", "configs"})  # what we do not have is not missed
@@ -93,6 +94,7 @@ IDENTITY = (
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # of a topic, or of a member that the broker named in the new protocol
 CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")
+LONG_NUMBER = re.compile(r"-?\d{13,}")  # a time in a text: it is another in each run
 ASKED_OPERATIONS = -2147483648
 MISSING = "(nothing)"
 
@@ -120,6 +122,12 @@ class Bindings:
                 return False
         self.bind(recorded, ours)
         return True
+
+    def in_text(self, text: str) -> str:
+        """A recorded text with the ids of this run."""
+        for recorded, ours in self._bound.items():
+            text = text.replace(recorded, ours)
+        return text
 
     def is_id(self, value: str) -> bool:
         return value in self._labels
@@ -172,17 +180,29 @@ class Bindings:
 
 
 class Comparison:
-    """One answer against the recorded one. ``only``: names to look at in a list that the broker fills as it likes."""
+    """One answer against the recorded one.
 
-    def __init__(self, bindings: Bindings, api: str, only: Mapping[str, Callable[[Any], bool]] | None = None) -> None:
+    ``only``: names to look at in a list that the broker fills as it likes. ``exactly``: texts, operations and features
+    are those of the recorded release; those of another broker may differ.
+    """
+
+    def __init__(
+        self,
+        bindings: Bindings,
+        api: str,
+        only: Mapping[str, Callable[[Any], bool]] | None = None,
+        *,
+        exactly: bool = False,
+    ) -> None:
         self.bindings = bindings
         self.api = api
         self.only = only or {}
+        self.exactly = exactly
 
     def difference(self, recorded: Any, ours: Any, path: str = "") -> str | None:
         """The first difference as ``path: recorded X, got Y``; None if there is none."""
         name = re.sub(r"\[\d+\]$", "", path.rpartition(".")[2])
-        if name in ANYTHING:
+        if name in ANYTHING or (name in FEATURES and not self.exactly):
             return None
         if isinstance(recorded, Mapping) and isinstance(ours, Mapping):
             return self._objects(recorded, ours, path)
@@ -194,10 +214,10 @@ class Comparison:
 
     def _same(self, name: str, recorded: Any, ours: Any) -> bool:
         if name in TEXTS:
-            return (recorded is None, recorded == "") == (ours is None, ours == "")
+            return self._same_text(recorded, ours)
         if name == "client_host" and recorded:
             return CLIENT_HOST.fullmatch(str(ours)) is not None
-        if name.endswith("authorized_operations") and recorded != ASKED_OPERATIONS:
+        if name.endswith("authorized_operations") and recorded != ASKED_OPERATIONS and not self.exactly:
             return bool(ours != ASKED_OPERATIONS)
         if name in TIMES:
             return isinstance(ours, int) and (recorded < 0) == (ours < 0)
@@ -207,10 +227,15 @@ class Comparison:
             return self.bindings.fits(recorded, ours)
         return type(recorded) is type(ours) and bool(recorded == ours)
 
+    def _same_text(self, recorded: str | None, ours: str | None) -> bool:
+        if not (self.exactly and recorded and ours):
+            return (recorded is None, recorded == "") == (ours is None, ours == "")
+        return LONG_NUMBER.sub("N", self.bindings.in_text(recorded)) == LONG_NUMBER.sub("N", ours)
+
     def _objects(self, recorded: Mapping[str, Any], ours: Mapping[str, Any], path: str) -> str | None:
         for key in [*recorded, *(key for key in ours if key not in recorded)]:
             here = f"{path}.{key}" if path else key
-            if key not in ANYTHING and (key not in ours or key not in recorded):
+            if key not in ANYTHING | FEATURES and (key not in ours or key not in recorded):
                 was, now = recorded.get(key, MISSING), ours.get(key, MISSING)
                 return f"{here}: recorded {_short(was)}, got {_short(now)}"
             if found := self.difference(recorded.get(key), ours.get(key), here):

@@ -47,7 +47,8 @@ class Difference:
 class Player:
     """One run of one conversation against the broker at ``host:port``.
 
-    ``looks_after``: seconds to wait before groups are described or listed; ``sasl_port``: of the listener for users.
+    ``looks_after``: seconds to wait before groups are described or listed; ``sasl_port``: of the listener for users;
+    ``exactly``: as for Comparison.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class Player:
         *,
         looks_after: float = 0.0,
         sasl_port: int | None = None,
+        exactly: bool = False,
     ) -> None:
         self.looks_after = looks_after
+        self.exactly = exactly
         self.conversation = conversation
         self.address = host, port
         self.sasl_address = host, port if sasl_port is None else sasl_port
@@ -200,7 +203,7 @@ class Player:
         only: dict[str, Callable[[Any], bool]] = {}
         if asked.api == "Metadata" and _asks_for_all(asked):
             only["topics"] = lambda topic: topic["name"] in self.conversation.topics
-        return Comparison(self.bindings, step.api, only).difference(recorded, ours)
+        return Comparison(self.bindings, step.api, only, exactly=self.exactly).difference(recorded, ours)
 
 
 def _asks_for_all(asked: Step) -> bool:

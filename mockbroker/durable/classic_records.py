@@ -63,10 +63,11 @@ def rebuilt(
     group_id: str, value: GroupMetadataValue, settings: Settings, wall: Wall, now: float, *, java_coordinator: bool
 ) -> Group:
     """The group that a record tells of; every session begins anew at ``now``."""
-    group = Group.configured(group_id, settings, java_coordinator=java_coordinator)
+    group = Group.configured(group_id, settings, now, java_coordinator=java_coordinator)
     group.begun = True
     group.state = State.STABLE if value.members else State.EMPTY
-    group.since = wall.at(value.current_state_timestamp) if value.current_state_timestamp >= 0 else now
+    if value.current_state_timestamp >= 0:
+        group.since = wall.at(value.current_state_timestamp)
     group.generation, group.protocol_type = value.generation, value.protocol_type
     group.protocol, group.leader = (value.protocol or "") if value.members else value.protocol, value.leader or ""
     for told in value.members:

@@ -146,7 +146,7 @@ def _group(
     elif told.classic is not None:
         group = classic_records.rebuilt(group_id, told.classic, settings, wall, now, java_coordinator=java_coordinator)
     else:
-        group = Group.configured(group_id, settings, java_coordinator=java_coordinator)
+        group = Group.configured(group_id, settings, now, java_coordinator=java_coordinator)
     group.offsets = offsets
     return group
 

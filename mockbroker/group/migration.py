@@ -139,7 +139,7 @@ def downgraded(
 ) -> Group:
     """The classic group that a consumer group becomes without some members: Stable, everybody with its target. No
     rebalance is begun."""
-    new = Group.configured(group.group_id, settings)
+    new = Group.configured(group.group_id, settings, now)
     gone = {member.member_id for member in without}
     new.state, new.since = State.STABLE, now
     new.generation, new.protocol_type = group.epoch, CONSUMER

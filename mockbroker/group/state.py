@@ -114,10 +114,11 @@ class Group:
     offsets: Offsets = field(default_factory=Offsets)
 
     @classmethod
-    def configured(cls, group_id: str, settings: Settings, *, java_coordinator: bool = True) -> Group:
-        """A new Empty group of a broker with these settings."""
+    def configured(cls, group_id: str, settings: Settings, now: float, *, java_coordinator: bool = True) -> Group:
+        """A new group of a broker with these settings, Empty since ``now``."""
         return cls(
             group_id=group_id,
+            since=now,
             initial_delay=settings.group_initial_rebalance_delay_ms / 1000,
             settle=settings.mockbroker_join_settle_ms / 1000,
             max_size=settings.group_max_size,

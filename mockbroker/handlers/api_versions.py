@@ -12,6 +12,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.handlers.handler import Handler
 
 KEY = 18
+OPTIONAL_FEATURES_SINCE = 4
 FEATURES_EPOCH = 0  # they never change
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
 
@@ -19,9 +20,10 @@ CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # So
 def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effects:  # noqa: ARG001
     if not is_valid(call.request, call.version):
         return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
-    if broker.api_versions is None:
-        broker.api_versions = _response(broker), {}
-    return [Reply(call.ticket, *broker.api_versions)]
+    optional = call.version >= OPTIONAL_FEATURES_SINCE
+    if optional not in broker.api_versions:
+        broker.api_versions[optional] = _response(broker, optional=optional), {}
+    return [Reply(call.ticket, *broker.api_versions[optional])]
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
@@ -30,12 +32,19 @@ def is_valid(request: ApiVersionsRequest, version: int) -> bool:
     return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in named)
 
 
-def _response(broker: Broker) -> ApiVersionsResponse:
+def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
+    """``optional``: with features whose lowest level is 0, at which older clients stumble."""
+    supported = [
+        ApiVersionsResponse.SupportedFeature(name=name, min_version=least, max_version=most)
+        for name, (least, most) in broker.release.supported.items()
+        if least or optional
+    ]
     levels = broker.release.features.items()
     kind = ApiVersionsResponse.FinalizedFeature
     finalized = [kind(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
     return ApiVersionsResponse(
         api_keys=[_entry(*item) for item in broker.served.items()],
+        supported_features=supported,
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=finalized,
     )

@@ -10,7 +10,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Cluster
 from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, Share, by_topic
 from mockbroker.group.target import assignor_of
-from mockbroker.handlers.handler import ALL_OPERATIONS, Handler
+from mockbroker.handlers.handler import GROUP_OPERATIONS, Handler
 from mockbroker.java import map_order
 
 Described = ConsumerGroupDescribeResponse.Group
@@ -41,7 +41,7 @@ def _describe(broker: Broker, call: Call[ConsumerGroupDescribeRequest], group_id
         members=[_member(group, member, broker.cluster) for member in group.in_map_order()],
     )
     if call.request.include_authorized_operations:
-        found.authorized_operations = ALL_OPERATIONS
+        found.authorized_operations = GROUP_OPERATIONS
     return found
 
 

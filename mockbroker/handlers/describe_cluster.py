@@ -7,10 +7,10 @@ from kwire.messages.describe_cluster import DescribeClusterRequest, DescribeClus
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.handlers.handler import Handler
+from mockbroker.handlers.handler import CLUSTER_OPERATIONS, Handler
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
-ALL_OPERATIONS = 8096  # what Kafka 4.2 tells without ACLs, as bits
+NOT_A_CONTROLLER = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
 
 
 def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Effects:  # noqa: ARG001
@@ -29,15 +29,15 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ALL_OPERATIONS
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return [Reply(call.ticket, response)]
 
 
 def _refused(endpoint_type: int) -> DescribeClusterResponse:
     if endpoint_type == CONTROLLERS:
-        error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "Brokers answer here, not controllers."
+        error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, NOT_A_CONTROLLER
     else:
-        error, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"There is no endpoint type {endpoint_type}."
+        error, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}"
     return DescribeClusterResponse(error_code=error, error_message=text)
 
 

@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.group.state import DEAD, Group, Member, State
-from mockbroker.handlers.handler import ALL_OPERATIONS, Handler
+from mockbroker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0, Handler
 
 Described = DescribeGroupsResponse.Group
 
@@ -24,8 +24,8 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
     group = broker.groups.get(group_id)
     if not isinstance(group, Group):
         if group is not None and not group.empty:
-            return _absent(call, group_id, f"Group {group_id} is not a classic group.")
-        return _absent(call, group_id, f"Group {group_id} not found.")
+            return _absent(broker, call, group_id, f"Group {group_id} is not a classic group.")
+        return _absent(broker, call, group_id, f"Group {group_id} not found.")
     stable = group.state is State.STABLE
     found = Described(
         group_id=group_id,
@@ -34,18 +34,26 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
         protocol_data=(group.protocol or "") if stable else "",
         members=[_member(group, member) for member in group.in_map_order()],
     )
-    if call.request.include_authorized_operations:
-        found.authorized_operations = ALL_OPERATIONS
+    _report_operations(broker, call, found)
     return found
 
 
-def _absent(call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
+def _absent(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
     """From v6 on a group that is not there, or of the other protocol, is an error; before it is Dead, which is none."""
     found = Described(group_id=group_id, group_state=DEAD)
     if call.version >= 6:
         found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         found.error_message = text
+    else:
+        _report_operations(broker, call, found)
     return found
+
+
+def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], found: Described) -> None:
+    """Fill in what the client may do with a group, if it asks."""
+    if call.request.include_authorized_operations:
+        since_4_0 = broker.release.java_coordinator
+        found.authorized_operations = GROUP_OPERATIONS if since_4_0 else GROUP_OPERATIONS_BEFORE_4_0
 
 
 def _member(group: Group, member: Member) -> Described.Member:

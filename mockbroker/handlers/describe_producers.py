@@ -1,15 +1,16 @@
-"""DescribeProducers: v0."""
+"""DescribeProducers: v0. Every replica answers, the leader or not."""
 
 from __future__ import annotations
 
+from kwire import ErrorCode
 from kwire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.handlers.handler import Handler
+from mockbroker.cluster.model import name_error
+from mockbroker.handlers.handler import TEXTS, Handler
 
 Answer = DescribeProducersResponse.Topic
-NO_SUCH_TOPIC = "This server does not host this topic-partition."
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
@@ -24,11 +25,17 @@ def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> 
 
 
 def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Partition:
-    partition = broker.cluster.partition(topic, index)
-    error = broker.leader_error(partition, node)
-    if error or partition is None:
-        text = None if topic in broker.cluster.topics else NO_SUCH_TOPIC  # of a partition alone Kafka says nothing
+    if text := name_error(topic):
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
         return Answer.Partition(partition_index=index, error_code=error, error_message=text)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic not in broker.cluster.topics:
+        return Answer.Partition(partition_index=index, error_code=error, error_message=TEXTS[error])
+    partition = broker.cluster.partition(topic, index)
+    if partition is None:
+        return Answer.Partition(partition_index=index, error_code=error)
+    if node not in partition.replicas:
+        return Answer.Partition(partition_index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     active = [
         Answer.Partition.Producer(
             producer_id=producer.producer_id,

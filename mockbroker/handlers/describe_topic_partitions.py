@@ -12,11 +12,10 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
-from mockbroker.handlers.handler import Handler
+from mockbroker.handlers.handler import TOPIC_OPERATIONS, Handler
 
 ResponseTopic = DescribeTopicPartitionsResponse.Topic
 LARGEST_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
-ALL_OPERATIONS = 3576  # what Kafka 4.2 tells of a topic without ACLs, as bits
 
 
 def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -56,7 +55,7 @@ def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int)
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
             )
             response.topics.append(
-                ResponseTopic(error_code=error, name=name, topic_authorized_operations=ALL_OPERATIONS)
+                ResponseTopic(error_code=error, name=name, topic_authorized_operations=TOPIC_OPERATIONS)
             )
             continue
         found = topic.partitions[start : start + limit]
@@ -74,7 +73,7 @@ def _found(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> Respo
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=[_partition(cluster, partition) for partition in partitions],
-        topic_authorized_operations=ALL_OPERATIONS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

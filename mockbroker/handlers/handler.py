@@ -4,15 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
+from kwire import ErrorCode
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects
 
-ALL_OPERATIONS = 3400  # read, delete, describe, and their configurations, as bits: what Kafka 4.2 tells without ACLs
+
+class Operation(IntEnum):
+    """What ACLs are about. Source: Kafka's AclOperation."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def _bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+# What a client may do where there is no authorizer: everything that the resource knows. Source: Kafka's AclEntry.
+_O = Operation
+_CONFIGS = _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS
+GROUP_OPERATIONS = _bits(_O.READ, _O.DELETE, _O.DESCRIBE, *_CONFIGS)
+GROUP_OPERATIONS_BEFORE_4_0 = _bits(_O.READ, _O.DELETE, _O.DESCRIBE)
+TOPIC_OPERATIONS = _bits(_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE, *_CONFIGS)
+CLUSTER_OPERATIONS = _bits(_O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION, _O.IDEMPOTENT_WRITE, *_CONFIGS)
 
 NO_AUTHORIZER = "No Authorizer is configured."
+TEXTS = {  # what Kafka says of an error where it has nothing more to say
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
+    " the message was sent to an incompatible broker. See the broker logs for more details.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+}
 
 
 @dataclass(frozen=True, slots=True)

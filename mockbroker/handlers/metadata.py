@@ -1,4 +1,4 @@
-"""Metadata: v0-13. Not modelled: racks, authorized operations.
+"""Metadata: v0-13. Not modelled: racks.
 
 A topic that is made by asking for it is answered UNKNOWN_TOPIC_OR_PARTITION once, as Kafka does; it is there for the
 next request.
@@ -15,7 +15,7 @@ from kwire.schema import ZERO_UUID, Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
-from mockbroker.handlers.handler import Handler
+from mockbroker.handlers.handler import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler
 from mockbroker.settings import MAX_NEW_PARTITIONS
 
 RequestTopic = MetadataRequest.Topic
@@ -30,7 +30,12 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
     """The same question is answered in the same words until the cluster changes."""
     request, epoch = call.request, broker.cluster.epoch
     named = None if request.topics is None else tuple([(topic.name, topic.topic_id.int) for topic in request.topics])
-    question = (call.version, call.client.listener, request.allow_auto_topic_creation, named)
+    flags = (
+        request.allow_auto_topic_creation,
+        request.include_topic_authorized_operations,
+        request.include_cluster_authorized_operations,
+    )
+    question = (call.version, call.client.listener, flags, named)
     if call.client.node in broker.frozen:
         return [Reply(call.ticket, _answer(broker, call))]
     answer = broker.metadata.get(epoch, question)
@@ -61,7 +66,7 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
         names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
         creates = _creates_topics(broker, call, cluster, names)
         topics = [_by_name(broker, cluster, name, creates=creates) for name in names]
-    return MetadataResponse(
+    response = MetadataResponse(
         brokers=[
             MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener))
             for node in cluster.nodes.values()
@@ -70,6 +75,18 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
         controller_id=cluster.controller,
         topics=topics,
     )
+    _report_operations(call.request, response)
+    return response
+
+
+def _report_operations(request: MetadataRequest, response: MetadataResponse) -> None:
+    """Fill in what the client may do, if it asks: also with topics that are not there, but for unknown ids."""
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
 
 
 def _error(version: int, asked: Sequence[RequestTopic]) -> ErrorCode:

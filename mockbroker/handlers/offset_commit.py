@@ -87,7 +87,7 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
         if generation >= 0:
             told = call.version >= EPOCHS_SINCE and broker.release.java_coordinator
             return None, ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION
-        group = broker.groups.make(request.group_id)
+        group = broker.groups.make(request.group_id, now)
     event = Commit(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

@@ -62,7 +62,7 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
     )
     if error := broker.groups.may_commit_in_transaction(request.group_id, event):
         return None, error
-    return broker.groups.get(request.group_id) or broker.groups.make(request.group_id), NONE
+    return broker.groups.get(request.group_id) or broker.groups.make(request.group_id, now), NONE
 
 
 def _hold(

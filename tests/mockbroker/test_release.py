@@ -39,6 +39,8 @@ def test_versions_are_as_recorded(name):
     found = {str(key): [versions.first, versions.last] for key, versions in ours.items() if versions}
     assert found == RECORDED[name]["versions"]
     assert RELEASES[name].features == RECORDED[name]["features"]
+    supported = {feature: list(levels) for feature, levels in RELEASES[name].supported.items()}
+    assert supported == RECORDED[name].get("supported", {})
 
 
 @pytest.mark.parametrize("name", RELEASES)

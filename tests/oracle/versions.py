@@ -21,24 +21,35 @@ from typing import Any
 import kafka
 
 from kwire.jsonform import to_json
-from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
 
 RELEASES = Path(__file__).parent.parent.parent / "fixtures" / "releases"
 KRAFT_SINCE = "3.3"
-ASKED_IN = 3  # the version of ApiVersions that tells features
+WITH_FEATURES = 3  # the first version of ApiVersions that has features
+ALL_FEATURES = 4  # the first version that has supported features whose lowest level is 0
 SETTLED_AFTER = 3.0  # seconds, until a broker knows the features of the cluster
 
 
 def ask(port: int) -> dict[str, Any]:
-    request = ApiVersionsRequest(client_software_name="probe", client_software_version="1")
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        answer = kafka.exchange(connection, request, ASKED_IN)
-    assert isinstance(answer, ApiVersionsResponse)
-    found = to_json(answer, ASKED_IN)
+    found = _asked(port, WITH_FEATURES)
+    versions = {str(key["api_key"]): [key["min_version"], key["max_version"]] for key in found["api_keys"]}
+    if versions[str(API_VERSIONS.key)][1] >= ALL_FEATURES:
+        found = _asked(port, ALL_FEATURES)
     return {
-        "versions": {str(key["api_key"]): [key["min_version"], key["max_version"]] for key in found["api_keys"]},
+        "versions": versions,
+        "supported": {
+            each["name"]: [each["min_version"], each["max_version"]] for each in found.get("supported_features", [])
+        },
         "features": {each["name"]: each["max_version_level"] for each in found.get("finalized_features", [])},
     }
+
+
+def _asked(port: int, version: int) -> dict[str, Any]:
+    request = ApiVersionsRequest(client_software_name="probe", client_software_version="1")
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        answer = kafka.exchange(connection, request, version)
+    assert isinstance(answer, ApiVersionsResponse)
+    return to_json(answer, version)
 
 
 @contextmanager

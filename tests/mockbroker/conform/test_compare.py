@@ -172,3 +172,29 @@ def test_long_values_are_cut() -> None:
     found = difference({"metadata": "x" * 1000}, {"metadata": "y"})
     assert found is not None
     assert len(found) < 300
+
+
+EXACTLY = [  # recorded, ours, api, the same if exactly
+    ({"error_message": f"{A} is gone"}, {"error_message": f"{X} is gone"}, True),
+    ({"error_message": "at 1795318082549"}, {"error_message": "at 1795318999999"}, True),
+    ({"error_message": "at most 5"}, {"error_message": "at most 6"}, False),
+    ({"batch_index_error_message": "no"}, {"batch_index_error_message": "not so"}, False),
+    ({"authorized_operations": ASKED}, {"authorized_operations": 1}, False),
+    ({"finalized_features": [{"name": "x"}]}, {"finalized_features": []}, False),
+    (
+        {"supported_features": [{"name": "x"}, {"name": "y"}]},
+        {"supported_features": [{"name": "y"}, {"name": "x"}]},
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("recorded", "ours", "same"), EXACTLY)
+def test_texts_operations_and_features_are_compared_exactly_if_asked_for(
+    recorded: object, ours: object, same: bool
+) -> None:
+    for exactly in (True, False):
+        bindings = Bindings(NAMES)
+        bindings.bind(A, X)
+        found = Comparison(bindings, "ApiVersions", exactly=exactly).difference(recorded, ours)
+        assert (found is None) is (same or not exactly)

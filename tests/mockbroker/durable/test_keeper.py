@@ -11,7 +11,7 @@ from tools.producer import Producer
 from tools.written import check_written
 
 from kwire import ErrorCode as E
-from kwire.blobs import encode_stored
+from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.offsets_topic import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -187,6 +187,26 @@ def test_the_last_word_on_a_group_without_members(release, last):
     partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
     *_, record = (record for batch in partition.log.batches() for record in batch.records())
     assert (record.key, record.value) == (encode_stored(last, 0), None)
+
+
+def state_timestamps(desk: Desk, group_id: str) -> list[int]:
+    """``currentStateTimestamp`` of what is written of a group, milliseconds since 1970."""
+    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
+    key = encode_stored(GroupMetadataKey(group=group_id), 0)
+    records = [record for batch in partition.log.batches() for record in batch.records() if record.key == key]
+    return [decode_stored(GroupMetadataValue, record.value or b"")[0].current_state_timestamp for record in records]
+
+
+def test_a_group_is_empty_since_it_was_made_not_since_the_broker_started():
+    desk, keeper = kept()
+    desk.wait(100.0)
+    desk.send(Desk.join("joined"), 5)
+    commit_simple(desk, "g")
+    assert state_timestamps(desk, "joined") == [round((WALL + 100.0) * 1000)]
+    assert desk.broker.groups["g"].since == 100.0
+    desk.wait(50.0)
+    keeper.fail_over()
+    assert desk.broker.groups["g"].since == 150.0  # nothing is written of it but offsets
 
 
 def test_a_group_of_the_old_coordinator_is_not_written_before_it_is_stable():

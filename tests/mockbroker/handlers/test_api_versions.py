@@ -94,6 +94,18 @@ def test_told_is_served_but_for_the_produce_that_kafka_refuses_too(desk):
         assert served <= told
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_every_finalized_feature_is_supported_but_for_level_0_before_v4(desk, version):
+    answer = desk.ask(named(), version)
+    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+    if version == 3:
+        assert supported == {"metadata.version": (7, 29)}
+    else:
+        assert finalized.keys() < supported.keys()
+        assert all(supported[name][0] <= level <= supported[name][1] for name, level in finalized.items())
+
+
 def test_served_is_declared():
     for key, handler in HANDLERS.items():
         assert handler.versions.first in APIS[key].versions

@@ -7,7 +7,7 @@ from tools.consumers import Mixed
 
 from kwire import ErrorCode as E
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from mockbroker.handlers.handler import ALL_OPERATIONS
+from mockbroker.handlers.handler import GROUP_OPERATIONS
 
 UNASKED = -2_147_483_648
 
@@ -82,7 +82,7 @@ def test_groups_that_are_none(desk):
     assert {(group.group_state, group.group_epoch) for group in found} == {("", 0)}
 
 
-@pytest.mark.parametrize(("asked", "told"), [(True, ALL_OPERATIONS), (False, UNASKED)])
+@pytest.mark.parametrize(("asked", "told"), [(True, GROUP_OPERATIONS), (False, UNASKED)])
 def test_operations(desk, asked, told):
     desk.join("a")
     request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=asked)

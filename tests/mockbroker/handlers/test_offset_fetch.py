@@ -18,7 +18,7 @@ NOWHERE = UUID(int=999_999)
 @pytest.fixture
 def desk():
     desk = Desk(topics={"t": 3, "u": 1})
-    offsets = desk.broker.groups.make("g").offsets
+    offsets = desk.broker.groups.make("g", 0.0).offsets
     offsets.store("t", 0, Committed(offset=7, leader_epoch=4, metadata="note"))
     offsets.store("u", 0, Committed(offset=-7))
     desk.broker.groups.touch("g")

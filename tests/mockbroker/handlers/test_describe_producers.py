@@ -1,0 +1,55 @@
+"""DescribeProducers: which brokers answer, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.describe_producers import DescribeProducersRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
+
+LEADER, FOLLOWER, OTHER = range(3)
+
+
+@pytest.fixture
+def desk():
+    """Topic two: on brokers 0 and 1, with a record of an idempotent producer."""
+    desk = Desk(brokers=3, topics={})
+    places = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[LEADER, FOLLOWER])
+    topic = CreateTopicsRequest.Topic(name="two", num_partitions=-1, replication_factor=-1, assignments=[places])
+    desk.ask(CreateTopicsRequest(topics=[topic]), 7)
+    known = desk.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4)
+    records = build_batch([Record(value=b"v")], producer_id=known.producer_id, producer_epoch=0, base_sequence=0)
+    data = ProduceRequest.Topic.Partition(index=0, records=records)
+    sent = ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name="two", partition_data=[data])])
+    desk.ask(sent, 9, node=LEADER)
+    return desk
+
+
+def described(desk: Desk, node: int, topic: str = "two", index: int = 0):
+    wanted = DescribeProducersRequest.Topic(name=topic, partition_indexes=[index])
+    return desk.ask(DescribeProducersRequest(topics=[wanted]), 0, node=node).topics[0].partitions[0]
+
+
+@pytest.mark.parametrize("node", [LEADER, FOLLOWER])
+def test_every_replica_answers(desk, node):
+    found = described(desk, node)
+    assert (found.error_code, len(found.active_producers)) == (E.NONE, 1)
+
+
+REFUSED = [
+    pytest.param(OTHER, "two", 0, E.NOT_LEADER_OR_FOLLOWER, id="no replica"),
+    pytest.param(FOLLOWER, "two", 1, E.UNKNOWN_TOPIC_OR_PARTITION, id="no such partition"),
+    pytest.param(OTHER, "none", 0, E.UNKNOWN_TOPIC_OR_PARTITION, id="no such topic"),
+    pytest.param(OTHER, "a/b", 0, E.INVALID_TOPIC_EXCEPTION, id="not a topic name"),
+]
+
+
+@pytest.mark.parametrize(("node", "topic", "index", "error"), REFUSED)
+def test_refused(desk, node, topic, index, error):
+    found = described(desk, node, topic, index)
+    assert (found.error_code, found.active_producers) == (error, [])
