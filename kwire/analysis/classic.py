@@ -77,6 +77,7 @@ class _Group:
                 trigger, empty = emptied
                 self._leave_empty(phase, trigger, empty)
                 before, owners = empty, {}
+                self.free_since.clear()
         self._unfinished(before)
         if self.until is not None:
             for person in self.people.values():
@@ -222,9 +223,9 @@ class _Group:
         self._part(before, phase, triggers)
         shares = {member: share for member, share in phase.shares().items() if member in phase.members}
         kept = self._same_instance(phase, owners)
-        stops = {member: self._stop(phase, member) for member in phase.members if member in phase.told}
-        if phase.cooperative:
-            self._moves(shares, kept, phase, stops)
+        stops = {member: self._stop(phase, member) for member in phase.members}
+        self._free(shares, owners, phase)
+        self._resume(shares, phase, stops)
         for member, share in sorted(shares.items()):
             source = "told" if member in phase.told else "planned"
             self.out.share(phase.generation, self.people[member], share, kept, source)
@@ -288,35 +289,43 @@ class _Group:
         return person.instance_id is not None and person.instance_id in named
 
     def _stop(self, phase: Phase, member: str) -> Stop:
-        """From the first JoinGroup since its last share to this one."""
-        told, last = phase.told[member].ts, self.resumed.get(member)
+        """From the first JoinGroup since its last share to this one, or without an end if it was not told any."""
+        told, last = phase.told.get(member), self.resumed.get(member)
+        until = phase.done_ts if told is None else told.ts
         asked = [
-            join.asked for join in self.asks[member] if (last is None or join.sent.ts > last) and join.sent.ts <= told
+            join.asked for join in self.asks[member] if (last is None or join.sent.ts > last) and join.sent.ts <= until
         ]
-        stop = Stop(resumed=told, asked=min(asked, default=None))
+        stop = Stop(resumed=None if told is None else told.ts, asked=min(asked, default=None))
         if last is not None and not phase.cooperative:
             stop.stopped = stop.asked
         return stop
 
-    def _moves(
-        self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase, stops: dict[str, Stop]
-    ) -> None:
-        """Cooperative: how long each partition that moves is without an owner."""
+    def _free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
+        """Since when partitions are not read: the owner is gone, or cooperative and was told a share without them."""
         for partition, owner in owners.items():
-            if partition in shares.get(owner, []):
-                continue
-            person = self.people[owner]
-            told = phase.told.get(owner)
-            since = told.ts if told else person.left_ts or phase.done_ts
-            if person.left_how == "silent":
-                since = self.sessions.last_sign(owner, since) or since
-            self.free_since.setdefault(partition, since)
-        for member, share in shares.items():
-            for partition in share:
-                freed = self.free_since.pop(partition, None)
-                stop = stops.get(member)
-                if freed is not None and stop is not None and owners.get(partition) != member:
-                    stop.stopped = freed if stop.stopped is None else min(freed, stop.stopped)
+            if owner not in phase.members:
+                self.free_since.setdefault(partition, self._gone_since(owner, phase))
+            elif phase.cooperative and partition not in shares.get(owner, []):
+                told = phase.told.get(owner)
+                self.free_since.setdefault(partition, told.ts if told else phase.done_ts)
+
+    def _gone_since(self, owner: str, phase: Phase) -> int:
+        """When a member of the generation before left, or was last heard of if it never said so."""
+        person = self.people[owner]
+        left = phase.done_ts if person.left_ts is None else person.left_ts
+        if person.left_how == "leave" or self.sessions.is_heard(owner, left):
+            return left
+        return self.sessions.last_sign(owner, left) or left
+
+    def _resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
+        """Members that get partitions that were not read: the longest of it is their stop."""
+        for member in phase.told:
+            share, stop = shares.get(member, []), stops.get(member)
+            freed = [self.free_since.pop(partition) for partition in share if partition in self.free_since]
+            if freed and stop is not None:
+                stop.stopped = min(freed) if stop.stopped is None else min(*freed, stop.stopped)
+        if not phase.cooperative and shares and not phase.incomplete():
+            self.free_since.clear()  # what nobody got is not subscribed to any more
 
     def _same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
         """Owners of the generation before; a static member that has a new id since then stands under it."""

@@ -210,21 +210,27 @@ class _Group:
         lost, gained = member.told - told, told - member.told
         for partition in lost:
             self.free_since.setdefault(partition, event.ts)
-        for partition in sorted(gained):
-            self._gain(event, member, partition)
+        for partition in gained:
+            self._check_owner(event, member, partition)
+        unread = [since for partition in gained if (since := self.free_since.pop(partition, None)) is not None]
+        if gained:
+            self._resume(event, member, min(unread, default=None))
+        if lost or gained:
+            epoch = self.current.number if self.current is not None else event.generation or 0
+            self.out.change(event.ts, epoch, member.who, member.told, told, min(unread, default=None))
         member.told = told
         member.holding |= told
         if (lost or gained) and self.current is not None and event.generation == self.current.number:
             self._extend(member, event.ts)
 
-    def _gain(self, event: GroupEvent, member: Member, partition: str) -> None:
-        self._check_owner(event, member, partition)
-        since = self.free_since.pop(partition, None)
-        if self.current is not None and not self.current.keeps_stop(member.who.member_id):
-            stop = self.current.stops.setdefault(member.who.member_id, Stop())
-            stop.resumed = event.ts
-            if since is not None:
-                stop.stopped = since if stop.stopped is None else min(stop.stopped, since)
+    def _resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
+        """A member gets partitions, not read ``since``. Of several stops in one epoch the longest is the member's."""
+        if self.current is None or self.current.keeps_stop(member.who.member_id):
+            return
+        stop = self.current.stops.setdefault(member.who.member_id, Stop())
+        longest = 0 if stop.stopped is None or stop.resumed is None else stop.resumed - stop.stopped
+        if not longest or (since is not None and event.ts - since > longest):
+            stop.stopped, stop.resumed = since, event.ts
 
     def _fenced(self, event: GroupEvent) -> None:
         member = self.members.get(event.member_id or "")

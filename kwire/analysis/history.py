@@ -19,7 +19,15 @@ from kwire.analysis.outcome import MS, Outcome
 from kwire.analysis.topics import Watermark
 
 # The tables that a group's history fills.
-FILLED = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")
+FILLED = (
+    "group_events",
+    "rebalances",
+    "members",
+    "assignments",
+    "assignment_changes",
+    "offset_commits",
+    "violations",
+)
 
 
 class Ends:
@@ -119,6 +127,7 @@ def _rows(
         yield "rebalances", out.rebalances
         yield "members", out.members
         yield "assignments", out.assignments
+        yield "assignment_changes", out.changes
         yield "violations", out.violations
 
 

@@ -111,6 +111,7 @@ class Outcome:
     rebalances: list[Row] = field(default_factory=list)
     members: list[Row] = field(default_factory=list)
     assignments: list[Row] = field(default_factory=list)
+    changes: list[Row] = field(default_factory=list)
     violations: list[Row] = field(default_factory=list)
 
     def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
@@ -189,6 +190,24 @@ class Outcome:
                     source=source,
                 )
             )
+
+    def change(
+        self, ts: int, epoch: int, member: Membership, before: set[str], after: set[str], unread_since: int | None
+    ) -> None:
+        """A row of ``assignment_changes``. ``unread_since``: of what it gained, the partition that waited longest."""
+        self.changes.append(
+            tables.ASSIGNMENT_CHANGES.row(
+                **self._base(),
+                ts=ts,
+                generation=epoch,
+                member_id=member.member_id,
+                client_id=member.client_id,
+                partitions=sorted(after),
+                gained=sorted(after - before),
+                lost=sorted(before - after),
+                unread_ms=_millis(unread_since, ts),
+            )
+        )
 
     def violation(self, ts: int, kind: str, detail: str, event: GroupEvent | None = None, **about: Any) -> None:
         """A row of ``violations``. ``event``: the one that it is about, of which the row has all that is not given."""

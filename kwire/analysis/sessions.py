@@ -74,6 +74,10 @@ class Sessions:
         """When a member was last heard of, at or before a moment."""
         return _last(self.signs[member], before)
 
+    def is_heard(self, member: str, after: int) -> bool:
+        """Whether a member is heard of, or answered that it is none any more, after a moment."""
+        return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
+
     def over(self, person: Membership, high: int) -> int | None:
         """When the session of a member ran out of whom nothing more is heard up to ``high``.
 

@@ -171,7 +171,8 @@ REBALANCES = _table(
     text(
         "stw_kind",
         "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is "
-        "read), `cooperative` and `consumer` (a partition that moved: from the moment its owner was told to give it "
+        "read; or longer, for partitions of a member that is gone: from the moment it left or was last heard of), "
+        "`cooperative` and `consumer` (a partition that moved: from the moment its owner was told to give it "
         "up, left or was last heard of, to the moment the new owner was told)",
     ),
     millis("stw_ms_max", "longest of the members' `stw_ms`; null if nobody stopped"),
@@ -205,17 +206,23 @@ MEMBERS = _table(
     integer("rebalance_timeout_ms", "of its JoinGroup or heartbeat", "ms"),
     texts("subscription", "topics of its last JoinGroup or heartbeat"),
     flag("leader", "whether it made the plan"),
-    moment("stopped_ts", "begin of the stop that `stw_ms` measures"),
-    moment("resumed_ts", "when it was told its share"),
+    moment(
+        "stopped_ts",
+        "begin of the stop that `stw_ms` measures; where `resumed_ts` is null, of one that lasted when the "
+        "generation or the capture ended",
+    ),
+    moment("resumed_ts", "when it was told its share; of a KIP-848 share told in steps, the end of the longest stop"),
     millis("join_ms", "classic: its first JoinGroup since its last share, to its share; KIP-848: trigger to epoch"),
     millis(
-        "stw_ms", "stop-the-world time, of the kind that `rebalances.stw_kind` says; null for one that had no share yet"
+        "stw_ms",
+        "`resumed_ts - stopped_ts`: stop-the-world time, of the kind that `rebalances.stw_kind` says; null for "
+        "one that had no share yet and got none of a member that is gone",
     ),
 )
 
 ASSIGNMENTS = _table(
     "assignments",
-    "one partition of one member in one generation",
+    "one partition of one member in one generation; of a KIP-848 epoch in the last share that the member was told",
     "group_id cluster life generation member_id topic partition",
     _GROUP,
     _CLUSTER,
@@ -228,6 +235,28 @@ ASSIGNMENTS = _table(
     integer("partition", "partition number"),
     text("from_prev_owner", "member id of who had it last before this generation, null if nobody was seen to"),
     text("source", "`told`: in an answer to the member; `planned`: only in the leader's SyncGroup"),
+)
+
+ASSIGNMENT_CHANGES = _table(
+    "assignment_changes",
+    "one answer that gave a member another share than it had (KIP-848, share and streams groups)",
+    "group_id cluster life ts member_id",
+    moment("ts", "of the answer"),
+    _GROUP,
+    _CLUSTER,
+    _LIFE,
+    _PROTOCOL,
+    integer("generation", "the latest epoch that any member had been told by then, to which `assignments` counts it"),
+    _MEMBER,
+    _CLIENT,
+    texts("partitions", "`topic-partition`: the share from then on"),
+    texts("gained", "partitions that the share before did not have"),
+    texts("lost", "partitions that only the share before had"),
+    millis(
+        "unread_ms",
+        "how long `gained` was not read: since the owner was told to give it up, left or was last heard of; the "
+        "longest of several partitions; null if no owner was seen before",
+    ),
 )
 
 OFFSET_COMMITS = _table(
@@ -430,6 +459,7 @@ TABLES: Mapping[str, Table] = {
         REBALANCES,
         MEMBERS,
         ASSIGNMENTS,
+        ASSIGNMENT_CHANGES,
         OFFSET_COMMITS,
         ERRORS,
         CLIENTS,

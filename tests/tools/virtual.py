@@ -55,6 +55,7 @@ class Member:
     number: int = 0
     asked: float | None = None
     told: list[tuple[int, str, float | None, float]] = field(default_factory=list)
+    left: float | None = None
 
     def after(self, delay: float, what: Callable[[], None]) -> None:
         """Each has a pace of its own, so that no two do something in one microsecond."""
@@ -81,6 +82,7 @@ class Member:
             return
         assert answer.error_code == 0, answer
         self.member_id, self.generation = answer.member_id, answer.generation_id
+        self.world.named[self.member_id] = self
         plan = {member.member_id: [] for member in answer.members}
         for partition in range(PARTITIONS):
             if plan:
@@ -89,6 +91,8 @@ class Member:
             self.after(THINK, lambda: self.sync(plan))
 
     def sync(self, plan: dict[str, list[int]]) -> None:
+        if plan:
+            self.world.plans[self.generation] = plan
         shares = {
             member: ConsumerProtocolAssignment.TopicPartition(topic=TOPIC, partitions=share)
             for member, share in plan.items()
@@ -142,6 +146,7 @@ class Member:
     def leave(self) -> None:
         """Leave, and be gone."""
         leaving = LeaveGroupRequest.Member(member_id=self.member_id, group_instance_id=self.instance)
+        self.left = self.world.now
         self.world.ask(self, LeaveGroupRequest(group_id=GROUP, members=[leaving]), 4, lambda _: None)
         self.alive = False
 
@@ -158,6 +163,8 @@ class World(Desk):
         self.happened: list[tuple[float, Event]] = []
         self.journal.listeners.append(lambda event: self.happened.append((self.now, event)))
         self.members: list[Member] = []
+        self.named: dict[str, Member] = {}  # by member id
+        self.plans: dict[int, dict[str, list[int]]] = {}  # by generation
         self._due: list[tuple[float, int, Member, Callable[[], None]]] = []
         self._turns = count()
         self._open: list[tuple[Member, Sent, int, Callable[[Any], None]]] = []
@@ -208,6 +215,10 @@ class World(Desk):
             else:
                 self.wait(due - self.now)
             self._hear()
+
+    def last_frame(self, member: Member, before: int) -> int:
+        """When the last frame from or to a member went over the wire, at or before a moment, in µs."""
+        return max(time_us for time_us, _, name, *_ in self._frames if name == member.name and time_us <= before)
 
     def segments(self) -> list[Segment]:
         """Everything that was said, a connection for each member."""

@@ -17,7 +17,7 @@ def test_join_and_leave() -> None:
     assert facts(two_members()) == [
         (1, "joined", "a", 0.0, 11.0, 11.0, None, 0, False),
         (2, "joined", "b", 100.0, 170.0, 70.0, 18.0, 1, False),
-        (3, "left", "b", 500.0, 724.0, 224.0, 14.0, 1, False),
+        (3, "left", "b", 500.0, 724.0, 224.0, 224.0, 1, False),
     ]
 
 
@@ -27,7 +27,7 @@ def test_members() -> None:
         (1, "a", 1.0, None, None, True, None, 11.0),
         (2, "a", 1.0, None, None, True, 18.0, 18.0),
         (2, "b", 160.0, 500.0, "leave", False, None, 70.0),
-        (3, "a", 1.0, None, None, True, 14.0, 14.0),
+        (3, "a", 1.0, None, None, True, 224.0, 14.0),
     ]
     assert {row["subscription"][0] for row in rows} == {"tea"}
 
@@ -76,6 +76,56 @@ def test_a_late_sync_lengthens_a_session_only_if_all_is_well_afterwards(heard: f
     wire.sync("a", 1310, 2, [0, 1], {"a": [0, 1]})
     row = wire.tables()["rebalances"][-1]
     assert line(row, "trigger trigger_member started_ts") == ("expired", "b", began)
+
+
+STOPS = "generation member_id stopped_ts resumed_ts stw_ms"
+
+
+@pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
+def test_stop_includes_partitions_of_an_expired_member(protocol: str) -> None:
+    """B is last heard of at 301; A has what B had at 1621, 11 ms after it rejoined."""
+    wire = Wire()
+    wire.join("a", 0, 1, "a", "b", protocol=protocol, took=60)
+    wire.join("b", 50, 1, protocol=protocol, took=10)
+    wire.sync("a", 65, 1, [0], {"a": [0], "b": [1]})
+    wire.sync("b", 65, 1, [1])
+    wire.beat("b", 300, 1)
+    wire.beat("a", 700, 1)
+    wire.beat("a", 1300, 1, error=27)
+    mine = [ConsumerProtocolSubscription.TopicPartition(topic="tea", partitions=[0])]
+    wire.join("a", 1610, 2, "a", protocol=protocol, owned=mine)
+    wire.sync("a", 1620, 2, [0, 1], {"a": [0, 1]})
+    tables = wire.tables()
+    assert line(tables["members"][-1], STOPS) == (2, "a", 301.0, 1621.0, 1320.0)
+    assert line(tables["rebalances"][-1], "stw_ms_max stw_ms_avg") == (1320.0, 1320.0)
+
+
+def replaced(instance: str | None = None, protocol: str = "range") -> Wire:
+    """B is killed and, within its session, started again as C; both are in place of the other in generation 3."""
+    wire = two_members() if protocol == "range" and instance is None else Wire()
+    if not wire.calls:
+        wire.join("a", 100, 2, "a", "b", protocol=protocol, took=60)
+        wire.join("b", 150, 2, protocol=protocol, instance=instance, took=10)
+        wire.sync("a", 165, 2, [0], {"a": [0], "b": [1]}, took=3)
+        wire.sync("b", 165, 2, [1], took=3)
+    else:
+        del wire.calls[8:]
+    wire.beat("b", 300, 2)
+    wire.join("c", 900, 3, took=500, protocol=protocol, instance=instance)
+    wire.beat("a", 1000, 2, error=27)
+    wire.join("a", 1010, 3, "a", "c", took=390, protocol=protocol)
+    wire.sync("a", 1410, 3, [0], {"a": [0], "c": [1]}, took=3)
+    wire.sync("c", 1410, 3, [1], took=5)
+    return wire
+
+
+@pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("instance", [None, "two"])
+def test_stop_of_a_new_member_in_place_of_a_killed_one(instance: str | None, protocol: str) -> None:
+    """Whether it expired, was dropped by the rebalance, or is the same static member under another id."""
+    tables = replaced(instance, protocol).tables()
+    assert line(tables["members"][-1], STOPS) == (3, "c", 301.0, 1415.0, 1114.0)
+    assert tables["rebalances"][-1]["stw_ms_max"] == 1114.0
 
 
 def test_refused_commits_do_not_lengthen_a_session() -> None:

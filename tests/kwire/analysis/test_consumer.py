@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from tools.captures import capture
-from tools.said import GROUP, Wire, line
+from tools.said import BEGIN, GROUP, Wire, line
 
+from kwire.analysis.events import split_partition
 from kwire.analysis.view import groups
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -75,6 +77,46 @@ def test_a_partition_moves() -> None:
     ]
     assert [row["event"] for row in tables["group_events"] if row["inferred"]] == ["revocation_acknowledged"]
     assert tables["violations"] == []
+
+
+def numbers(partitions: list[str]) -> list[int]:
+    return [split_partition(partition)[1] for partition in partitions]
+
+
+def test_each_change_of_a_share_is_a_row() -> None:
+    """Two changes in epoch 2 and one before the next: ``assignments`` has the last share of each member alone."""
+    wire = moved()
+    beat(wire, "a", 200, 2, 2, told=[])
+    beat(wire, "a", 210, 2, 2, owned=[])
+    beat(wire, "b", 250, 2, 2, told=[0, 1])
+    beat(wire, "a", 260, 2, 2, told=[])
+    tables = wire.tables()
+    found = [
+        (*line(row, "generation member_id unread_ms"), *(numbers(row[of]) for of in ("partitions", "gained", "lost")))
+        for row in tables["assignment_changes"]
+    ]
+    assert found == [
+        (1, "a", None, [0, 1], [0, 1], []),
+        (2, "a", None, [0], [], [1]),
+        (2, "b", 40.0, [1], [1], []),
+        (2, "a", None, [], [], [0]),
+        (2, "b", 50.0, [0, 1], [0], []),
+    ]
+    assert [(row["ts"] - BEGIN) / 1000 for row in tables["assignment_changes"]] == [1, 111, 151, 201, 251]
+    last = [line(row, "member_id partition") for row in tables["assignments"] if row["generation"] == 2]
+    assert last == [("b", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("again", "stop"), [(300, (111.0, 151.0, 40.0)), (250, (111.0, 151.0, 40.0)), (390, (290.0, 391.0, 101.0))]
+)
+def test_stop_is_the_longest_of_an_epoch(again: float, stop: tuple[float, ...]) -> None:
+    """Partition 1 is not read for 40 ms, and partition 0 later from 290 on: never both for all the time between."""
+    wire = moved()
+    beat(wire, "a", 249 if again == 250 else 289, 2, 2, told=[])
+    beat(wire, "b", again, 2, 2, told=[0, 1])
+    row = wire.tables()["members"][-1]
+    assert line(row, "generation member_id stopped_ts resumed_ts stw_ms") == (2, "b", *stop)
 
 
 def test_silent_member() -> None:

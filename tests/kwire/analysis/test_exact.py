@@ -59,6 +59,34 @@ def said(reason: str, expired: str) -> tuple[str, str]:
     return WORDS.get(why, why), member
 
 
+def stops(world: World) -> dict[tuple[int, str], tuple[int | None, int]]:
+    """When each member of a generation stopped, or a member that is gone last read what it got; when it was told."""
+    told = {
+        (generation, member): (None if asked is None else micros(asked), micros(now))
+        for one in world.members
+        for generation, member, asked, now in one.told
+    }
+    owners: dict[int, str] = {}
+    unread: dict[int, int] = {}
+    for generation, _, _, _, begun, _, members in truth(world):
+        shares = world.plans.get(generation, {})
+        if not members:
+            owners, unread = {}, {}
+        if not any(number == generation for number, _ in told):
+            continue
+        for partition, owner in owners.items():
+            if owner not in members:
+                left = world.named[owner].left
+                gone = world.last_frame(world.named[owner], begun) if left is None else micros(left)
+                unread.setdefault(partition, gone)
+        for (number, member), (asked, now) in list(told.items()):
+            if number == generation:
+                since = [unread.pop(partition) for partition in shares.get(member, ()) if partition in unread]
+                told[number, member] = min([*since, *([] if asked is None else [asked])], default=None), now
+        owners |= {partition: member for member, share in shares.items() for partition in share}
+    return told
+
+
 FACTS = ["to_generation", "trigger", "trigger_member", "started_ts", "joined_ts", "ended_ts", "members_after"]
 
 
@@ -138,11 +166,7 @@ def check(world: World, tmp_path: Path) -> None:
     for row in rows:
         if row["ended_ts"] is not None:
             assert row["duration_ms"] == (row["ended_ts"] - row["started_ts"]) / 1000
-    told = {
-        (generation, member): (None if asked is None else micros(asked), micros(now))
-        for one in world.members
-        for generation, member, asked, now in one.told
-    }
+    told = stops(world)
     back = {row["member_id"] for row in tables["group_events"] if row["event"] == "static_restart"}
     found = {
         (row["generation"], row["member_id"]): (row["stopped_ts"], row["resumed_ts"])

@@ -91,10 +91,19 @@ def test_killed_member_was_evicted_after_its_session() -> None:
     heard = [e["ts"] for e in tables["group_events"] if e["client_id"] == "m2" and not e["inferred"]]
     assert 2900 <= (expired["started_ts"] - max(heard)) / 1000 <= 3100
     assert expired["trigger_confidence"] == "inferred"
+    assert expired["stw_ms_max"] == (expired["ended_ts"] - max(heard)) / 1000 > 3000
 
 
 SAME_NAME = [f"confluent-kafka-2.16.1__kafka-{release}__three" for release in ("3.9.1", "4.2.0")]
-OF_GROUPS = ("group_events", "rebalances", "members", "assignments", "offset_commits", "violations")
+OF_GROUPS = (
+    "group_events",
+    "rebalances",
+    "members",
+    "assignments",
+    "assignment_changes",
+    "offset_commits",
+    "violations",
+)
 
 
 def union(table: str, alone: list[dict[str, list[Row]]]) -> list[Row]:
