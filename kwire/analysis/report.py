@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from kwire.analysis.columns import Row
+from kwire.analysis.outcome import MS
 from kwire.analysis.view import Tables, apart, moment, names, restarts
 
 NEEDED = (
@@ -33,6 +36,7 @@ MOST_ROWS = 500  # of one table
 
 COLORS = ("#4c78a8", "#72b7b2", "#54a24b", "#9d755d", "#b279a2", "#8c8c8c")  # of generations, in turn
 STOPPED = "#e45756"
+BAND, ABOVE = (-0.25, 0.5), (-0.43, 0.16)  # where in a lane a bar begins, and its height: a member may read in its stop
 LAYOUT: dict[str, Any] = {"template": "none", "margin": {"l": 160, "r": 20, "t": 40, "b": 40}, "font": {"size": 12}}
 
 STYLE = """
@@ -111,7 +115,7 @@ def _group(own: Tables, title: str, number: int) -> Iterator[str]:
     if lanes["data"]:
         yield (
             '<p class="note">A lane for each member: bands are generations, from the moment it was told its share; '
-            "red is the time that it stood still.</p>"
+            "red above it is stop-the-world time: what it then got was not read.</p>"
         )
         yield _chart(f"lanes-{number}", lanes)
         left_out = len(called) - MOST_LANES
@@ -130,47 +134,87 @@ def _group(own: Tables, title: str, number: int) -> Iterator[str]:
 
 
 def swim_lanes(members: Sequence[Row], called: dict[str, str], end: int) -> Figure:
-    """Who was in which generation when, and stood still when. ``end``: the last thing that was seen of the group."""
+    """The generations of each member over time, and its stops. ``end``: the last event of the group, in µs."""
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(members, key=lambda row: (row["joined_ts"] or 0, row["generation"])):
         by_member[row["member_id"]].append(row)
-    bands: dict[tuple[int, int], list[tuple[str, int, int]]] = defaultdict(list)
-    stops: list[tuple[str, int, int, int]] = []
-    for member, rows in list(by_member.items())[:MOST_LANES]:
-        name = called[member]
-        for row, following in zip(rows, [*rows[1:], None], strict=True):
-            begin = row["resumed_ts"] or row["joined_ts"]
-            later = (following["stopped_ts"] or following["resumed_ts"]) if following is not None else None
-            until: int = later or row["left_ts"] or end
+    drawn = list(by_member.items())[:MOST_LANES]
+    bands: dict[tuple[int, int], list[_Bar]] = defaultdict(list)
+    stops: list[_Bar] = []
+    for member, rows in drawn:
+        for row, until in zip(rows, _ends(rows, end), strict=True):
+            bar = partial(_Bar, called[member], generation=row["generation"])
+            begin, stopped = row["resumed_ts"], row["stopped_ts"]
             if begin is not None and until > begin:
-                bands[row["life"] or 1, row["generation"]].append((name, begin, until))
-            if row["stw_ms"] is not None:
-                stops.append((name, row["stopped_ts"], row["resumed_ts"], row["generation"]))
+                bands[row["life"] or 1, row["generation"]].append(bar(begin, until))
+            if stopped is not None:
+                stops.append(bar(stopped, until, share=False) if begin is None else bar(stopped, begin))
     data = [
-        _bars(found, f"generation {generation}{f' of life {life}' if life > 1 else ''}", _color(generation), 0.5)
+        _bars(found, f"generation {generation}{f' of life {life}' if life > 1 else ''}", _color(generation), *BAND)
         for (life, generation), found in sorted(bands.items())
     ]
     if stops:
-        bar = _bars([(name, begin, until) for name, begin, until, _ in stops], "stopped", STOPPED, 0.8)
-        bar["customdata"] = [generation for *_, generation in stops]
-        data.append(bar)
-    height = 120 + 34 * min(len(by_member), MOST_LANES)
-    axes = {"xaxis": {"type": "date"}, "yaxis": {"autorange": "reversed", "automargin": True}}
+        data.append(_bars(stops, "stopped", STOPPED, *ABOVE))
+    lanes = [escape(called[member]) for member, _ in drawn]
+    yaxis = {"type": "category", "categoryarray": lanes, "range": [len(lanes) - 0.5, -0.5], "automargin": True}
+    axes = {"xaxis": {"type": "date"}, "yaxis": yaxis}
+    height = 120 + 34 * len(lanes)
     return {"data": data, "layout": {**LAYOUT, **axes, "barmode": "overlay", "height": height, "showlegend": True}}
 
 
-def _bars(found: Iterable[tuple[str, int, int]], name: str, color: str, width: float) -> Figure:
-    rows = list(found)
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """A stretch of a lane, in µs; ``share``: whether it ends with a share, or the lane does."""
+
+    lane: str
+    begin: int
+    until: int
+    generation: int
+    share: bool = True
+
+    @property
+    def text(self) -> list[str]:
+        """What a tooltip shows of it: the generation, when it begins, and for how long."""
+        open_end = "" if self.share else ", and no share yet"
+        return [str(self.generation), _clock(self.begin), f"{_duration(self.until - self.begin)}{open_end}"]
+
+
+def _ends(rows: Sequence[Row], end: int) -> list[int]:
+    """Until when a member has what each of its generations gave it: the next stop or share, or its own end."""
+    found: list[int] = []
+    later: int | None = None
+    for row in reversed(rows):
+        last: int | None = row["left_ts"]
+        found.append(min(one for one in (later, end if last is None else last) if one is not None))
+        begins = _stops_reading(row)
+        later = later if begins is None else begins
+    return found[::-1]
+
+
+def _stops_reading(row: Row) -> int | None:
+    """When a member gave up the share before this one; its stop may be longer, for partitions of another."""
+    stopped: int | None = row["stopped_ts"]
+    resumed: int | None = row["resumed_ts"]
+    waited: float | None = row["join_ms"]
+    if stopped is None or resumed is None or waited is None:
+        return resumed if stopped is None else stopped
+    return max(stopped, resumed - round(waited * MS))
+
+
+def _bars(found: Iterable[_Bar], name: str, color: str, offset: float, width: float) -> Figure:
+    bars = list(found)
     return {
         "type": "bar",
         "orientation": "h",
         "name": name,
-        "y": [escape(lane) for lane, *_ in rows],
-        "base": [moment(begin) for _, begin, _ in rows],
-        "x": [(until - begin) / 1000 for _, begin, until in rows],
+        "y": [escape(bar.lane) for bar in bars],
+        "base": [moment(bar.begin) for bar in bars],
+        "x": [(bar.until - bar.begin) / 1000 for bar in bars],
+        "offset": offset,
         "width": width,
         "marker": {"color": color},
-        "hovertemplate": "%{y}<br>%{base} for %{x:.1f} ms",
+        "customdata": [bar.text for bar in bars],  # on an axis of dates x is a moment, never a duration
+        "hovertemplate": "%{y}<br>%{customdata[1]} for %{customdata[2]}<extra>generation %{customdata[0]}</extra>",
     }
 
 

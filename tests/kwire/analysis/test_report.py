@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tools.browser import Shown, opened
 from tools.captures import capture
-from tools.said import Wire, two_members
+from tools.said import BEGIN, Wire, two_members
 
 from kwire.analysis import report
 from kwire.analysis.tables import PROBLEMS
@@ -55,15 +55,94 @@ def test_numbers_on_the_page(browser: Any, tmp_path: Path) -> None:
     assert found == [
         ["1", "joined", "a", "11.0", "", "0"],
         ["2", "joined", "b", "70.0", "18.0", "1"],
-        ["3", "left", "b", "224.0", "14.0", "1"],
+        ["3", "left", "b", "224.0", "224.0", "1"],
     ]
     lanes = {trace["name"]: trace for trace in page.data("lanes-0")}
-    assert lanes["stopped"]["x"] == [18.0, 14.0]
-    assert lanes["stopped"]["custom"] == [2, 3]
+    assert lanes["stopped"]["x"] == [18.0, 224.0]
+    assert [generation for generation, *_ in lanes["stopped"]["custom"]] == ["2", "3"]
     assert lanes["generation 2"]["y"] == ["a", "b"]
     assert page.drawn("lanes-0", ".bars .point path") == 6
     heat = page.data("api-versions")[0]
     assert heat["custom"][heat["y"].index("JoinGroup")][heat["x"].index("v7")] == 4
+
+
+def bars(page: Shown) -> dict[str, list[tuple[str, float, float]]]:
+    """What is painted, by trace: lane, and where each bar begins and ends, in ms since BEGIN as the browser drew it."""
+    found = page.page.evaluate(
+        """() => {
+            const chart = document.getElementById("lanes-0"), {xaxis, yaxis} = chart._fullLayout
+            const plot = chart.querySelector(".nsewdrag").getBoundingClientRect()
+            const of = (trace, node) => chart.data[node.closest(".trace").__data__[0].trace.index]
+            return [...chart.querySelectorAll(".bars .point path")].map(node => {
+                const box = node.getBoundingClientRect()
+                return [of(0, node).name, chart.layout.yaxis.categoryarray[Math.round(yaxis.p2l((box.top + box.bottom) / 2 - plot.top))],
+                        xaxis.p2l(box.left - plot.left), xaxis.p2l(box.right - plot.left)]
+            })
+        }"""
+    )
+    made: dict[str, list[tuple[str, float, float]]] = {}
+    for name, lane, begin, end in found:
+        made.setdefault(name, []).append((lane, begin - BEGIN / 1000, end - BEGIN / 1000))
+    return made
+
+
+def hovered(page: Shown) -> list[str]:
+    """The tooltip of each bar, with the mouse on it."""
+    found = []
+    page.page.locator("#lanes-0").scroll_into_view_if_needed()
+    for path in page.page.locator("#lanes-0 .bars .point path").all():
+        page.page.mouse.move(0, 0)
+        page.page.wait_for_function("!document.querySelector('#lanes-0 .hovertext')")
+        box = path.bounding_box()
+        page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        found.append(page.page.locator("#lanes-0 .hovertext").text_content())
+    return found
+
+
+def test_tooltip_has_the_duration(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, two_members().tables())
+    texts = hovered(page)
+    assert sorted(texts) == [
+        "generation 1a2023-11-14 22:13:20.011 for 139 ms",
+        "generation 2a2023-11-14 22:13:20.150 for 18 ms",
+        "generation 2a2023-11-14 22:13:20.168 for 542 ms",
+        "generation 2b2023-11-14 22:13:20.170 for 330 ms",
+        "generation 3a2023-11-14 22:13:20.500 for 224 ms",
+    ]
+
+
+def unfinished(protocol: str = "range") -> Wire:
+    """A leads generation 1; B and C join, the leader never sends a plan; B was never a member before."""
+    wire = Wire()
+    wire.join("a", 0, 1, "a", protocol=protocol)
+    wire.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
+    wire.join("b", 100, 2, took=100, protocol=protocol)
+    wire.join("a", 150, 2, "a", "b", took=50, protocol=protocol)
+    wire.beat("a", 500, 2)
+    wire.beat("b", 600, 2)
+    return wire
+
+
+def test_unfinished_generation_is_no_band(browser: Any, tmp_path: Path) -> None:
+    """Until a member is told its share it reads nothing: its last share ends when it rejoins, and red goes on."""
+    page = shown(browser, tmp_path, unfinished().tables())
+    painted = bars(page)
+    assert set(painted) == {"generation 1", "stopped"}
+    ((lane, begin, end),) = painted["generation 1"]
+    assert lane == "a"
+    assert (begin, end) == (pytest.approx(11, abs=3), pytest.approx(150, abs=3))
+    ((lane, begin, end),) = painted["stopped"]
+    assert lane == "a"
+    assert (begin, end) == (pytest.approx(150, abs=3), pytest.approx(601, abs=3))
+    assert "no share yet" in hovered(page)[-1]
+    assert page.page.locator("#lanes-0 .ytick").all_text_contents() == ["b", "a"]
+
+
+def test_unfinished_cooperative_generation_keeps_the_share(browser: Any, tmp_path: Path) -> None:
+    painted = bars(shown(browser, tmp_path, unfinished("cooperative-sticky").tables()))
+    assert set(painted) == {"generation 1"}
+    ((lane, begin, end),) = painted["generation 1"]
+    assert (lane, begin, end) == ("a", pytest.approx(11, abs=3), pytest.approx(601, abs=3))
 
 
 def test_real_capture(browser: Any, tmp_path: Path) -> None:
