@@ -84,7 +84,9 @@ class Broker:
         self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
         self.frozen: dict[int, Cluster] = {}  # what brokers believe whose metadata is stale
         if OFFSETS_TOPIC not in self.cluster.topics:
-            self._create_internal(OFFSETS_TOPIC, settings.offsets_topic_num_partitions)
+            self._create_internal(
+                OFFSETS_TOPIC, settings.offsets_topic_num_partitions, settings.offsets_topic_replication_factor
+            )
 
     @property
     def serves_consumer_protocol(self) -> bool:
@@ -146,7 +148,11 @@ class Broker:
         """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
         topic = self.cluster.topics.get(TRANSACTIONS_TOPIC)
         if topic is None:
-            topic = self._create_internal(TRANSACTIONS_TOPIC, self.settings.transaction_state_log_num_partitions)
+            topic = self._create_internal(
+                TRANSACTIONS_TOPIC,
+                self.settings.transaction_state_log_num_partitions,
+                self.settings.transaction_state_log_replication_factor,
+            )
         return topic.partition_of(transactional_id).leader
 
     def transaction_error(self, transactional_id: str, node: int) -> ErrorCode:
@@ -175,9 +181,10 @@ class Broker:
         newer = leader_epoch > partition.leader_epoch
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 
-    def _create_internal(self, name: str, partitions: int) -> Topic:
+    def _create_internal(self, name: str, partitions: int, replicas: int) -> Topic:
+        """A topic of the coordinators. Kafka never makes it, and serves no group, with fewer brokers than replicas."""
         brokers = len(self.cluster.nodes) + len(self.cluster.down)
-        return self.cluster.create_topic(name, self.cluster.place(partitions, min(3, brokers)))
+        return self.cluster.create_topic(name, self.cluster.place(partitions, min(replicas, brokers)))
 
     # --- what is written of groups and transactional ids ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ import trio
 
 from kwire import WireError
 from mockbroker import failover, inside, snapshots
+from mockbroker.addresses import Addresses
 from mockbroker.broker import Broker
 from mockbroker.clock import BrokerTime
 from mockbroker.cluster.model import Node
@@ -35,10 +37,11 @@ from mockbroker.storage.disk import DataDirError
 from mockbroker.tls import Tls, TlsFiles
 from mockbroker.waiting import Goal
 
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - what clients are told instead
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
 SALT_BYTES = 16
+REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # as far as brokers go
 CLOCKS = ("real", MANUAL := "manual")
+log = logging.getLogger("mockbroker")
 
 
 class PortInUseError(OSError):
@@ -58,7 +61,7 @@ class _Plan:
     topics: Mapping[str, int]
     as_version: str
     listeners: Sequence[Listener]
-    users: Mapping[str, str]
+    users: Mapping[str, str] = field(repr=False)
     scram: Scram = field(repr=False)
     clock: str
 
@@ -81,7 +84,10 @@ class _Plan:
             raise SettingsError(f"brokers: {brokers} is less than 1")
         factor = settings.default_replication_factor
         if factor > brokers:
-            raise SettingsError(f"default.replication.factor: {factor} on {brokers} brokers")
+            raise SettingsError(
+                f"default.replication.factor is {factor}, but the cluster has only {_counted(brokers, 'broker')}: "
+                f"start with {factor} brokers"
+            )
         if as_version not in RELEASES:
             raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
         if clock not in CLOCKS:
@@ -147,7 +153,9 @@ class Cluster:
     def listeners(self) -> dict[str, str]:
         """``host:port`` of every broker, with commas between, by the name of the listener."""
         names = [listener.name for listener in self._plan.listeners]
-        return {name: ",".join(f"{_bracketed(n.host)}:{n.port_of(name)}" for n in self.nodes) for name in names}
+        return {
+            name: ",".join(f"{_bracketed(n.host_of(name))}:{n.port_of(name)}" for n in self.nodes) for name in names
+        }
 
     @property
     def tls(self) -> TlsFiles:
@@ -337,10 +345,13 @@ class Cluster:
         """
         self._check_no_data_dir()
         plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
-        doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls)
+        addresses = Addresses(plan.settings, plan.listeners, self._host)
+        doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
+        if (found := _without_effect(plan)) != _without_effect(self._plan):
+            _log_without_effect(found)
         self.life += 1
         self._plan = plan
-        self._server.restart(plan.broker(_nodes(self._host, doors), self._server.clock), doors)
+        self._server.restart(plan.broker(_nodes(addresses, doors), self._server.clock), doors)
         self._waiting.unpark_all()
 
     def _check_no_data_dir(self) -> None:
@@ -376,6 +387,8 @@ async def open_cluster(
     plan = _Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
+    addresses = Addresses(plan.settings, plan.listeners, host)
+    _log_without_effect(_without_effect(plan))
     disk = None
     if data_dir is not None:
         from mockbroker.storage.real_disk import RealDisk  # which not every system can have
@@ -384,10 +397,10 @@ async def open_cluster(
     kept = None if disk is None else DataDir(disk, str(data_dir))
     tls = _Certificates(host)
     try:
-        doors = _open_doors(plan, host, port, first_node, tls)
+        doors = _open_doors(plan, host, port, first_node, tls, addresses)
         try:
             at = BrokerTime()
-            router = Router(plan.broker(_nodes(host, doors), at, kept), Journal(at.read()))
+            router = Router(plan.broker(_nodes(addresses, doors), at, kept), Journal(at.read()))
             if kept is not None:
                 _go_on(router, kept, at.read())
         except BaseException:
@@ -443,11 +456,12 @@ class _Certificates:
     def files(self) -> TlsFiles:
         return self._made.files if self._made else TlsFiles()
 
-    def get(self, settings: Settings) -> Tls:
+    def get(self, settings: Settings, addresses: Addresses) -> Tls:
         """Raises: SettingsError."""
-        of = settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location
+        names = sorted({self._host} | addresses.names)
+        of = (settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location, *names)
         if self._made is None or of != self._of:
-            made = Tls(settings, self._host)
+            made = Tls(settings, *names)
             self.close()
             self._made, self._of = made, of
         return self._made
@@ -467,15 +481,22 @@ def _derived(settings: Settings, passwords: Mapping[str, str]) -> Scram:
     return derive(passwords, wanted, lambda: token_bytes(SALT_BYTES))
 
 
-def _nodes(host: str, doors: Iterable[Door]) -> list[Node]:
-    told = ANYWHERE.get(host, host)
-    ports: dict[int, dict[str, int]] = {}
+def _nodes(addresses: Addresses, doors: Iterable[Door]) -> list[Node]:
+    found: dict[int, dict[str, tuple[str, int]]] = {}
     for door in doors:
-        ports.setdefault(door.node, {})[door.name] = door.sock.getsockname()[1]
-    return [Node(number, told, next(iter(named.values())), named) for number, named in ports.items()]
+        number = len(found) - (door.node in found)
+        found.setdefault(door.node, {})[door.name] = addresses.of(door.name, number, door.sock.getsockname()[1])
+    nodes = []
+    for node_id, places in found.items():
+        hosts = {name: host for name, (host, _) in places.items()}
+        ports = {name: port for name, (_, port) in places.items()}
+        nodes.append(Node(node_id, next(iter(hosts.values())), next(iter(ports.values())), ports, hosts))
+    return nodes
 
 
-def _open_doors(plan: _Plan, host: str, port: int, first_node: int, tls: _Certificates) -> list[Door]:
+def _open_doors(
+    plan: _Plan, host: str, port: int, first_node: int, tls: _Certificates, addresses: Addresses
+) -> list[Door]:
     """Every listener of every broker. Raises: SettingsError, PortInUseError; then none is open."""
     settings, opened = plan.settings, list[Door]()
     try:
@@ -483,7 +504,7 @@ def _open_doors(plan: _Plan, host: str, port: int, first_node: int, tls: _Certif
             for listener in plan.listeners:
                 if listener.host not in ("", host):
                     raise SettingsError(f"listeners: {listener.host}: all of them listen on {host}")
-                context = tls.get(settings).context if listener.tls else None
+                context = tls.get(settings, addresses).context if listener.tls else None
                 wanted = port_for(plan.listeners, listener.name, port, plan.brokers, number)
                 sock = _listen(host, wanted)
                 opened.append(Door(first_node + number, sock, listener.name, context, listener.sasl))
@@ -508,6 +529,23 @@ def _listen(host: str, port: int) -> socket:
             f"cannot listen on {host}:{port}: {error.strerror or error}; "
             "choose another with --port (0 picks a free one) or --host"
         ) from error
+
+
+def _without_effect(plan: _Plan) -> list[str]:
+    """Of the settings that were given those that change nothing, and those that ask for more brokers than there are."""
+    values = plan.settings.by_name()
+    asked = [name for name in REPLICATION if name in plan.settings.given and int(values[name]) > plan.brokers]
+    there = _counted(plan.brokers, "broker")
+    return [*plan.settings.without_effect(), *(f"{name} {values[name]} ({there})" for name in asked)]
+
+
+def _log_without_effect(found: Sequence[str]) -> None:
+    if found:
+        log.warning("settings that Kafka has and that have no effect here: %s", ", ".join(found))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _bracketed(host: str) -> str:

@@ -6,12 +6,21 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mockbroker.settings import Settings, SettingsError
+from mockbroker.settings import CONTROLLERS, Settings, SettingsError
 
 PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT, "SASL_SSL")
 FORM = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:://(?P<host>[^,/]*):(?P<port>[0-9]{1,5}))?")
 LAST_PORT = 65_535
+ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can connect to
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """Where clients are sent. ``host``: "" for the broker's; ``port``: the first broker's, 0 for the bound one."""
+
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +48,37 @@ def of_settings(settings: Settings, *, users: bool = False) -> tuple[Listener, .
     A name that is no protocol has one in ``listener.security.protocol.map``. Raises: SettingsError.
     """
     protocols = {name: name for name in PROTOCOLS} | _map(settings.listener_security_protocol_map)
-    texts = [text.strip() for text in settings.listeners.split(",") if text.strip()]
+    texts = _texts(settings.listeners, settings)
     found = [_listener(text, protocols) for text in texts or [SASL_PLAINTEXT if users else PLAINTEXT]]
     names = [listener.name for listener in found]
     if len(set(names)) < len(names):
         raise SettingsError(f"listeners: a name stands twice in {settings.listeners}")
     return tuple(found)
+
+
+def advertised(settings: Settings, listeners: Iterable[Listener]) -> dict[str, Advertised]:
+    """``advertised.listeners``, by the name of the listener. Raises: SettingsError."""
+    known = {listener.name for listener in listeners}
+    found: dict[str, Advertised] = {}
+    for text in _texts(settings.advertised_listeners, settings):
+        form = FORM.fullmatch(text)
+        if form is None or form["port"] is None or form["host"] in ANYWHERE:
+            raise SettingsError(f"advertised.listeners: expected NAME://HOST:PORT, got {text!r}")
+        name, port = form["name"].upper(), int(form["port"])
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise SettingsError(f"advertised.listeners: {name} is none of the listeners, which are {names}")
+        if port > LAST_PORT or name in found:
+            raise SettingsError(f"advertised.listeners: {text}: {'named twice' if name in found else 'no such port'}")
+        found[name] = Advertised(form["host"], port)
+    return found
+
+
+def _texts(listeners: str, settings: Settings) -> list[str]:
+    """The listeners of a setting, without those of controllers, which are not here."""
+    controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
+    texts = [text.strip() for text in listeners.split(",") if text.strip()]
+    return [text for text in texts if text.partition("://")[0].upper() not in controllers]
 
 
 def users_of(text: str) -> dict[str, str]:

@@ -442,7 +442,8 @@ class Server:
     async def _look_around(self) -> None:
         """Close connections that say nothing for long, or never finish what they began to say."""
         while True:
-            idle_limit = self.router.broker.settings.connections_max_idle_ms / 1000
+            idle_ms = self.router.broker.settings.connections_max_idle_ms
+            idle_limit = inf if idle_ms < 0 else idle_ms / 1000
             pause = min(LOOK_AROUND, idle_limit) if self.connections else inf
             with trio.move_on_after(pause) as self._pause:
                 await trio.sleep_forever()

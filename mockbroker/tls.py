@@ -101,19 +101,19 @@ class TlsFiles:
 
 
 class Tls:
-    """The certificates of a cluster. ``host``: address of the brokers. Raises: SettingsError.
+    """The certificates of a cluster. ``hosts``: addresses of the brokers. Raises: SettingsError.
 
     Those that are made lie in a new folder, with the files for clients, until ``close``.
     """
 
-    def __init__(self, settings: Settings, host: str) -> None:
+    def __init__(self, settings: Settings, *hosts: str) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.sslsocket_class = TlsSocket
         self.context.verify_mode = VERIFY[settings.ssl_client_auth]
         self.files = TlsFiles()
         self._folder: Path | None = None
-        authority = None if settings.ssl_keystore_location else self._make((*ALWAYS, host))
+        authority = None if settings.ssl_keystore_location else self._make(dict.fromkeys((*ALWAYS, *hosts)))
         if settings.ssl_keystore_location:
             self._load("ssl.keystore.location", settings.ssl_keystore_location)
         if settings.ssl_truststore_location:

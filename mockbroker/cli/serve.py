@@ -17,15 +17,18 @@ from typing import TextIO
 import click
 import trio
 
+from mockbroker.addresses import is_loopback
 from mockbroker.cli.clock_lines import obey
 from mockbroker.cluster_api import CLOCKS, MANUAL, Cluster, PortInUseError, open_cluster
 from mockbroker.journal import Event
-from mockbroker.listeners import of_settings
+from mockbroker.listeners import of_settings, users_of
 from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError, read_properties
 from mockbroker.storage.disk import DataDirError
 
 COLLECT_AFTER = (50_000, 20, 20)  # objects, then collections of the young and of the middle ones
+USERS_VARIABLE = "MOCKBROKER_USERS"
+MECHANISMS = "sasl.enabled.mechanisms"
 KEPT = 1_000  # events in memory: they go to the file, and a broker may serve for weeks
 log = logging.getLogger("mockbroker")
 
@@ -61,7 +64,18 @@ log = logging.getLogger("mockbroker")
     help="Make certificates, and say where they are. Without --listener, TLS is spoken at --port.",
 )
 @click.option("--sasl", metavar="MECHANISM,...", help="Kafka's setting sasl.enabled.mechanisms.")
-@click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD", help="Who may come in with SASL.")
+@click.option(
+    "--user",
+    "users",
+    multiple=True,
+    metavar="NAME:PASSWORD",
+    help="Who may come in with SASL. All users of the machine can see it; not so --users-file and MOCKBROKER_USERS.",
+)
+@click.option(
+    "--users-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The same in a file, NAME:PASSWORD a line. In the environment: MOCKBROKER_USERS=NAME:PASSWORD,...",
+)
 @click.option(
     "--as-version",
     type=click.Choice(list(RELEASES)),
@@ -103,6 +117,7 @@ def serve(
     tls: str | None,
     sasl: str | None,
     users: tuple[str, ...],
+    users_file: Path | None,
     as_version: str,
     data_dir: Path | None,
     clock: str,
@@ -117,11 +132,12 @@ def serve(
     if port and port + brokers - 1 > 65535:
         raise click.UsageError(f"--port {port} leaves no room for {brokers} brokers")
     given = _read_config(config) | _parse_settings(settings)
-    passwords = _parse_users(users)
+    passwords = _environment_users() | _read_users(users_file) | _parse_users(users)
     given |= _security(given, listeners, tls is not None, sasl, bool(passwords))
     if ready_file is not None and not ready_file.absolute().parent.is_dir():
         raise click.UsageError(f"--ready-file {ready_file}: there is no such directory")
     known = _parse_topics(topics, Settings.parse(given).num_partitions)
+    _warn_of_strangers(host, given)
     with ExitStack() as stack:
         file = stack.enter_context(_open_journal(journal)) if journal else None
 
@@ -160,6 +176,20 @@ def serve(
             raise click.UsageError(str(error)) from error
         except (PortInUseError, DataDirError) as error:
             _fail(str(error))
+
+
+def _warn_of_strangers(host: str, given: Mapping[str, str]) -> None:
+    """Other machines can connect, and nothing asks them for a password or a certificate."""
+    settings = Settings.parse(given)
+    is_open = [each.name for each in of_settings(settings) if not each.sasl]
+    if is_loopback(host) or not is_open or settings.ssl_client_auth == "required":
+        return
+    log.warning(
+        "listening on %s without authentication (%s): any client that reaches it may read, write and delete; "
+        "use --users-file, or --host 127.0.0.1",
+        host or "all addresses",
+        ", ".join(is_open),
+    )
 
 
 def _ending() -> list[signal.Signals]:
@@ -219,11 +249,37 @@ def _parse_users(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def _read_users(path: Path | None) -> dict[str, str]:
+    """Passwords by user, of a file with a user a line; ``#`` begins a comment."""
+    found: dict[str, str] = {}
+    try:
+        lines = path.read_text("utf-8").splitlines() if path else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--users-file {path}: {error}") from error
+    for number, line in enumerate(lines, 1):
+        name, _, password = line.strip().partition(":")
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not (name and password) or name in found:  # what stands there may be a password
+            what = f"{name} has a password already" if name in found else "expected NAME:PASSWORD"
+            raise click.UsageError(f"--users-file {path}: line {number}: {what}")
+        found[name] = password
+    return found
+
+
+def _environment_users() -> dict[str, str]:
+    """Passwords by user, of the environment."""
+    try:
+        return users_of(os.environ.get(USERS_VARIABLE, ""))
+    except SettingsError as error:
+        raise click.UsageError(f"{USERS_VARIABLE}: {str(error).removeprefix('users: ')}") from error
+
+
 def _security(
     given: Mapping[str, str], listeners: Iterable[str], tls: bool, sasl: str | None, users: bool
 ) -> dict[str, str]:
     """What the flags for listeners say, as settings."""
-    found = {} if sasl is None else _parse_settings([f"sasl.enabled.mechanisms={sasl}"])
+    found = {} if sasl is None else {MECHANISMS: _mechanisms(sasl)}
     named = ",".join(listeners) or given.get("listeners", "")
     if not named:
         users = users or sasl is not None or "mockbroker.users" in given
@@ -235,12 +291,20 @@ def _security(
     try:
         spoken = of_settings(Settings.parse({**given, **found}))
     except SettingsError as error:
-        raise click.UsageError(str(error)) from error
+        text = str(error)
+        raise click.UsageError(text.replace("listeners:", "--listener:", 1) if listeners else text) from error
     if tls and given.get("ssl.keystore.location"):
         raise click.UsageError("--tls auto: ssl.keystore.location has certificates already")
     if tls and not any(listener.tls for listener in spoken):
         raise click.UsageError("--tls: none of the listeners has it; add --listener SSL or --listener SASL_SSL")
     return found
+
+
+def _mechanisms(text: str) -> str:
+    try:
+        return Settings.parse({MECHANISMS: text}).sasl_enabled_mechanisms
+    except SettingsError as error:
+        raise click.UsageError(f"--sasl: {str(error).removeprefix(f'{MECHANISMS}: ')}") from error
 
 
 def _parse_topics(given: Iterable[str], default: int) -> dict[str, int]:

@@ -34,16 +34,24 @@ LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker and where clients reach it. ``ports``: by the names of its listeners; ``port`` is that of the first."""
+    """A broker and where clients reach it. ``ports``, ``hosts``: by the names of its listeners.
+
+    ``host`` and ``port`` are those of the first.
+    """
 
     node_id: int
     host: str
     port: int
     ports: Mapping[str, int] = field(default_factory=dict, hash=False)
+    hosts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def port_of(self, listener: str) -> int:
         """Where whoever came by this listener reaches it."""
         return self.ports.get(listener, self.port)
+
+    def host_of(self, listener: str) -> str:
+        """The same for its host."""
+        return self.hosts.get(listener, self.host)
 
 
 @dataclass(frozen=True, slots=True)

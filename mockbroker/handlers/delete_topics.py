@@ -17,12 +17,17 @@ from mockbroker.handlers.handler import Handler
 Wanted = DeleteTopicsRequest.Topic
 Answer = DeleteTopicsResponse.Topic
 BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplied."
+DISABLED_SINCE = 3  # the version that knows TOPIC_DELETION_DISABLED
 
 
 def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
     """A topic that is named twice, or by name and by id, is refused, once."""
     request = call.request
     wanted = request.topics if call.version >= 6 else [Wanted(name=name) for name in request.topic_names]
+    if not broker.settings.delete_topic_enable:
+        error = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
+        disabled = [Answer(name=asked.name, topic_id=asked.topic_id, error_code=error) for asked in wanted]
+        return [Reply(call.ticket, DeleteTopicsResponse(responses=disabled))]
     named = Counter((asked.name, asked.topic_id) for asked in wanted)
     refused = [_twice(*key) for key, times in named.items() if times > 1]
     found: dict[UUID, list[Topic]] = {}

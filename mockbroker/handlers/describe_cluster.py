@@ -23,7 +23,9 @@ def handle(broker: Broker, call: Call[DescribeClusterRequest], now: float) -> Ef
         controller_id=cluster.controller,
         brokers=[
             DescribeClusterResponse.Broker(
-                broker_id=node.node_id, host=node.host, port=node.port_of(call.client.listener)
+                broker_id=node.node_id,
+                host=node.host_of(call.client.listener),
+                port=node.port_of(call.client.listener),
             )
             for node in cluster.nodes.values()
         ],

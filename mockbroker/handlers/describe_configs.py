@@ -1,4 +1,4 @@
-"""DescribeConfigs: v0-4. Topics with all of Kafka's configurations, brokers with the settings that there are.
+"""DescribeConfigs: v0-4. Topics with all of Kafka's configurations, brokers with the settings of their release.
 
 Not modelled: documentation texts, loggers, client metrics, groups as resources.
 """
@@ -13,26 +13,14 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import legal_topic_name
-from mockbroker.cluster.topic_configs import BOOLEAN, INT, LIST, LONG, STRING, TOPIC_CONFIGS
+from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+from mockbroker.described import Described, described
 from mockbroker.handlers.handler import Handler
-from mockbroker.settings import SECRETS
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
-LONGS = {  # settings that have 64 bits in Kafka
-    "connections.max.idle.ms",
-    "connections.max.reauth.ms",
-    "log.message.timestamp.after.max.ms",
-    "offsets.retention.check.interval.ms",
-}
-LISTS = {
-    "group.consumer.assignors",
-    "group.coordinator.rebalance.protocols",
-    "listeners",
-    "sasl.enabled.mechanisms",
-}
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
@@ -63,7 +51,9 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
 
 def _shaped(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
     """v1 adds synonyms, if asked for; v3 the type. v0 says of nothing that it is the default, as Kafka 3.9."""
-    if call.request.include_synonyms and config.config_source != DEFAULT:
+    if not call.request.include_synonyms:
+        config.synonyms = []
+    elif not config.synonyms and config.config_source != DEFAULT:
         source = config.config_source
         config.synonyms = [Config.Synonym(name=config.name, value=config.value, source=source)]
     if call.version < 3:
@@ -91,28 +81,26 @@ def _topic(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
 
 
 def _broker(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
-    if not name.isdecimal() or int(name) not in broker.cluster.nodes:
+    node = broker.cluster.nodes.get(int(name)) if name.isdecimal() else None
+    if node is None:
         return {}, ErrorCode.INVALID_REQUEST
-    found = {}
-    for key, value in broker.settings.by_name().items():
-        given = key in broker.settings.given
-        found[key] = Config(
-            name=key,
-            value=None if key in SECRETS else str(value) if isinstance(value, str) else str(value).lower(),
-            is_sensitive=key in SECRETS,
-            read_only=True,
-            config_source=STATIC_BROKER if given else DEFAULT,
-            config_type=_type(key, value),
-        )
-    return found, ErrorCode.NONE
+    return {one.name: _of_broker(one) for one in described(broker.settings, broker.release, node)}, ErrorCode.NONE
 
 
-def _type(name: str, value: bool | int | str) -> int:
-    if isinstance(value, bool):
-        return BOOLEAN
-    if isinstance(value, str):
-        return LIST if name in LISTS else STRING
-    return LONG if name in LONGS else INT
+def _of_broker(one: Described) -> Config:
+    source = STATIC_BROKER if one.is_given else DEFAULT
+    synonyms = [Config.Synonym(name=one.name, value=one.value, source=source)] if one.value is not None else []
+    if one.is_given and one.default is not None:
+        synonyms.append(Config.Synonym(name=one.name, value=one.default, source=DEFAULT))
+    return Config(
+        name=one.name,
+        value=one.value,
+        is_sensitive=one.is_sensitive,
+        read_only=one.read_only,
+        config_source=source,
+        config_type=one.type,
+        synonyms=synonyms,
+    )
 
 
 HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -54,7 +54,11 @@ def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coord
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     return Coordinator(
-        key=key, node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener), error_message=""
+        key=key,
+        node_id=node.node_id,
+        host=node.host_of(call.client.listener),
+        port=node.port_of(call.client.listener),
+        error_message="",
     )
 
 

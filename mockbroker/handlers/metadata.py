@@ -68,7 +68,9 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
         topics = [_by_name(broker, cluster, name, creates=creates) for name in names]
     response = MetadataResponse(
         brokers=[
-            MetadataResponse.Broker(node_id=node.node_id, host=node.host, port=node.port_of(call.client.listener))
+            MetadataResponse.Broker(
+                node_id=node.node_id, host=node.host_of(call.client.listener), port=node.port_of(call.client.listener)
+            )
             for node in cluster.nodes.values()
         ],
         cluster_id=cluster.cluster_text,

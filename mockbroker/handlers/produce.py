@@ -18,7 +18,6 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.cluster.model import Partition, Topic
 from mockbroker.cluster.producers import Appended
-from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.transaction.state import NO_PRODUCER, Identity
@@ -170,11 +169,14 @@ def _append(
 
 
 def _too_few(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
-    """True if fewer replicas are in sync than the topic wants for acks=all."""
+    """True if fewer replicas are in sync than the topic or the broker wants for acks=all; never more than there are.
+
+    Source: Partition.effectiveMinIsr.
+    """
     assert topic is not None
     assert partition is not None
-    least = int(topic.configs.get(MIN_IN_SYNC) or TOPIC_CONFIGS[MIN_IN_SYNC].default)
-    return len(broker.cluster.in_sync(partition)) < least
+    least = int(topic.configs.get(MIN_IN_SYNC) or broker.settings.min_insync_replicas)
+    return len(broker.cluster.in_sync(partition)) < min(least, len(partition.replicas))
 
 
 def _transaction_error(

@@ -39,7 +39,9 @@ def write(
                     ids.append(topic.topic_id)
                 cluster.create_topic(name, cluster.place(topic.partitions, 1))
         offsets = settings.offsets_topic_num_partitions
-        cluster.create_topic(OFFSETS_TOPIC, cluster.place(offsets, min(3, brokers)))
+        cluster.create_topic(
+            OFFSETS_TOPIC, cluster.place(offsets, min(settings.offsets_topic_replication_factor, brokers))
+        )
         for group_id in sorted(found.records):
             _write_group(found, group_id, cluster, now_ms)
         data_dir.close()

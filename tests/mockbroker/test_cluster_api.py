@@ -26,6 +26,7 @@ from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import build_batch, read_batch
 from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, cluster_api, open_cluster, run_cluster
+from mockbroker.cluster.model import INTERNAL
 from mockbroker.server import Server, listen
 from mockbroker.storage.real_disk import RealDisk
 
@@ -158,7 +159,10 @@ async def test_a_server_that_fails_is_not_silent(monkeypatch):
 
 REFUSED = [
     ({"brokers": 0}, "brokers: 0 is less than 1"),
-    ({"brokers": 1, "config": {"default.replication.factor": 2}}, "default.replication.factor: 2 on 1 brokers"),
+    (
+        {"brokers": 1, "config": {"default.replication.factor": 2}},
+        "default.replication.factor is 2, but the cluster has only 1 broker: start with 2",
+    ),
     ({"config": {"num.partition": 1}}, "did you mean num.partitions?"),
     ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),
     ({"topics": {"t": 0}}, "topic t: 0 partitions"),
@@ -256,7 +260,7 @@ async def test_a_host_that_is_not_ours():
 
 async def test_listening_anywhere_tells_clients_an_address_they_can_use():
     async with open_cluster(host="0.0.0.0") as cluster:
-        assert cluster.nodes[0].host == "127.0.0.1"
+        assert cluster.nodes[0].host not in ("0.0.0.0", "")
         peer = await connect(cluster)
         await peer.stream.aclose()
 
@@ -451,3 +455,53 @@ def test_transactions_that_belong_to_nobody_are_aborted(tmp_path):
         assert cluster.records("t", committed=True) == []
     with run_cluster(data_dir=tmp_path) as cluster:
         assert [record.value for record in cluster.records("t", committed=True)] == [b"behind it"]
+
+
+async def test_advertised_listeners_are_what_clients_are_told():
+    """Metadata, FindCoordinator and DescribeCluster, each by the listener that the client came by."""
+    config = {
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "advertised.listeners": "INSIDE://kafka:9092,OUTSIDE://localhost:29092",
+    }
+    async with open_cluster(brokers=2, config=config, listeners=["INSIDE", "OUTSIDE"]) as cluster:
+        assert cluster.bootstrap_servers == "kafka:9092,kafka:9093"
+        assert cluster.listeners == {"INSIDE": "kafka:9092,kafka:9093", "OUTSIDE": "localhost:29092,localhost:29093"}
+        line = cluster.connect()
+        found = await line.ask(MetadataRequest(topics=[]), 12)
+        assert [(broker.host, broker.port) for broker in found.brokers] == [("kafka", 9092), ("kafka", 9093)]
+        cluster.reset()
+        assert cluster.bootstrap_servers == "kafka:9092,kafka:9093"
+
+
+def factors(cluster):
+    return {topic: len(cluster._router.broker.cluster.topics[topic].partitions[0].replicas) for topic in INTERNAL}
+
+
+@pytest.mark.parametrize(("given", "replicas"), [(None, 3), (1, 1), (2, 2), (4, 3)])
+async def test_replicas_of_the_internal_topics(given, replicas, caplog):
+    names = ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"]
+    config = {} if given is None else dict.fromkeys(names, given)
+    async with open_cluster(brokers=3, config=config) as cluster:
+        cluster._router.broker.transaction_coordinator("t")
+        assert factors(cluster) == dict.fromkeys(INTERNAL, replicas)
+    assert (names[0] in caplog.text) is (given == 4), "it asks for more brokers than there are"
+
+
+async def test_settings_without_effect_are_one_line(caplog):
+    config = {"log.retention.ms": 1, "num.io.threads": 2, "num.partitions": 3}
+    async with open_cluster(config=config) as cluster:
+        assert caplog.messages == [
+            "settings that Kafka has and that have no effect here: log.retention.ms, num.io.threads"
+        ]
+        cluster.start_over({}, config)
+        assert len(caplog.messages) == 1, "the same once"
+        cluster.start_over({}, {"log.retention.ms": 1})
+        assert caplog.messages[1:] == ["settings that Kafka has and that have no effect here: log.retention.ms"]
+
+
+def test_no_password_in_the_text_of_a_plan():
+    plan = cluster_api._Plan.checked(
+        1, {}, {"mockbroker.users": "bob:geheim"}, "4.2", ["SASL_SSL"], {"al": "geheim"}, "real"
+    )
+    assert "geheim" not in repr(plan)
+    assert plan.users == {"al": "geheim", "bob": "geheim"}

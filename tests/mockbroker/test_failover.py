@@ -334,6 +334,28 @@ def test_too_few_replicas_for_acks_all(desk):
     assert write(1) == E.NONE
 
 
+LEAST = [  # min.insync.replicas of the broker, brokers that are away, answer to acks=all of a partition with 2 replicas
+    (1, [0], E.NONE),
+    (2, [], E.NONE),
+    (2, [2], E.NONE),
+    (2, [0], E.NOT_ENOUGH_REPLICAS),
+    (3, [], E.NONE),
+    (3, [0], E.NOT_ENOUGH_REPLICAS),
+]
+
+
+@pytest.mark.parametrize(("least", "away", "error"), LEAST)
+def test_min_insync_replicas_of_the_broker(least, away, error):
+    """No more than the partition has, as a broker of 4.2.0 with one broker and 2 answered."""
+    desk = Failing(config={"min.insync.replicas": least})
+    desk.broker.cluster.create_topic("two", [[1, 0]])
+    for node in away:
+        desk.kill(node)
+    data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+    asked = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[ProduceRequest.Topic(name="two", partition_data=[data])])
+    assert E(desk.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code) == error
+
+
 def test_the_preferred_leader_is_elected(desk):
     member_id = member(desk, "g")
     desk.kill(0)

@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from kwire import ClientSide, ErrorCode
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from mockbroker.cli import main
 
@@ -176,18 +177,27 @@ USAGE = [  # arguments, what stderr must say
     (["--set", "num.partitions=many"], "expected a whole number, got 'many'"),
     (["--set", "num.partitions=0"], "0 is not between 1 and"),
     (["--set", "auto.create.topics.enable=1"], "expected true or false"),
-    (["--set", "default.replication.factor=2"], "default.replication.factor: 2 on 1 brokers"),
+    (["--set", "default.replication.factor=2"], "default.replication.factor is 2, but the cluster has only 1 broker"),
     (["--topic", "a/b"], "'a/b': not a legal topic name"),
     (["--topic", "orders:six"], "expected NAME or NAME:PARTITIONS"),
     (["--topic", "orders:0"], "orders: 0 partitions"),
     (["--topic", "orders", "--topic", "orders:2"], "given twice"),
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "leaves no room for 2 brokers"),
-    (["--listener", "TLS"], "listeners: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    (["--listener", "TLS"], "Error: --listener: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     (["--listener", "SSL://10.0.0.1:0"], "all of them listen on 127.0.0.1"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: none of the listeners has it"),
     (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location has certificates already"),
-    (["--sasl", "GSSAPI"], "sasl.enabled.mechanisms: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    (["--sasl", "GSSAPI"], "Error: --sasl: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+    (
+        ["--set", "nope=1"],
+        "Error: --set: unknown setting nope: it is no setting of Kafka's brokers, and none is like it",
+    ),
+    (["--set", "log.roll.hours=0"], "Error: --set: log.roll.hours: 0 is not between 1 and 2147483647"),
+    (
+        ["--set", "advertised.listeners=X://a:1"],
+        "advertised.listeners: X is none of the listeners, which are PLAINTEXT",
+    ),
     (["--user", "alice"], "--user: expected NAME:PASSWORD"),
     (["--set", "ssl.keystore.location=/none", "--listener", "SSL"], "ssl.keystore.location: /none: No such file"),
     (["--http", "0"], "No such option"),
@@ -295,3 +305,96 @@ def test_a_full_disk_ends_the_journal_and_not_the_broker() -> None:
     assert process.returncode == 0
     assert "the journal ends here" in errors
     assert "Traceback" not in errors
+
+
+def handshake(address: tuple[str, int], user: str, password: str) -> int:
+    """The error code that PLAIN ends with."""
+    side = ClientSide("test")
+    asked = [
+        (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+        (SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2),
+    ]
+    with socket.create_connection(address, timeout=10) as sock:
+        for body, version in asked:
+            sock.sendall(side.send(body, version))
+            while (response := side.next_response()) is None:
+                side.receive(sock.recv(65536))
+    return response.body.error_code
+
+
+def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--user wins over the file, and that over the environment."""
+    file = tmp_path / "users"
+    file.write_text("# who may come in\n\nalice: with:colon \nbob:file\n")
+    monkeypatch.setenv("MOCKBROKER_USERS", "bob:environment,carol:environment")
+    with served("--users-file", str(file)) as (_, (address,)):
+        good = [("alice", " with:colon"), ("bob", "file"), ("carol", "environment")]
+        assert [handshake(address, *each) for each in good] == [0, 0, 0]
+        assert handshake(address, "bob", "environment") == ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+USERS = [  # file, environment, what is said
+    ("alice\n", "", "users: line 1: expected NAME:PASSWORD"),
+    ("alice:geheim\nalice:geheim\n", "", "users: line 2: alice has a password already"),
+    ("", "geheim", "MOCKBROKER_USERS: expected NAME:PASSWORD"),
+]
+
+
+@pytest.mark.parametrize(("content", "variable", "says"), USERS)
+def test_users_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, variable: str, says: str
+) -> None:
+    file = tmp_path / "users"
+    file.write_text(content)
+    monkeypatch.setenv("MOCKBROKER_USERS", variable)
+    done = CliRunner().invoke(main, ["serve", "--port", "0", "--users-file", str(file)])
+    assert done.exit_code == 2
+    assert says in " ".join(done.stderr.split())
+    assert "geheim" not in done.stderr
+
+
+OPEN = [  # arguments, whether it warns
+    (["--host", "0.0.0.0"], True),
+    (["--host", "0.0.0.0", "--listener", "SASL_PLAINTEXT", "--user", "alice:secret"], False),
+    (["--host", "0.0.0.0", "--listener", "SASL_PLAINTEXT", "--listener", "PLAINTEXT"], True),
+    ([], False),
+]
+
+
+@pytest.mark.parametrize(("arguments", "warns"), OPEN, ids=[" ".join(arguments) for arguments, _ in OPEN])
+def test_a_broker_that_others_reach(tmp_path: Path, arguments: list[str], warns: bool) -> None:
+    ready = tmp_path / "ready"
+    with served(*arguments, "--ready-file", str(ready)) as (process, (address, *_)):
+        assert address[0] not in ("0.0.0.0", "")
+        body = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        assert ask(address, body, 3).error_code == ErrorCode.NONE
+        while not ready.exists():
+            assert process.poll() is None
+        servers = json.loads(ready.read_text())["bootstrap_servers"]
+        assert servers.startswith(f"{address[0]}:{address[1]}")
+        process.terminate()
+        _, told = process.communicate(timeout=20)
+    warning = "without authentication (PLAINTEXT): any client that reaches it may read, write and delete"
+    assert (warning in told) is warns
+
+
+def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
+    """What Kafka ships as its server.properties, but for the ports."""
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
+        "listeners=PLAINTEXT://:0,CONTROLLER://:9093\ninter.broker.listener.name=PLAINTEXT\n"
+        "advertised.listeners=PLAINTEXT://localhost:0,CONTROLLER://localhost:9093\n"
+        "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=CONTROLLER:PLAINTEXT,SSL:SSL\n"
+        "log.dirs=/tmp/kraft-combined-logs\nnum.partitions=3\nlog.retention.hours=168\nlog.segment.bytes=1073741824\n"
+        "offsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1\n"
+    )
+    with served("--config", str(path)) as (process, (address,)):
+        assert address[0] == "localhost"
+        asked = MetadataRequest(topics=[MetadataRequest.Topic(name="new")], allow_auto_topic_creation=True)
+        found = ask(("127.0.0.1", address[1]), asked, 9)
+        assert isinstance(found, MetadataResponse)
+        process.terminate()
+        _, told = process.communicate(timeout=20)
+    assert told.count("\n") == 1
+    assert "have no effect here: controller.quorum.bootstrap.servers, inter.broker.listener.name, log.dirs, " in told

@@ -69,3 +69,14 @@ def test_it_can_be_made_again_with_another_id(desk):
 def test_the_branch_that_groups_sit_on_stays(desk):
     answer = desk.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), 3)
     assert answer.responses[0].error_code == E.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_deletion_disabled(version):
+    """All names alike, also those that are not there; as brokers of 3.9.1 and 4.2.0 answered."""
+    desk = Desk(topics={"t": 1}, config={"delete.topic.enable": "false"})
+    asked = {"topics": [Topic(name="t"), Topic(name="nothing")]} if version == 6 else {"topic_names": ["t", "nothing"]}
+    answer = desk.ask(DeleteTopicsRequest(**asked), version)
+    error = E.TOPIC_DELETION_DISABLED if version >= 3 else E.INVALID_REQUEST
+    assert [(t.name, t.error_code) for t in answer.responses] == [("t", error), ("nothing", error)]
+    assert "t" in desk.broker.cluster.topics

@@ -46,14 +46,29 @@ def test_what_a_topic_was_made_with(desk):
 def test_a_broker_has_its_settings(desk):
     error, configs = describe(desk, BROKER, "0")
     assert error == E.NONE
-    assert {name: config.value for name, config in configs.items()} == {
-        name: value if isinstance(value, str) else str(value).lower()
-        for name, value in desk.broker.settings.by_name().items()
-    } | {"mockbroker.users": None}
-    assert [name for name, config in configs.items() if config.is_sensitive] == ["mockbroker.users"]
+    for name, value in desk.broker.settings.by_name().items():
+        told = configs[name].value
+        assert not value or told == (value if isinstance(value, str) else str(value).lower()), name
+    assert {name for name, config in configs.items() if config.is_sensitive} >= {"mockbroker.users", "ssl.key.password"}
+    assert all(config.value is None for config in configs.values() if config.is_sensitive)
     assert configs["num.partitions"].config_source == STATIC
     assert configs["message.max.bytes"].config_source == DEFAULT
-    assert all(config.read_only for config in configs.values())
+    assert (configs["node.id"].value, configs["log.retention.hours"].value) == ("0", "168")
+
+
+def test_what_a_broker_was_started_with(desk):
+    desk = Desk(config={"log.retention.ms": 5, "delete.topic.enable": "false", "ssl.key.password": "secret"})
+    keys = ["log.retention.ms", "delete.topic.enable", "ssl.key.password"]
+    _, configs = describe(desk, BROKER, "0", keys=keys, include_synonyms=True)
+    assert {name: (one.value, one.config_source) for name, one in configs.items()} == {
+        "log.retention.ms": ("5", STATIC),
+        "delete.topic.enable": ("false", STATIC),
+        "ssl.key.password": (None, STATIC),
+    }
+    synonyms = [(one.value, one.source) for one in configs["delete.topic.enable"].synonyms]
+    assert synonyms == [("false", STATIC), ("true", DEFAULT)]
+    _, without = describe(desk, BROKER, "0", keys=keys)
+    assert all(one.synonyms == [] for one in without.values())
 
 
 REFUSED = [

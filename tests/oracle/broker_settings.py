@@ -1,0 +1,99 @@
+"""Record the settings of Kafka's brokers, with types, checks and defaults: mockbroker/kafka_settings.tsv.
+
+    broker_settings.py --port 19092
+
+It takes each release's ConfigDef out of its jars (fixtures/java/BrokerConfigs.java), and asks a broker of that release by
+DescribeConfigs which of them can be changed while it runs. What that broker answers is kept in fixtures/broker_configs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import kafka
+
+from kwire import ClientSide
+from kwire.messages.describe_configs import DescribeConfigsRequest
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = ROOT / "fixtures" / "java" / "BrokerConfigs.java"
+ANSWERS = ROOT / "fixtures" / "broker_configs"
+TABLE = ROOT / "mockbroker" / "kafka_settings.tsv"
+RELEASES = {"3.9": "3.9.1", "4.2": "4.2.0"}
+BROKER = 4
+INTERVAL = re.compile(r"\[(-?[\d.]+),(?:\.\.\.)?,?(-?[\d.]+)?\]")
+WORDS = re.compile(r"(\(case insensitive\) )?\[([^\]]+)\]")
+HEAD = """\
+# Settings of Kafka's brokers: name, releases, type, check, default, flags; written by tests/oracle/broker_settings.py
+# check: LEAST..MOST, or WORD|WORD (~ before them: in any case); flags: d can be changed in a running broker, i internal
+"""
+
+
+def described(address: str) -> list[dict[str, object]]:
+    """What a broker answers about its settings, by name."""
+    host, port = address.split(":")
+    side = ClientSide("settings")
+    resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+    with socket.create_connection((host, int(port))) as sock:
+        sock.sendall(side.send(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4))
+        while (response := side.next_response()) is None:
+            side.receive(sock.recv(65_536))
+    return [
+        {
+            name: getattr(config, name)
+            for name in ("name", "value", "read_only", "config_source", "is_sensitive", "config_type")
+        }
+        | {"synonyms": [[one.name, one.value, one.source] for one in config.synonyms]}
+        for config in sorted(response.body.results[0].configs, key=lambda config: config.name)
+    ]
+
+
+def defined(jars: Path) -> list[list[str]]:
+    """Name, type, internal, check and default of each setting."""
+    command = ["java", "-cp", f"{jars}/*", str(PROGRAM)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def check(kind: str, text: str) -> str:
+    """Kafka's description of a validator in the form of the table; empty if it says nothing."""
+    if kind in ("INT", "LONG", "SHORT", "DOUBLE"):
+        if found := INTERVAL.match(text):
+            least = "-1" if text.endswith(" or -1") else found[1]
+            return f"{least}..{found[2] or ''}"
+        return ""
+    if (found := WORDS.match(text)) and "IV0" not in text:
+        return ("~" if found[1] else "") + found[2].replace(", ", "|")
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=19092)
+    port = parser.parse_args().port
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for short, release in RELEASES.items():
+        address = kafka.start(release, port)
+        try:
+            answer = described(address)
+        finally:
+            kafka.stop(port)
+        dynamic = {config["name"] for config in answer if not config["read_only"]}
+        text = ",\n".join(map(json.dumps, answer))
+        kept = gzip.compress(f"[{text}]\n".encode(), mtime=0)
+        (ANSWERS / f"{release}.json.gz").write_bytes(kept)
+        for name, kind, internal, text, default in defined(kafka.fetch(release)):
+            flags = "d" * (name in dynamic) + "i" * (internal == "true")
+            rows.setdefault((name, kind, check(kind, text), default, flags), []).append(short)
+    lines = ["\t".join([name, ",".join(releases), *rest]) for (name, *rest), releases in sorted(rows.items())]
+    TABLE.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
