@@ -4,9 +4,9 @@
 ``encode_response`` write them; ``decode`` and ``encode`` do bodies alone. ``APIS[key]`` has the message classes.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = (
+    False  # type checkers take it for true, as that of typing, which takes longer to import than all of this
+)
 if TYPE_CHECKING:
     from kwire.codec import decode, encode, struct
     from kwire.connection import ClientSide, ServerSide
@@ -66,7 +66,9 @@ else:  # loaded when asked for: who wants one name does not wait for construct, 
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,6 +1,12 @@
-"""``python -m kwire``."""
+"""The command ``kwire``, and ``python -m kwire``."""
 
-from kwire.cli import main
+from kwire.process import run
+
+
+def main() -> None:
+    """Raises: SystemExit."""
+    run("kwire.cli")
+
 
 if __name__ == "__main__":
-    main(prog_name="kwire")
+    main()

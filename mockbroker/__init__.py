@@ -1,8 +1,8 @@
 """A broker for tests that real Kafka clients cannot tell from Apache Kafka's where consumer groups are concerned."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = (
+    False  # type checkers take it for true, as that of typing, which takes longer to import than all of this
+)
 if TYPE_CHECKING:
     from mockbroker.cluster_api import Cluster, ClusterClosedError, PortInUseError, open_cluster
     from mockbroker.cluster_clock import Clock
@@ -42,7 +42,9 @@ else:  # loaded when asked for: pytest loads this package in every run, also whe
         "run_cluster": "cluster_thread",
     }
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

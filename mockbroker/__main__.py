@@ -1,6 +1,12 @@
-"""``python -m mockbroker``."""
+"""The command ``mockbroker``, and ``python -m mockbroker``."""
 
-from mockbroker.cli import main
+from kwire.process import run
+
+
+def main() -> None:
+    """Raises: SystemExit."""
+    run("mockbroker.cli")
+
 
 if __name__ == "__main__":
-    main(prog_name="mockbroker")
+    main()

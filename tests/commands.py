@@ -1,4 +1,4 @@
-"""Running ``kwire`` in a test: inside this process, or as a command of its own."""
+"""Running ``kwire`` and ``mockbroker`` in a test: inside this process, or as a command of its own."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def kwire(*arguments: str, given: str | bytes = "") -> Result:
     return CliRunner().invoke(main, arguments, input=given, catch_exceptions=False, prog_name="kwire")
 
 
-def command(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """The command as a process with pipes."""
+def command(*arguments: str, module: str = "kwire", **options: Any) -> subprocess.Popen[bytes]:
+    """The command as a process with pipes; ``module``: kwire or mockbroker."""
     environment: Mapping[str, str] = options.pop("env", os.environ)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-m", "kwire", *arguments], env=environment, **pipes | options)
+    return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment, **pipes | options)
 
 
 def printed(result: Result) -> list[Any]:

@@ -139,6 +139,8 @@ ORDER: Mapping[str, list[str]] = {
         "fuzz/findings",
         "fuzz/live",
         "__init__",
+        "process",
+        "command",
         "cli/lines",
         "cli/frames",
         "cli/[!_]*",

@@ -13,11 +13,11 @@ import trio
 AT_ONCE = 8  # conversations played side by side, each with a broker of its own; most of them only wait
 
 
-@click.command()
+@click.command("conform")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of one of our own.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
-def conform(files: tuple[Path, ...], against: str | None, as_json: bool) -> None:
+def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None:
     """Play recorded conversations and print the first difference of each.
 
     Each is played against a fresh broker with the configuration and topics that the conversation names. A conversation

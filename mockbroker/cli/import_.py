@@ -38,7 +38,7 @@ from mockbroker.storage.log_dirs import LogDirError
 @click.option(
     "--brokers", type=click.IntRange(1, 1000), default=1, show_default=True, help="For how many brokers OUT is."
 )
-def import_(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, brokers: int) -> None:
+def command(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, brokers: int) -> None:
     """Tell the groups and offsets that the files of a stopped broker hold.
 
     Nothing is written to these. With --data-dir, groups and topics are there again at a start of mockbroker, topics

@@ -33,7 +33,7 @@ KEPT = 1_000  # events in memory: they go to the file, and a broker may serve fo
 log = logging.getLogger("mockbroker")
 
 
-@click.command()
+@click.command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -106,7 +106,7 @@ log = logging.getLogger("mockbroker")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write address and process id to this file once connections are accepted.",
 )
-def serve(
+def command(
     host: str,
     port: int,
     brokers: int,

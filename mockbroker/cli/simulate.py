@@ -29,7 +29,7 @@ HISTORY_NAMES = (
 )  # of history.comparison, likewise
 
 
-@click.command()
+@click.command("simulate")
 @click.option("--seed", type=click.IntRange(0), help="The first seed; alone: the only one.")
 @click.option("--seeds", type=click.IntRange(1), help=f"How many, one after another; {SEEDS} without --seed.")
 @click.option(
@@ -42,7 +42,7 @@ HISTORY_NAMES = (
 @click.option("--events", type=click.IntRange(1), default=EVENTS, show_default=True, help="With faults, for each seed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
 @click.option("--html", type=click.Path(path_type=Path), help="Draw ways to rebalance on one page.")
-def simulate(seed: int | None, seeds: int | None, scheme: str, events: int, as_json: bool, html: Path | None) -> None:
+def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_json: bool, html: Path | None) -> None:
     """Run the broker with scripted clients on a pretend network, in virtual time, and check its invariants.
 
     A seed is a run: the same seed runs the same way everywhere. First things go wrong, then everything heals and every

@@ -60,6 +60,8 @@ LOADS = [  # what is run, what it need not load
     ("import kwire; kwire.FrameBuffer()", [*HEAVY, "kwire.schema"]),
     ("import kwire; len(kwire.APIS)", [*HEAVY, "kwire.codec"]),
     ("import kwire; kwire.APIS[11]", [name for name in HEAVY if name != "kwire.messages."] + ["kwire.messages.fetch"]),
+    ("import kwire.__main__", [*HEAVY, "typing", "dataclasses"]),  # Ctrl-C until it is loaded prints a traceback
+    ("import kwire, mockbroker.__main__", [*HEAVY, "typing", "dataclasses"]),
     ("import kwire.cli", [name for name in HEAVY if name != "click"] + ["kwire.codec", "kwire.schema"]),
     ("import kwire.cli.apis", [name for name in HEAVY if name != "click"]),
     ("import kwire.cli.layout", [name for name in HEAVY if name != "click"]),

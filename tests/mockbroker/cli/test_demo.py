@@ -30,8 +30,9 @@ def test_json_lines_and_checks() -> None:
 
 
 def test_without_its_extra_it_exits_2_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["mockbroker.cli.demo"]
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name in ("aiokafka", "rich") else object())
+    monkeypatch.setattr(
+        "mockbroker.cli.demo.find_spec", lambda name: None if name in ("aiokafka", "rich") else object()
+    )
     done = CliRunner().invoke(main, ["demo"])
     assert done.exit_code == 2
     assert "the demo needs aiokafka, rich: pip install 'kwire[demo]'" in done.stderr

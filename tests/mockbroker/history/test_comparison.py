@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from golden import ROOT
 
 from mockbroker.cli.history_lines import ALL
-from mockbroker.cli.simulate import HISTORY_NAMES, simulate
+from mockbroker.cli.simulate import HISTORY_NAMES
+from mockbroker.cli.simulate import command as simulate
 from mockbroker.history.comparison import SCHEMES, Measured, measure
 from mockbroker.history.experiments import experiments
 from mockbroker.history.story import CRASH, DEFAULT, GROW, JOIN, LAG, LEAVE, Step, Story, drawn

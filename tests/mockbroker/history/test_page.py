@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from tools.browser import Shown, opened
 
-from mockbroker.cli.simulate import simulate
+from mockbroker.cli.simulate import command as simulate
 from mockbroker.history import page
 from mockbroker.history.comparison import SCHEMES, Measured, measure
 from mockbroker.history.experiments import BUSY, LAGS, SIZES, Experiments, herd, slow, split

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mockbroker.cli.simulate import SCHEME_NAMES, simulate
+from mockbroker.cli.simulate import SCHEME_NAMES
+from mockbroker.cli.simulate import command as simulate
 from mockbroker.simulation.run import repeated, run
 from mockbroker.simulation.schemes import SCHEMES, swarm
 from mockbroker.simulation.script import Fault

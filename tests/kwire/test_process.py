@@ -1,0 +1,99 @@
+"""How a command's process ends: by a signal and without a word, whatever it was doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from commands import command
+from golden import ROOT
+
+IMPORTING = [  # a command, and a module that it imports
+    ("kwire", "apis", "click"),
+    ("kwire", "apis", "kwire.messages"),
+    ("kwire", "decode", "kwire.cli.decode"),
+    ("kwire", "capture", "numpy"),
+    ("mockbroker", "serve", "click"),
+    ("mockbroker", "serve", "trio"),
+    ("mockbroker", "conform", "trio"),
+    ("mockbroker", "demo", "trio"),
+    ("mockbroker", "import", "mockbroker.imported"),
+    ("mockbroker", "simulate", "click"),
+]
+FRAME = b"00120000000000070000\n"
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
+    """What came of it."""
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+@pytest.mark.parametrize(("module", "verb", "imported"), IMPORTING)
+def test_ctrl_c_during_an_import(module: str, verb: str, imported: str, tmp_path: Path) -> None:
+    hook = f"""
+        import sys
+        class Hook:
+            def find_spec(self, name, path=None, target=None):
+                if name == {imported!r}:
+                    print("importing", file=sys.stderr, flush=True)
+                    import threading
+                    threading.Event().wait()
+        sys.meta_path.insert(0, Hook())
+    """
+    (tmp_path / "sitecustomize.py").write_text("\n".join(line[8:] for line in hook.splitlines()), "utf-8")
+    with command(verb, "--help", module=module, env={**os.environ, "PYTHONPATH": str(tmp_path)}) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"importing\n"
+        assert interrupted(process) == (-signal.SIGINT, b"")
+
+
+def test_ctrl_c_while_it_reads() -> None:
+    with command("decode") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(FRAME)
+        process.stdin.flush()
+        process.stdout.readline()
+        assert interrupted(process) == (-signal.SIGINT, b"")
+
+
+@pytest.mark.parametrize(
+    "verb", [["demo", "--json"], ["simulate", "--seeds", "100000", "--events", "10", "--json"]], ids=" ".join
+)
+def test_ctrl_c_while_it_runs(verb: list[str]) -> None:
+    """demo in tasks of trio, simulate outside of them."""
+    with command(*verb, module="mockbroker") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert interrupted(process) == (-signal.SIGINT, b"")
+
+
+def test_a_background_job_ignores_it() -> None:
+    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
+    with command("decode", **ignoring) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(FRAME)
+        process.stdin.flush()
+        process.stdout.readline()
+        assert interrupted(process) == (0, b"")
+
+
+def test_the_installed_commands_begin_with_it() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    assert scripts == {name: f"{name}.__main__:main" for name in ("kwire", "mockbroker")}
+
+
+def test_what_is_registered_for_the_end_is_done_before_the_signal() -> None:
+    ending = "import atexit\ndef main(prog_name):\n    atexit.register(print, 'tidied up')\n    raise SystemExit(130)\n"
+    code = f"import sys, types; m = sys.modules['ending'] = types.ModuleType('ending'); exec({ending!r}, vars(m))"
+    code += "; from kwire.process import run; run('ending')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "tidied up\n", "")

@@ -1,0 +1,88 @@
+"""The command as a whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from commands import command
+from golden import ROOT
+
+import mockbroker as package
+from mockbroker.cli import VERBS, main
+
+CONVERSATION = str(next((ROOT / "fixtures" / "conversations").glob("*/configs_*.gz")))
+PRINTING = [  # a verb each, with what it needs to print something
+    ["conform", CONVERSATION],
+    ["demo", "--json"],
+    ["import", "--help"],
+    ["simulate", "--seeds", "2", "--events", "10"],
+    ["simulate", "--seeds", "2", "--events", "10", "--json"],
+    ["serve", "--help"],
+    ["--help"],
+    ["--version"],
+]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    result = CliRunner().invoke(main, [verb, "--help"])
+    assert result.exit_code == 0
+    assert len(result.stdout) > 200
+
+
+def test_help_names_every_verb() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    shown = " ".join(result.stdout.split())
+    assert all(f" {verb} {summary}" in shown for verb, summary in VERBS.items())
+
+
+def test_every_file_of_verbs_is_listed() -> None:
+    files = {path.stem.rstrip("_") for path in (Path(package.__file__).parent / "cli").glob("[!_]*.py")}
+    assert files == {*VERBS, "clock_lines", "history_lines"}
+
+
+def test_every_verb_is_among_those_that_print() -> None:
+    assert {arguments[0] for arguments in PRINTING if not arguments[0].startswith("-")} == set(VERBS)
+
+
+def ended(arguments: list[str], stdout: int) -> tuple[int, bytes]:
+    """Exit code and stderr, but for the counts of conform; with Python's own buffers, whatever the environment says."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with command(*arguments, module="mockbroker", stdout=stdout, env=environment) as process:
+        os.close(stdout)
+        _, said = process.communicate(timeout=150)
+    return process.returncode, b"".join(line for line in said.splitlines(True) if not line.endswith(b" failed\n"))
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_a_reader_that_is_gone_ends_quietly(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    assert ended(arguments, writing) == (-signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
+    """It is no filter: a broker whose address cannot be told is a failure with its reason."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with command("serve", "--port", "0", module="mockbroker", stdout=writing, env=environment) as process:
+        os.close(writing)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said == b"mockbroker: error: cannot tell that it is ready: [Errno 32] Broken pipe\n"
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_is_told(arguments: list[str]) -> None:
+    assert ended(arguments, os.open("/dev/full", os.O_WRONLY)) == (
+        1,
+        b"Error: cannot write: No space left on device\n",
+    )
