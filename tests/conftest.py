@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -15,6 +17,18 @@ settings.load_profile("kwire")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", metavar="HOST:PORT", help="a real Kafka for the examples with a consumer")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, None, None]:
+    """Fail a test whose timers outlive it: what they do later fails another."""
+    yield
+    pending = [
+        each for each in threading.enumerate() if isinstance(each, threading.Timer) and not each.finished.is_set()
+    ]
+    for timer in pending:
+        timer.cancel()
+    assert not pending, f"{len(pending)} timers outlive the test: cancel them in its finally"
 
 
 @pytest.hookimpl(optionalhook=True)

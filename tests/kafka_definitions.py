@@ -17,10 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from need import lacking, need
+from need import CACHE, lacking, need
 
 ROOT = Path(__file__).parent.parent
-JARS = ROOT / ".cache" / "jars"
+JARS = CACHE / "jars"
 COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 ARTIFACTS = {

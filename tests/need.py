@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+# Where tests keep what they build and fetch. ``make test-bare`` sets it to an empty folder, as a fresh checkout has.
+CACHE = Path(os.environ.get("KWIRE_TEST_CACHE", Path(__file__).parent.parent / ".cache"))
 
 
 def need(tool: str, why: str) -> str:

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from need import need
+
+pytest_plugins = ["pytester"]
 
 
 def test_a_tool_that_is_there() -> None:
@@ -13,3 +18,18 @@ def test_a_tool_that_is_not(ci: str, outcome: type[Exception], monkeypatch: pyte
     monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="no-such-tool is not installed: it would be of use"):
         need("no-such-tool", "it would be of use")
+
+
+def test_a_timer_that_outlives_its_test_fails_it(pytester: pytest.Pytester) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), pytester.path)
+    pytester.makepyfile("""
+        import threading, pytest
+        def test_skipped():
+            threading.Timer(60, print).start()
+            pytest.skip("a tool is missing")
+        def test_cancelled():
+            timer = threading.Timer(60, print)
+            timer.start()
+            timer.cancel()
+    """)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60).assert_outcomes(skipped=1, errors=1, passed=1)

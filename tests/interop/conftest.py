@@ -10,7 +10,17 @@ import pytest
 from interop import matrix
 from interop.gathering import Gathering, gathering_on
 from interop.ground import MOCK, SETTINGS, Ground, MockGround, RealGround
-from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, FAMILIES, SESSION_MS, STATIC_SESSION_MS, Stage, stage_of
+from interop.missing import clients_of, refuse_late_skip
+from interop.stage import (
+    CONFIG,
+    CONSUMER_HEARTBEAT_MS,
+    FAMILIES,
+    SESSION_MS,
+    STATIC_SESSION_MS,
+    Stage,
+    need_client,
+    stage_of,
+)
 from oracle import kafka
 
 from mockbroker import run_cluster
@@ -60,6 +70,16 @@ def _consumer_stage(session_ms: int) -> Iterator[Stage]:
 def family(request: pytest.FixtureRequest) -> str:
     """Each client."""
     return str(request.param)
+
+
+# --- clients that are missing: found before a test starts anything ---
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test, or in CI fail it, before its fixtures start, if one of its clients is missing."""
+    for family in clients_of(item):
+        need_client(family)
 
 
 # --- our consumer: on the mock, and on real brokers ---
@@ -137,12 +157,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real: with the fixture ground, on a real Kafka even without --real")
     config.addinivalue_line("markers", "more: with the fixture ground, only with --real")
     config.addinivalue_line("markers", "since(release): with the fixture ground, the first real Kafka that can do it")
+    config.addinivalue_line("markers", "clients(family, ...): the clients that a test needs beside its parameters")
     config.addinivalue_line("markers", "scenario(name): a line of docs/clients.md; {assignor} is filled in")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    refuse_late_skip(report, getattr(item, "funcargs", {}))
     mark = item.get_closest_marker("scenario")
     if mark and (report.when == "call" or not report.passed):
         params = item.callspec.params  # type: ignore[attr-defined]

@@ -16,12 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from need import lacking, need
+from need import CACHE, lacking, need
 
 from mockbroker import run_cluster
 
 HERE = Path(__file__).parent
-CACHE = HERE.parent.parent / ".cache" / "clients"
+CLIENTS = CACHE / "clients"
+# Of processes that threads start. One that inherits the environment reads it while pytest changes it in the main thread
+# (PYTEST_CURRENT_TEST), and exec may fail with EFAULT: "Bad address".
+ENVIRONMENT = dict(os.environ)
 LIMIT = 30.0  # seconds for one answer; the programs themselves give up after 15
 BUILD_LIMIT = 600.0
 
@@ -37,7 +40,7 @@ class Program:
 
 def _run(command: list[str], folder: Path, **environment: str) -> None:
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=BUILD_LIMIT
+        command, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, timeout=BUILD_LIMIT
     )
     if done.returncode:
         lacking(f"{' '.join(command[:2])} failed: {(done.stdout + done.stderr)[-500:]}")
@@ -60,7 +63,12 @@ def _archive_classes(target: Path) -> None:
         java, *rest = _start_java(target)
         command = [java, f"-XX:ArchiveClassesAtExit={_archive(target)}", *rest, "member", member]
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command,
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         ) as process:
             assert process.stdout is not None
             process.stdout.readline()  # it has its share
@@ -85,7 +93,7 @@ def _build_go(sources: Path, target: Path) -> None:
 
 
 def _go_build(sources: Path, source: str, target: Path) -> None:
-    fetched = CACHE.parent / "go" / "bin" / "go"  # by .ci/setup, where the machine's is too old to fetch a newer one
+    fetched = CACHE / "go" / "bin" / "go"  # by .ci/setup, where the machine's is too old to fetch a newer one
     go = str(fetched) if fetched.exists() else need("go", "it builds the member with franz-go")
     _run([go, "build", "-o", str(target), source], sources, GOTOOLCHAIN="auto")
 
@@ -134,9 +142,9 @@ def _built(program: Program, name: str) -> list[str]:
     digest = hashlib.sha256()
     for path in files:
         digest.update(f"{path.relative_to(sources)}\n".encode() + path.read_bytes())
-    CACHE.mkdir(parents=True, exist_ok=True)
-    target, built = CACHE / name, CACHE / f"{name}.built"
-    with (CACHE / f"{name}.lock").open("w") as lock:
+    CLIENTS.mkdir(parents=True, exist_ok=True)
+    target, built = CLIENTS / name, CLIENTS / f"{name}.built"
+    with (CLIENTS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once
         if not built.exists() or built.read_text() != digest.hexdigest():
             shutil.rmtree(target, ignore_errors=True)
@@ -169,7 +177,12 @@ class Asked:
     def __init__(self, family: str) -> None:
         self.family = family
         self._process = subprocess.Popen(
-            [*command(family), "ask"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [*command(family), "ask"],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
         atexit.register(self._end)
 

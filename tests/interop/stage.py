@@ -90,7 +90,13 @@ class Member:
         self.log: list[str] = []
         self._stage = stage
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+            command,
+            env=programs.ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
         self._readers = [
             threading.Thread(target=self._read, args=(self._process.stdout, self.heard), daemon=True),

@@ -206,6 +206,7 @@ def test_two_families_share_a_group(consumer_stage: Stage, leads: str, follows: 
     stage.wait("every record", lambda: set(first.values + second.values) == set(VALUES))
 
 
+@pytest.mark.clients("confluent-kafka", "franz-go")
 def test_twenty_members_of_two_families(consumer_stage: Stage) -> None:
     stage = consumer_stage
     stage.topic, stage.partitions = "wide", 50

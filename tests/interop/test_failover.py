@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from interop.raw import Connection
-from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, OURS, Member, Stage, stage_of
+from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, OURS, Member, Stage, need_client, stage_of
 from scenarios import SCENARIOS, Scenario
 from tools.striking import Strike, strike
 
@@ -48,6 +48,11 @@ class Play:
     def name(self) -> str:
         return f"{self.protocol}: {self.scenario.name}: {self.request}, {self.actor}, {self.condition}"
 
+    @property
+    def families(self) -> list[str]:
+        """Of its clients."""
+        return [self.actor, *STANDING[self.protocol]]
+
 
 def each(protocol: str, scenario: Scenario, actor: str, condition: str = "at once") -> list[Play]:
     """One for each request that makes the step."""
@@ -77,6 +82,8 @@ def every() -> Iterator[Play]:
 
 def play(play: Play) -> None:
     """Raises: AssertionError where something does not hold, with all that happened."""
+    for family in play.families:
+        need_client(family)
     condition = CONDITIONS[play.condition]
     config = {
         **CONFIG,

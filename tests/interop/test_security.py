@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from interop.matrix import REASONS
@@ -90,17 +91,35 @@ def test_wrong_password(fresh: ThreadCluster, family: str, caplog: pytest.LogCap
     assert fresh.records(TOPIC) == []
 
 
+@contextmanager
+def produced_slowly(cluster: ThreadCluster, values: Sequence[str]) -> Iterator[None]:
+    """Write a record every 0.3 s meanwhile; what is not written at the end is left out."""
+    over = threading.Event()
+
+    def produce() -> None:
+        for value in values:
+            cluster.produce(TOPIC, [value])
+            if over.wait(0.3):
+                return
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("family", ["confluent-kafka", "java", "franz-go", "kafkajs"])
 def test_session_is_renewed(family: str, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever reads for longer than a session of 2 s authenticates again, on the same connections."""
     config = CONFIG | {"connections.max.reauth.ms": 2_000}
     values = [str(number) for number in range(14)]
     with run_cluster(topics={TOPIC: 1}, config=config, listeners=["SASL_PLAINTEXT"], users=USERS) as cluster:
-        later = [threading.Timer(number * 0.3, cluster.produce, (TOPIC, [str(number)])) for number in range(14)]
-        for timer in later:
-            timer.start()
         way = Way(servers=cluster.bootstrap_servers, mechanism="SCRAM-SHA-256")
-        assert read(family, way, len(values)) == values
+        with produced_slowly(cluster, values):
+            assert read(family, way, len(values)) == values
         times = [request.time_ms for request in cluster.requests("SaslHandshake")]
     assert max(times) - min(times) > 1_500
     assert [record.getMessage() for record in caplog.records if "session was over" in record.getMessage()] == []

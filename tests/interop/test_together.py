@@ -8,9 +8,9 @@ import pytest
 from interop.gathering import Gathering, planned
 from interop.stage import ASSIGNORS, MARKS, OURS
 
-pytestmark = MARKS
-more = partial(pytest.param, marks=pytest.mark.more)
 OTHERS = ("kafka-python", "confluent-kafka", "java")
+pytestmark = [*MARKS, pytest.mark.clients(*OTHERS)]
+more = partial(pytest.param, marks=pytest.mark.more)
 
 
 def others(assignor: str) -> list[str]:

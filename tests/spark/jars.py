@@ -7,16 +7,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from need import lacking, need
+from need import CACHE, lacking, need
 
 POM = Path(__file__).parent / "pom.xml"
-CACHE = Path(__file__).parent.parent.parent / ".cache"
 LIMIT = 600.0  # seconds
 
 
 def connector() -> list[str]:
     """Paths of the jars. Skips, or in CI fails, where they are not there and cannot be fetched."""
-    CACHE.mkdir(exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     jars, fetched = CACHE / "spark", CACHE / "spark.fetched"
     with (CACHE / "spark.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once
