@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # why a file cannot be written any more
@@ -71,10 +72,10 @@ class LazyGroup(click.Group):
         try:
             command: click.Command = import_module(f"{self._package}.{name}").command
         except ModuleNotFoundError as error:
-            if cmd_name not in self._extras or (error.name or "").partition(".")[0] in ("kwire", "mockbroker"):
+            named = missing(error, self._extras.get(cmd_name, ""))
+            if cmd_name not in self._extras or named is error:
                 raise
-            extra = self._extras[cmd_name]
-            raise click.ClickException(f"{error.name} is missing: pip install 'kwire[{extra}]'") from error
+            raise click.ClickException(str(named)) from error
         catch_interrupts()
         return command
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from kwire import APIS
 from kwire.envelope import decode_request
+from kwire.redact import redact
 from mockbroker.calls import Call, Client
 
 REQUESTS_KEPT = 10_000  # a test reads them by eye or by api; a group of 10 makes as many in 5 minutes
@@ -66,8 +67,6 @@ class RequestLog:
         return [self._told(now, client, frame) for now, asked, client, frame in self._kept if key in (None, asked)]
 
     def _told(self, now: float, client: Client, frame: bytes) -> Request:
-        from kwire.capture.redact import redact  # 75 ms with all of numpy, and nobody may ever ask
-
         request = decode_request(frame)
         redact(request.body)
         return Request(

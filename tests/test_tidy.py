@@ -19,6 +19,7 @@ PACKAGES = ["kwire", "mockbroker"]
 ORDER: Mapping[str, list[str]] = {
     "kwire": [
         "errors",
+        "extras",
         "limits",
         "java",
         "varints",
@@ -66,6 +67,8 @@ ORDER: Mapping[str, list[str]] = {
         "explain/walk",
         "explain/__init__",
         "connection",
+        "redact",
+        "filter",
         "capture/call",
         "capture/limits",
         "capture/places",
@@ -79,7 +82,6 @@ ORDER: Mapping[str, list[str]] = {
         "capture/guessing",
         "capture/packets",
         "capture/tcp",
-        "capture/redact",
         "capture/peek",
         "capture/search",
         "capture/framing",
@@ -89,7 +91,6 @@ ORDER: Mapping[str, list[str]] = {
         "capture/reading",
         "capture/forms",
         "capture/rows",
-        "capture/where",
         "capture/__init__",
         "analysis/columns",
         "analysis/tables",

@@ -4,11 +4,16 @@
 through parts of a file, ``Conversation`` makes calls of the segments of one connection.
 """
 
-from kwire.capture.call import Call, Connection
-from kwire.capture.calls import Conversation, Row
-from kwire.capture.packets import Segments, read_segments, splits
-from kwire.capture.reading import Reading, read
-from kwire.capture.records import Problem, Skipped, Split
+from kwire.extras import missing
+
+try:
+    from kwire.capture.call import Call, Connection
+    from kwire.capture.calls import Conversation, Row
+    from kwire.capture.packets import Segments, read_segments, splits
+    from kwire.capture.reading import Reading, read
+    from kwire.capture.records import Problem, Skipped, Split
+except ModuleNotFoundError as error:
+    raise missing(error, "capture") from error
 
 __all__ = [
     "Call",

@@ -41,12 +41,12 @@ from kwire.capture.peek import (
     response_body,
     server_name,
 )
-from kwire.capture.redact import redact
 from kwire.envelope import answers_unsupported
 from kwire.errors import DecodeError
 from kwire.headers import API_VERSIONS
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
+from kwire.redact import redact
 
 SECRET_APIS = (36, 38, 39, 40, 41, 51)  # whose frames may hold what redact hides
 PRODUCE, SASL_HANDSHAKE = 0, 17

@@ -17,12 +17,12 @@ from uuid import UUID
 from kwire import codec, jsonform
 from kwire.blobs import BLOBS, body_offset, readable_version, stored_version
 from kwire.blobs.sticky import CooperativeStickyUserData, decode_user_data
-from kwire.capture.redact import REDACTED
 from kwire.engines.text import Lines, Names
 from kwire.errors import DecodeError
 from kwire.explain.walk import CONSUMER, INSIDE
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, resolve
 from kwire.records import read
+from kwire.redact import REDACTED
 from kwire.schema import ZERO_UUID
 
 Form = dict[str, Any]

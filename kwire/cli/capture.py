@@ -17,8 +17,8 @@ from kwire.capture.forms import Context
 from kwire.capture.reading import read
 from kwire.capture.records import PASSED_OVER
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
-from kwire.capture.where import Column, FilterError, parse
 from kwire.cli import lines
+from kwire.filter import Column, FilterError, parse
 from kwire.messages import APIS
 
 BATCH = 10_000  # rows written at a time, of Parquet

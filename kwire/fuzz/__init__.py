@@ -7,6 +7,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kwire.extras import missing
+
 __all__ = ["any_message", "frames", "messages"]
 
 if TYPE_CHECKING:
@@ -16,4 +18,7 @@ else:  # loaded when asked for: mutators are wanted where there is no Hypothesis
     def __getattr__(name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.strategies"), name)
+        try:
+            return getattr(import_module(f"{__name__}.strategies"), name)
+        except ModuleNotFoundError as error:
+            raise missing(error, "fuzz") from error

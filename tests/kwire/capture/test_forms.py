@@ -16,7 +16,6 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.blobs.sticky import StickyUserData
 from kwire.capture import read
 from kwire.capture.forms import Context, error_of, form_of
-from kwire.capture.redact import REDACTED
 from kwire.fuzz.strategies import messages
 from kwire.messages import APIS
 from kwire.messages.heartbeat import HeartbeatResponse
@@ -25,6 +24,7 @@ from kwire.messages.offset_commit import OffsetCommitResponse
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.records import Record, build_batch
+from kwire.redact import REDACTED
 
 CELLS = [
     (side, version)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.capture.redact import FIELDS, REDACTED, redact
 from kwire.messages import APIS
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kwire.messages.describe_delegation_token import DescribeDelegationTokenResponse
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.redact import FIELDS, REDACTED, redact
 
 MESSAGES = {side.__name__: side for api in APIS.values() for side in (api.request, api.response)}
 

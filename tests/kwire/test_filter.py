@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.capture.where import FilterError, parse
 from kwire.cli.capture import columns
+from kwire.filter import FilterError, parse
 
 ROW = {
     "api_name": "JoinGroup",
