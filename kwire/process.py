@@ -46,7 +46,12 @@ def _exchange(old: object, new: object) -> None:
 
 def _kill(killed_by: list[int]) -> None:
     import os
+    import sys
+    from contextlib import suppress
 
     for number in killed_by:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

@@ -395,7 +395,7 @@ async def test_a_heartbeat_is_refused(ground: Ground, code: ErrorCode, what: str
     topic, group, notes = ground.name("orders"), ground.name("group"), Notes()
     ground.create_topic(topic)
     ground.produce(topic, ["before"])
-    due = [code]
+    due: list[ErrorCode] = []
 
     def forge(asked: Asked) -> None:
         if asked.api == "Heartbeat" and due:
@@ -408,6 +408,7 @@ async def test_a_heartbeat_is_refused(ground: Ground, code: ErrorCode, what: str
         assert await values_of(consumer, 1) == ["before"]
         await consumer.commit()
         was = consumer.group_metadata
+        due.append(code)
         while notes.told != [("assigned", 1), (what, 1), ("assigned", 1)]:
             assert await consumer.poll(0.05) == []
         again = next(one for one in wire.of("JoinGroup") if one.answer.generation_id > was.generation_id or not same)

@@ -95,5 +95,6 @@ def test_what_is_registered_for_the_end_is_done_before_the_signal() -> None:
     ending = "import atexit\ndef main(prog_name):\n    atexit.register(print, 'tidied up')\n    raise SystemExit(130)\n"
     code = f"import sys, types; m = sys.modules['ending'] = types.ModuleType('ending'); exec({ending!r}, vars(m))"
     code += "; from kwire.process import run; run('ending')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", code], env=buffered, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "tidied up\n", "")
