@@ -1,4 +1,7 @@
-"""Groups made of the records of the offsets topic and of nothing else. Source: Kafka's GroupCoordinatorShard.replay."""
+"""Groups made of the records of the offsets topic and of nothing else.
+
+Source: Kafka's GroupCoordinatorShard.replay and GroupMetadataManager.onLoaded.
+"""
 
 from __future__ import annotations
 
@@ -160,10 +163,7 @@ def _consumer_group(group_id: str, told: _Told, settings: Settings, wall: Wall, 
     for member_id, metadata in told.members.items():
         member = _member(member_id, metadata, told.current.get(member_id))
         group.put(member)
-        session = settings.group_consumer_session_timeout_ms / 1000
-        if member.classic is not None:
-            session = member.classic.session_timeout
-        group.waits.set(session_of(member_id), now + session)
+        group.waits.set(session_of(member_id), now + settings.group_consumer_session_timeout_ms / 1000)  # classic too
         if member.state is MemberState.UNREVOKED_PARTITIONS and member.rebalance_timeout >= 0:
             group.waits.set(rebalance_of(member_id), now + member.rebalance_timeout)
     for member_id, target in told.targets.items():
