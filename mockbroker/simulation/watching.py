@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class Broken(Exception):
-    """An invariant does not hold. ``name``: I1 to I16, or what else went wrong."""
+    """An invariant does not hold. ``name``: I1 to I19, or what else went wrong."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(f"{name}: {text}")

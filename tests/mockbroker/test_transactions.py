@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tools.desk import Desk
+from tools.lasting import Lasting
 from tools.producer import Producer, read_committed
 
 from kwire import ErrorCode as E
@@ -104,6 +105,96 @@ def test_whoever_comes_later_takes_the_name(new):
     assert old.end(committed=True) in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
     young.produce(b"mine")
     young.end(committed=True)
+    assert read_committed(desk) == [b"mine"]
+
+
+REFUSED = (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
+ZOMBIE_ASKS = [
+    pytest.param(lambda zombie: zombie.add(0), id="AddPartitionsToTxn"),
+    pytest.param(lambda zombie: zombie.commit("g", 7), id="AddOffsetsToTxn and TxnOffsetCommit"),
+    pytest.param(lambda zombie: zombie.hold("g", 7), id="TxnOffsetCommit"),
+    pytest.param(lambda zombie: zombie.produce(b"zombie"), id="AddPartitionsToTxn and Produce"),
+    pytest.param(lambda zombie: zombie.send(b"zombie", sequence=0), id="Produce"),
+    pytest.param(lambda zombie: zombie.end(committed=True), id="EndTxn, commit"),
+    pytest.param(lambda zombie: zombie.end(committed=False), id="EndTxn, abort"),
+]
+
+
+def is_empty(young):
+    """It has the id, and no more."""
+
+
+def has_a_transaction(young):
+    assert young.produce(b"mine") == E.NONE
+    assert young.commit("g", 5) == E.NONE
+
+
+def has_aborted(young):
+    has_a_transaction(young)
+    assert young.end(committed=False) == E.NONE
+
+
+def has_committed(young):
+    has_a_transaction(young)
+    assert young.end(committed=True) == E.NONE
+
+
+@FLOWS
+@pytest.mark.parametrize("ask", ZOMBIE_ASKS)
+@pytest.mark.parametrize("state", [is_empty, has_a_transaction, has_aborted, has_committed], ids=lambda s: s.__name__)
+def test_zombie_of_the_epoch_before_is_refused(new, ask, state):
+    """The id had no open transaction when it got a new producer, so the epoch has grown by one and no marker says so."""
+    desk = Desk()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    assert (young.producer_id, young.epoch) == (zombie.producer_id, zombie.epoch + 1)
+    state(young)
+    assert ask(zombie) in REFUSED
+    if state is has_a_transaction:
+        assert young.end(committed=True) == E.NONE
+    mine = [b"mine"] if state in (has_a_transaction, has_committed) else []
+    assert read_committed(desk) == mine
+    assert stable(desk)[0] == (5 if mine else -1)
+    assert young.produce(b"later") == E.NONE, "the zombie has not fenced its successor"
+
+
+@FLOWS
+@pytest.mark.parametrize("state", [is_empty, has_aborted, has_committed], ids=lambda s: s.__name__)
+def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
+    desk = Desk()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    state(young)
+    assert zombie.init(known=True) == E.PRODUCER_FENCED
+    assert young.produce(b"later") == E.NONE
+
+
+@FLOWS
+def test_zombie_of_the_epoch_before_that_asks_for_the_id_ends_a_transaction(new):
+    """Kafka looks at the epoch only after it has aborted what is open; then it refuses the zombie as well."""
+    desk = Desk()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    has_a_transaction(young)
+    assert zombie.init(known=True) == E.CONCURRENT_TRANSACTIONS
+    assert zombie.init(known=True) == E.PRODUCER_FENCED
+    assert young.end(committed=True) in (*REFUSED, E.INVALID_TXN_STATE)
+    assert read_committed(desk) == []
+
+
+@FLOWS
+@pytest.mark.parametrize("ask", ZOMBIE_ASKS)
+def test_producer_that_is_fenced_by_a_restart_stays_fenced(new, ask):
+    """What is known of epochs is written: the next broker refuses the same producers."""
+    desk = Lasting()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    desk.restart()
+    assert ask(zombie) in REFUSED
+    assert young.produce(b"mine") == E.NONE
+    desk.restart()
+    assert ask(zombie) in REFUSED
+    assert young.end(committed=True) == E.NONE
     assert read_committed(desk) == [b"mine"]
 
 

@@ -77,6 +77,10 @@ class Producer:
             added = self.desk.ask(AddOffsetsToTxnRequest(**self.identity, group_id=group), 3).error_code
             if added:
                 return E(added)
+        return self.hold(group, offset, partition)
+
+    def hold(self, group: str, offset: int, partition: int = 0) -> E:
+        """TxnOffsetCommit alone."""
         kind = TxnOffsetCommitRequest.Topic
         place = kind.Partition(partition_index=partition, committed_offset=offset)
         request = TxnOffsetCommitRequest(**self.identity, group_id=group, topics=[kind(name="t", partitions=[place])])

@@ -18,14 +18,18 @@ from mockbroker.simulation.network import Connection
 INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
 TIMEOUT_MS = 10_000
 ABORTED = 0.3  # of all transactions
+MOST_OFFSET = 1_000_000  # that only a zombie asks for
+ZOMBIES = 0.3  # of all producers that are fenced do not know it yet, and ask once more
 
 
 class Transactional(Client):
     """``coordinator`` is that of its transactional id; ``keeper`` that of the group, which gets the offsets.
 
     Its requests go one after another: id, group into the transaction, offsets, end. Whatever fails begins anew with a
-    new epoch.
+    new epoch. ``former``: the producer that had the id before, in this life or an earlier one; it may not have noticed.
     """
+
+    former: tuple[int, int] | None = None
 
     def begin(self) -> None:
         self.producer: tuple[int, int] | None = None
@@ -50,8 +54,33 @@ class Transactional(Client):
     def _begun(self, answer: InitProducerIdResponse) -> None:
         if answer.error_code:
             self._failed(answer.error_code)
+            return
+        self.producer = answer.producer_id, answer.producer_epoch
+        former, self.former = self.former, self.producer
+        if former is not None and self.dice.chance(ZOMBIES):
+            self.later(self.script.commit * self.dice.random(), self._haunt, *former)
+
+    def _haunt(self, producer_id: int, epoch: int) -> None:
+        """The former producer asks as if it had the id; it must be refused, and nobody reads its answers."""
+        identity: dict[str, Any] = {
+            "transactional_id": self.key[0],
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
+        joins = AddOffsetsToTxnRequest(**identity, group_id=self.script.group)
+        ends = EndTxnRequest(**identity, committed=self.dice.chance(0.5))
+        if self.dice.chance(0.5):
+            self.ask(ADD_OFFSETS_TO_TXN, 3, joins, self._ignored)
         else:
-            self.producer = answer.producer_id, answer.producer_epoch
+            self.ask(END_TXN, 3, ends, self._ignored)
+        place = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=MOST_OFFSET)
+        topics = [TxnOffsetCommitRequest.Topic(name=topic, partitions=[place]) for topic in self.topics]
+        if self.keeper is not None:
+            request = TxnOffsetCommitRequest(**identity, group_id=self.script.group, topics=topics)
+            self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._ignored)
+
+    def _ignored(self, answer: object) -> None:
+        pass
 
     def _turn(self) -> None:
         self.later(self.script.commit * (0.5 + self.dice.random()), self._turn)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from mockbroker.simulation.invariants.answered import Answered
 from mockbroker.simulation.invariants.commits_kept import CommitsKept
+from mockbroker.simulation.invariants.fenced_producers import FencedProducers
 from mockbroker.simulation.invariants.generations import Generations
+from mockbroker.simulation.invariants.leadership import Leadership
 from mockbroker.simulation.invariants.members_commit import MembersCommit
 from mockbroker.simulation.invariants.nothing_left import NothingLeft
 from mockbroker.simulation.invariants.offsets_by_commit import OffsetsByCommit
 from mockbroker.simulation.invariants.one_owner import OneOwner
 from mockbroker.simulation.invariants.others_untouched import OthersUntouched
 from mockbroker.simulation.invariants.replayed import Replayed
+from mockbroker.simulation.invariants.revocations import Revocations
 from mockbroker.simulation.invariants.same_view import SameView
 from mockbroker.simulation.invariants.sessions import Sessions
 from mockbroker.simulation.invariants.statistics import Statistics
@@ -36,4 +39,7 @@ def watchers(longest_wait: float) -> list[Watcher]:
         NothingLeft(),
         Statistics(),
         OthersUntouched(),
+        Leadership(),
+        Revocations(),
+        FencedProducers(),
     ]

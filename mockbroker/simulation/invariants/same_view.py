@@ -16,11 +16,12 @@ JOIN_GROUP, SYNC_GROUP = 11, 14
 
 @dataclass(slots=True)
 class View:
-    """What was told of one generation. ``shares``: what its leader gave each, once it has."""
+    """What was told of one generation. ``told``: the members that were told of it, with the metadata of their
+    JoinGroup, which may be another one in the next generation; ``shares``: what its leader gave each, once it has."""
 
     protocol: str | None
     leader: str
-    told: dict[str, None] = field(default_factory=dict)
+    told: dict[str, bytes] = field(default_factory=dict)
     listed: frozenset[str] | None = None
     shares: dict[str, bytes] | None = None
 
@@ -34,7 +35,6 @@ class SameView(Watcher):
     def __init__(self) -> None:
         self._views: dict[tuple[str, int], View] = {}
         self._unloaded: dict[str, dict[tuple[str, int], View]] = {}
-        self._metadata: dict[tuple[str, str], bytes] = {}  # what members said last, by group and name
         self._names: dict[tuple[str, str], str] = {}
 
     def _name(self, group: str, member_id: str) -> str:
@@ -92,7 +92,6 @@ class SameView(Watcher):
         if request.group_instance_id is not None:
             self._names[group, response.member_id] = request.group_instance_id
         who = self._name(group, response.member_id)
-        self._metadata[group, who] = request.protocols[0].metadata
         leader = self._name(group, response.leader)
         key = group, response.generation_id
         view = self._views.get(key)
@@ -101,14 +100,13 @@ class SameView(Watcher):
         if (view.protocol, view.leader) != (response.protocol_name, leader):
             told = f"{view.leader} {view.protocol}, and {who} {leader} {response.protocol_name}"
             raise self.broken(f"of {key} somebody was told leader and protocol {told}")
-        view.told[who] = None
+        view.told[who] = request.protocols[0].metadata
         if response.members:
             if who != leader:
                 raise self.broken(f"{who} of {key} got the list of members, and {leader} leads")
             view.listed = frozenset(self._name(group, member.member_id) for member in response.members)
             for member in response.members:
-                said = self._metadata.get((group, self._name(group, member.member_id)))
-                if said is not None and said != member.metadata and self._name(group, member.member_id) in view.told:
+                if view.told.get(self._name(group, member.member_id), member.metadata) != member.metadata:
                     raise self.broken(f"the leader of {key} was told what {member.member_id} did not say")
         elif who == leader and not response.skip_assignment and response.leader == response.member_id:
             raise self.broken(f"{who} of {key} leads, and got no list of members")

@@ -104,6 +104,79 @@ def test_a_restart_in_completing_is_a_rebalance():
     assert (ask.answer.generation_id, ask.answer.leader, ask.answer.skip_assignment) == (2, "a2", False)
 
 
+def in_preparing(play, joined):
+    """A third member has begun a rebalance; members by these ids have joined, i1 leads."""
+    play.join("c")
+    for member_id in joined:
+        play.join_as(member_id, instance_id="i1" if member_id == "a1" else "i2")
+    assert play.state is State.PREPARING
+
+
+def in_completing(play, joined):
+    """The generation has begun, and the leader has not synced."""
+    play.join("c")
+    play.join_as("a1", instance_id="i1")
+    play.join_as("b1", instance_id="i2")
+    assert play.state is State.COMPLETING
+
+
+def in_stable(play, joined):
+    assert play.state is State.STABLE
+
+
+STATES = [
+    pytest.param(in_preparing, [], id="preparing, no member has joined again"),
+    pytest.param(in_preparing, ["a1"], id="preparing, the leader has joined"),
+    pytest.param(in_preparing, ["b1"], id="preparing, the follower has joined"),
+    pytest.param(in_completing, [], id="completing"),
+    pytest.param(in_stable, [], id="stable"),
+]
+
+
+@pytest.mark.parametrize(("begin", "joined"), STATES)
+def test_leadership_stays_with_a_static_leader_that_restarts(play, begin, joined):
+    begin(play, joined)
+    play.join_static("i1", "a2", can_skip=True)
+    assert play.group.leader == "a2"
+    asks = finish_rebalance(play, {"a2": "i1", "b1": "i2"})
+    assert play.group.leader == "a2"
+    assert {ask.answer.leader for ask in asks} == {"a2"}
+
+
+@pytest.mark.parametrize(("begin", "joined"), STATES)
+def test_leadership_stays_when_a_static_follower_restarts(play, begin, joined):
+    begin(play, joined)
+    play.join_static("i2", "b2", can_skip=True)
+    assert play.group.leader == "a1"
+    asks = finish_rebalance(play, {"a1": "i1", "b2": "i2"})
+    assert {ask.answer.leader for ask in asks} == {"a1"}
+
+
+@pytest.mark.parametrize(("begin", "joined"), STATES)
+def test_static_member_that_restarts_twice_still_leads(play, begin, joined):
+    begin(play, joined)
+    play.join_static("i1", "a2")
+    play.join_static("i1", "a3")
+    finish_rebalance(play, {"a3": "i1", "b1": "i2"})
+    assert play.group.leader == "a3"
+
+
+def finish_rebalance(play, members):
+    """All join once more: a rebalance that is under way ends, or one begins and ends."""
+    if play.state is not State.PREPARING:
+        play.join("d")
+    parked = [member.member_id for member in play.group.members.values() if member.join is not None]
+    if "c" in play.group.members and "c" not in parked:
+        play.join("c")
+    asks = [
+        play.join_as(member_id, instance_id=instance_id, can_skip=True)
+        for member_id, instance_id in members.items()
+        if member_id not in parked
+    ]
+    assert play.state is State.COMPLETING
+    return asks
+
+
 def test_parked_requests_of_the_old_id_are_fenced():
     play = Play(delay=5.0)
     first = play.join_static("i", "a1")

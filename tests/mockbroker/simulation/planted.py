@@ -33,6 +33,8 @@ from mockbroker.handlers import (
 from mockbroker.simulation.clients.client import Client
 from mockbroker.storage.partition_files import PartitionFiles
 from mockbroker.storage.work import Worker
+from mockbroker.transaction import rules as transaction_rules
+from mockbroker.transactions import Transactions
 
 Patch = pytest.MonkeyPatch
 
@@ -710,3 +712,128 @@ def times_depend_on_addresses(patch):
     patch.setattr(
         Client, "delay", lambda client: real(client) + id(object()) % 4096 * 1e-9 + uuid.uuid4().int % 9 * 1e-6
     )
+
+
+# --- leaders, deadlines and epochs over a restart or a failover -----------------------------------------------------
+
+
+@bug("I17")
+def leadership_moves_when_a_static_leader_restarts(patch):
+    """While a rebalance is prepared: the leader is replaced under its instance, and another member leads."""
+    real = Group.rename
+
+    def rename(group, member, member_id):
+        led = group.leader == member.member_id
+        real(group, member, member_id)
+        if led and group.state is State.PREPARING:
+            group.leader = next((each for each in group.members if each != member_id), member_id)
+
+    patch.setattr(Group, "rename", rename)
+
+
+@bug("I17")
+def every_generation_elects_a_leader(patch):
+    real = phases.elect
+
+    def elect(group):
+        real(group)
+        if group.members:
+            group.leader = max(each.member_id for each in group.members.values() if each.join is not None)
+
+    patch.setattr(phases, "elect", elect)
+
+
+@bug("I11", "I17", "I3")
+def the_next_coordinator_elects_a_leader(patch):
+    real = classic_records.rebuilt
+
+    def rebuilt(*given, **how):
+        group = real(*given, **how)
+        group.leader = max(group.members, default="")
+        return group
+
+    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+
+
+def without_waits_of(kind: str) -> Callable[[Patch], None]:
+    """The next coordinator forgets the deadlines of one kind of consumer groups."""
+
+    def plant(patch: Patch) -> None:
+        real = rebuild._consumer_group
+
+        def consumer_group(*given):
+            group = real(*given)
+            for member_id in group.members:
+                group.waits.forget((kind, member_id))
+            return group
+
+        patch.setattr(rebuild, "_consumer_group", consumer_group)
+
+    return plant
+
+
+@bug("I18")
+def the_next_coordinator_waits_for_ever_for_partitions(patch):
+    without_waits_of("rebalance")(patch)
+
+
+@bug("I10", "I9", "I13")
+def the_next_coordinator_knows_no_sessions(patch):
+    without_waits_of("session")(patch)
+
+
+@bug("I18", "raised")
+def a_member_that_gave_up_its_partitions_is_fenced(patch):
+    real = consumer.reconcile
+
+    def reconcile(group, member_id, *given, **how):
+        at = group.waits._at.get(("rebalance", member_id))
+        found = real(group, member_id, *given, **how)
+        if at is not None:
+            group.waits.set(("rebalance", member_id), at)
+        return found
+
+    patch.setattr(consumer, "reconcile", reconcile)
+
+
+@bug("I18")
+def every_heartbeat_begins_the_rebalance_timeout_again(patch):
+    real = consumer.reconcile
+
+    def reconcile(group, member_id, owned, world, now, **how):
+        found = real(group, member_id, owned, world, now, **how)
+        if ("rebalance", member_id) in group.waits:
+            group.waits.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
+        return found
+
+    patch.setattr(consumer, "reconcile", reconcile)
+
+
+@bug("I10", "I9")
+def the_next_coordinator_knows_no_sessions_of_classic_members(patch):
+    real = classic_records.rebuilt
+
+    def rebuilt(*given, **how):
+        group = real(*given, **how)
+        for member_id in group.members:
+            group.waits.forget(("session", member_id))
+        return group
+
+    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+
+
+@bug("I19")
+def the_epoch_before_counts(patch):
+    real = transaction_rules.identity_error
+
+    def error(txn, asked):
+        if txn is not None and asked == (txn.producer_id, txn.epoch - 1):
+            return E.NONE
+        return real(txn, asked)
+
+    patch.setattr(transaction_rules, "identity_error", error)
+
+
+@bug("I19")
+def a_producer_that_is_fenced_may_hold_offsets(patch):
+    patch.setattr(Transactions, "enter", lambda *given, **how: E.NONE)
