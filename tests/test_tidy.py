@@ -102,6 +102,7 @@ ORDER: Mapping[str, list[str]] = {
         "analysis/lives",
         "analysis/outcome",
         "analysis/generations",
+        "analysis/transactions",
         "analysis/sessions",
         "analysis/classic",
         "analysis/consumer",

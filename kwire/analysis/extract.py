@@ -302,10 +302,18 @@ def _commit(said: _Said) -> Iterator[GroupEvent]:
 
 
 def _txn_commit(said: _Said) -> Iterator[GroupEvent]:
-    yield from _commits(said, "txn_commit", said.request.generation_id)
+    request = said.request
+    yield from _commits(
+        said,
+        "txn_commit",
+        request.generation_id,
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+    )
 
 
-def _commits(said: _Said, event: str, generation: int) -> Iterator[GroupEvent]:
+def _commits(said: _Said, event: str, generation: int, **producer: Any) -> Iterator[GroupEvent]:
     request, response = said.request, said.response
     codes = {}
     if response is not None:
@@ -330,6 +338,7 @@ def _commits(said: _Said, event: str, generation: int) -> Iterator[GroupEvent]:
                 offset=partition.committed_offset,
                 metadata=partition.committed_metadata,
                 error_code=code,
+                **producer,
             )
 
 

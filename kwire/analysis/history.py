@@ -17,6 +17,7 @@ from kwire.analysis.events import CLASSIC, GroupEvent, error_name
 from kwire.analysis.lives import Life, lives
 from kwire.analysis.outcome import MS, Outcome
 from kwire.analysis.topics import Watermark
+from kwire.analysis.transactions import ABORTED, COMMITTED, REFUSED, Transactions
 
 # The tables that a group's history fills.
 FILLED = (
@@ -55,7 +56,12 @@ class Ends:
 
 
 def fold(
-    capture_id: str, group_id: str, events: Iterable[GroupEvent], ends: Ends, clusters: Clusters | None = None
+    capture_id: str,
+    group_id: str,
+    events: Iterable[GroupEvent],
+    ends: Ends,
+    clusters: Clusters | None = None,
+    transactions: Transactions | None = None,
 ) -> dict[str, list[Row]]:
     """The rows of the groups of one name, by table. ``events``: all of theirs, in any order, topics named."""
     ordered = sorted(events, key=lambda event: event.key)
@@ -64,7 +70,7 @@ def fold(
         if moves := _moves(own):
             own = sorted([*own, *moves], key=lambda event: event.key)
         for life in lives(own):
-            for name, rows in _rows(capture_id, group_id, cluster, life, ends):
+            for name, rows in _rows(capture_id, group_id, cluster, life, ends, transactions or Transactions()):
                 found[name] += rows
     return {name: tables.TABLES[name].sorted(rows) for name, rows in found.items()}
 
@@ -106,7 +112,7 @@ def _same(
 
 
 def _rows(
-    capture_id: str, group_id: str, cluster: str | None, life: Life, ends: Ends
+    capture_id: str, group_id: str, cluster: str | None, life: Life, ends: Ends, transactions: Transactions
 ) -> Iterator[tuple[str, Iterable[Row]]]:
     """The rows of one life, by table."""
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
@@ -119,10 +125,11 @@ def _rows(
         elif protocol is not None:
             consumer.fold(out, own, life.until)
     first = outcomes[protocols[0]]
-    _went_back(first, life)
+    commits = list(_commits(first, life.events, ends, transactions))
+    _went_back(first, life, commits)
     inferred = [event for out in outcomes.values() for event in out.events]
     yield "group_events", [event.row(capture_id, cluster, life.number) for event in [*life.events, *inferred]]
-    yield "offset_commits", _commits(first, life.events, ends)
+    yield "offset_commits", [row for _, row in commits]
     for out in outcomes.values():
         yield "rebalances", out.rebalances
         yield "members", out.members
@@ -131,12 +138,17 @@ def _rows(
         yield "violations", out.violations
 
 
-def _commits(out: Outcome, events: Iterable[GroupEvent], ends: Ends) -> Iterator[Row]:
+def _commits(
+    out: Outcome, events: Sequence[GroupEvent], ends: Ends, transactions: Transactions
+) -> Iterator[tuple[GroupEvent, Row]]:
+    """Commits and their rows."""
     for event in events:
         if event.topic is None or event.partition is None or event.offset is None:
             continue
-        end = ends.before(out.cluster, event.topic, event.partition, event.ts)
-        yield tables.OFFSET_COMMITS.row(
+        outcome, decided = transactions.outcome(event, out.cluster, events[-1].ts)
+        holds = outcome not in (REFUSED, ABORTED)
+        end = ends.before(out.cluster, event.topic, event.partition, event.ts) if holds else None
+        row = tables.OFFSET_COMMITS.row(
             capture_id=out.capture_id,
             ts=event.ts,
             group_id=event.group_id,
@@ -152,9 +164,15 @@ def _commits(out: Outcome, events: Iterable[GroupEvent], ends: Ends) -> Iterator
             transactional=event.event.startswith("txn_"),
             error_code=event.error_code,
             error_name=error_name(event.error_code),
+            outcome=outcome,
+            outcome_ts=decided,
+            transactional_id=event.transactional_id,
+            producer_id=event.producer_id,
+            producer_epoch=event.producer_epoch,
             lag=None if end is None else end[1] - event.offset,
             lag_age_ms=None if end is None else (event.ts - end[0]) / MS,
         )
+        yield event, row
 
 
 def _moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
@@ -176,16 +194,16 @@ def _moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
     ]
 
 
-def _went_back(out: Outcome, life: Life) -> None:
-    """Generations and commits below the ones before them."""
+def _went_back(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
+    """Generations and commits below the ones before them; what was never the group's does not count."""
     if fell := life.remembered:
         said = f"to {fell.generation}, though the coordinator knew the member"
         out.violation(fell.ts, "generation_went_back", said, fell)
     last: dict[tuple[str, int], GroupEvent] = {}
-    for event in life.events:
-        if event.event != "commit" or event.error_code is None or event.topic is None or event.partition is None:
+    for event, row in commits:
+        if row["outcome"] != COMMITTED:
             continue
-        earlier = last.get((event.topic, event.partition))
-        last[event.topic, event.partition] = event
+        earlier = last.get((row["topic"], row["partition"]))
+        last[row["topic"], row["partition"]] = event
         if earlier is not None and (event.offset or 0) < (earlier.offset or 0):
             out.violation(event.ts, "commit_went_back", f"from {earlier.offset} to {event.offset}", event)

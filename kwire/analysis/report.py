@@ -12,6 +12,7 @@ from typing import Any
 
 from kwire.analysis.columns import Row
 from kwire.analysis.outcome import MS
+from kwire.analysis.transactions import COMMITTED
 from kwire.analysis.view import Tables, apart, moment, names, restarts
 
 NEEDED = (
@@ -223,10 +224,10 @@ def _color(generation: int) -> str:
 
 
 def lag_lines(commits: Iterable[Row]) -> Figure:
-    """The lag at each commit, by partition."""
+    """The lag at each commit that is the group's, by partition."""
     lines: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in commits:
-        if row["lag"] is not None:
+        if row["lag"] is not None and row["outcome"] == COMMITTED:
             lines[row["topic"], row["partition"]].append(row)
     data = []
     for (topic, partition), found in sorted(lines.items()):

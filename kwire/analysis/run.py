@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kwire.analysis import evidence, extract, history, tables, topics, usage, what_if
+from kwire.analysis import evidence, extract, history, tables, topics, transactions, usage, what_if
 from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
@@ -37,6 +37,7 @@ def analyse(
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
     names: dict[str, str] = {}
     marks: list[Watermark] = []
+    endings: list[transactions.Ending] = []
     sayings: dict[tuple[Any, ...], Saying] = {}
     subscribed: list[evidence.Subscribed] = []
     sizes: list[evidence.Size] = []
@@ -48,6 +49,7 @@ def analyse(
         made.append((_light(call), refused))
         names |= topics.topic_names(call)
         marks += topics.watermarks(call)
+        endings += transactions.endings(call)
         if saying := saying_of(call):
             sayings.setdefault(saying.content, saying)
         if assignor is not None:
@@ -62,12 +64,13 @@ def analyse(
         counts.add(call, refused)
     found |= counts.rows(capture_id, names, clusters)
     ends = history.Ends(marks, names, clusters)
+    ended = transactions.Transactions(endings, clusters)
     if assignor is not None:
         found |= {name: [] for name in tables.ON_REQUEST}
     known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
-        made_of_group = history.fold(capture_id, group, named, ends, clusters)
+        made_of_group = history.fold(capture_id, group, named, ends, clusters, ended)
         if assignor is not None:
             made_of_group |= what_if.fold(assignor, made_of_group, known_of_groups)
         for name, rows in made_of_group.items():

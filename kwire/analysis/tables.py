@@ -123,6 +123,9 @@ GROUP_EVENTS = _table(
     integer("partition", "of a commit"),
     long("offset", "of a commit", "records"),
     text("metadata", "of a commit"),
+    text("transactional_id", "of a TxnOffsetCommit"),
+    long("producer_id", "of a TxnOffsetCommit"),
+    integer("producer_epoch", "of a TxnOffsetCommit"),
     text("broker", "host:port"),
     _CONNECTION,
     long("number", "call of the connection, as in `frames`", "count"),
@@ -274,10 +277,24 @@ OFFSET_COMMITS = _table(
     integer("partition", "partition number"),
     long("offset", "committed offset", "records"),
     text("metadata", "text that the client stored with it"),
-    flag("transactional", "true for TxnOffsetCommit: it holds once the transaction commits"),
+    flag("transactional", "true for TxnOffsetCommit: it holds once the transaction commits, see `outcome`"),
     integer("error_code", "of this partition in the response; null if that was not seen"),
     text("error_name", "Kafka's name of it"),
-    long("lag", "high watermark last seen before the commit, less the offset; null if none was seen", "records"),
+    text(
+        "outcome",
+        "`committed`: the offset is the group's; `refused`: `error_code` is not 0; `aborted`: accepted in a "
+        "transaction that was aborted; `unknown`: the response, or the end of the transaction, was not seen",
+    ),
+    moment("outcome_ts", "when the transaction ended: its EndTxn, or what fenced it; null outside of transactions"),
+    text("transactional_id", "of a TxnOffsetCommit"),
+    long("producer_id", "of a TxnOffsetCommit"),
+    integer("producer_epoch", "of a TxnOffsetCommit"),
+    long(
+        "lag",
+        "high watermark last seen before the commit, less the offset; null if none was seen, and for what is not the "
+        "group's: `refused` or `aborted`",
+        "records",
+    ),
     millis("lag_age_ms", "how long before the commit that watermark was seen (Fetch, ListOffsets answers)"),
 )
 

@@ -10,6 +10,7 @@ from typing import Any
 from kwire.analysis.columns import Row
 from kwire.analysis.events import partition_name
 from kwire.analysis.tables import EVERY, ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
+from kwire.analysis.transactions import ABORTED, COMMITTED, NOT_KNOWN, REFUSED
 
 Tables = Mapping[str, list[Row]]
 Name = tuple[str, str | None]  # a group and its cluster
@@ -207,20 +208,28 @@ def _of(stops: Mapping[str, float | None], members: Iterable[str] | None) -> dic
 
 
 def _commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Commits by partition: how many, how many refused, the last offset, its lag and the largest."""
+    """Commits by partition: how many, and of which outcome; of those that are the group's the last, and lags.
+
+    An offset in a transaction that was aborted was never the group's, and one of unknown outcome may not be.
+    """
     found: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         found[row["topic"], row["partition"]].append(row)
-    return [
-        {
-            "topic": topic,
-            "partition": partition,
-            "count": len(commits),
-            "refused": sum(bool(commit["error_code"]) for commit in commits),
-            "last_ts": moment(commits[-1]["ts"]),
-            "last_offset": commits[-1]["offset"],
-            "last_lag": commits[-1]["lag"],
-            "largest_lag": max((commit["lag"] for commit in commits if commit["lag"] is not None), default=None),
-        }
-        for (topic, partition), commits in sorted(found.items())
-    ]
+    made = []
+    for (topic, partition), commits in sorted(found.items()):
+        outcomes = Counter(commit["outcome"] for commit in commits)
+        held = [commit for commit in commits if commit["outcome"] == COMMITTED]
+        last = max(held, key=lambda commit: commit["outcome_ts"] or commit["ts"], default=None)
+        made.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "count": len(commits),
+                **{outcome: outcomes[outcome] for outcome in (COMMITTED, REFUSED, ABORTED, NOT_KNOWN)},
+                "last_ts": None if last is None else moment(last["ts"]),
+                "last_offset": None if last is None else last["offset"],
+                "last_lag": None if last is None else last["lag"],
+                "largest_lag": max((commit["lag"] for commit in held if commit["lag"] is not None), default=None),
+            }
+        )
+    return made

@@ -18,15 +18,28 @@ from kwire.analysis.columns import Row, printable
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.tables import TABLES
 from kwire.analysis.topics import Watermark
+from kwire.analysis.transactions import Ending
 from kwire.spark import plain
 
 Rows = dict[str, list[Any]]  # rows by their kind
+MET = ("marks", "sizes", "endings")  # rows for the groups that they concern, whatever connections told them
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums, wherever connections went
 WHOLE = ("connections", "errors", "problems")  # rows of connections; what all say tells the cluster of some
 EACH = ("frames", "connections", "problems")  # rows that each come of one connection
 MANY = 20_000  # counts that a task keeps
 BUCKETS = 32  # of groups, minutes and tables that count: each has its own files in a stream
-TOLD = ("names", "commits", "wanted", "sayings", "damage", "skipped", "remarks", "written", "size")  # for the driver
+TOLD = (
+    "names",
+    "commits",
+    "producers",
+    "wanted",
+    "sayings",
+    "damage",
+    "skipped",
+    "remarks",
+    "written",
+    "size",
+)  # for the driver
 
 
 def about_group(name: str) -> str:
@@ -115,10 +128,14 @@ class Bundler:
         yield from _by("waits", found.get("waits", []), lambda wait: f"minute {wait[0]}")
         if marks := found.get("marks"):
             yield bundle_of_marks("", marks)
+        if endings := found.get("endings"):
+            yield bundle_of_endings("", endings)
+        producers = [(event.group_id, event.transactional_id) for event in happened if event.transactional_id]
         commits = [(event.group_id, event.topic, event.partition) for event in happened if event.topic]
         for kind, rows in (
             ("names", found.get("names", [])),
             ("commits", commits),
+            ("producers", producers),
             ("wanted", found.get("wanted", [])),
         ):
             if fresh := {(kind, *row) for row in rows} - self._told:
@@ -132,6 +149,11 @@ class Bundler:
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
     """Ends of partitions."""
     return bundle("marks", about, list(map(_mark_values, marks)))
+
+
+def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
+    """What ended transactions."""
+    return bundle("endings", about, list(map(_ending_values, endings)))
 
 
 def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[Bundle]:
@@ -175,9 +197,10 @@ class Counts:
 
 _FIELDS = tuple(GroupEvent.__slots__)
 _OF_GROUP = _FIELDS.index("group_id")
-_event_values, _mark_values = (
+_event_values, _mark_values, _ending_values = (
     attrgetter(*_FIELDS),
     attrgetter(*Watermark.__slots__),
+    attrgetter(*Ending.__slots__),
 )  # tuples are written in half the time
 
 
@@ -189,3 +212,8 @@ def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
 def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:
     """Ends of partitions."""
     return (Watermark(*row) for row in rows)
+
+
+def endings_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Ending]:
+    """What ended transactions."""
+    return (Ending(*row) for row in rows)

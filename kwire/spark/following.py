@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from kwire.analysis import evidence, extract, topics, usage
+from kwire.analysis import evidence, extract, topics, transactions, usage
 from kwire.analysis.clusters import saying_of
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
@@ -153,6 +153,7 @@ class Following:
             found["frames"].append(frame_row(call, self.capture_id, refused))
             found["names"] += topics.topic_names(call).items()
             found["marks"] += topics.watermarks(call)
+            found["endings"] += transactions.endings(call)
             happened = extract.events_of(call)
             found["events"] += happened
             self.notice(call, happened, found)

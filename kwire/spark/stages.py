@@ -18,11 +18,12 @@ from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import located, problem_row
 from kwire.analysis.tables import FRAMES, LATENCY
+from kwire.analysis.transactions import Transactions
 from kwire.capture.calls import Row as Segment
 from kwire.capture.places import below
 from kwire.capture.records import Problem, Skipped, notes
 from kwire.spark import bundles
-from kwire.spark.bundles import COUNTED, EACH, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
+from kwire.spark.bundles import COUNTED, EACH, MET, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.following import SEALED, Following, Payloads
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER
@@ -152,6 +153,7 @@ class Told:
 
     names: dict[str, str] = field(default_factory=dict)  # of topics by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
+    producers: set[tuple[str, str]] = field(default_factory=set)  # group and transactional id that commits to it
     wanted: set[tuple[str, str]] = field(default_factory=set)  # group and topic, of groups that are replayed
     sayings: set[Saying] = field(default_factory=set)
     damage: set[Problem] = field(default_factory=set)
@@ -170,6 +172,8 @@ class Told:
                     told.names.update(rows)
                 case "commits":
                     told.commits.update(rows)
+                case "producers":
+                    told.producers.update(rows)
                 case "wanted":
                     told.wanted.update(rows)
                 case "sayings":
@@ -192,6 +196,7 @@ class Told:
         return Told(
             self.names | other.names,
             self.commits | other.commits,
+            self.producers | other.producers,
             sayings=self.sayings | other.sayings,
             size=self.size + other.size,
         )
@@ -224,6 +229,14 @@ class Told:
         return {partition: sorted(groups) for partition, groups in found.items()}
 
     @property
+    def by_producer(self) -> dict[str, list[str]]:
+        """The groups that a transactional id commits to."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for group, transactional_id in self.producers:
+            found[transactional_id].add(group)
+        return {transactional_id: sorted(groups) for transactional_id, groups in found.items()}
+
+    @property
     def replayed(self) -> dict[str, list[str]]:
         """The groups that subscribe to a topic, where groups are replayed."""
         found: dict[str, set[str]] = defaultdict(set)
@@ -252,17 +265,15 @@ def written(
 
     With ``buckets`` these alone, each with files of its own, and frames and connections, marked as what they are about.
     """
-    groups = known.groups
+    groups, by_producer = known.groups, known.by_producer
     if buckets is not None:
-        groups = {
-            partition: [one for one in some if bundles.bucket_of(bundles.about_group(one)) in buckets]
-            for partition, some in groups.items()
-        }
+        groups = {partition: _in_buckets(some, buckets) for partition, some in groups.items()}
+        by_producer = {producer: _in_buckets(some, buckets) for producer, some in by_producer.items()}
     found = found.select("kind", "about", "rows")
-    others = found.where(~sql.col("kind").isin("marks", "sizes", *TOLD))
+    others = found.where(~sql.col("kind").isin(*MET, *TOLD))
     if any(groups.values()) or known.wanted:
-        meet = partial(_meet, known.names, groups, known.replayed)
-        others = others.unionByName(found.where("kind IN ('marks', 'sizes')").mapInArrow(meet, bundles.SPARK))
+        meet = partial(_meet, known.names, groups, known.replayed, by_producer)
+        others = others.unionByName(found.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
     tasks = min(known.size // A_TASK + 1, most)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(
@@ -281,27 +292,41 @@ def remarked(known: Told, capture_id: str, staging: str, mark: str = "") -> list
     return parts.close()
 
 
+def _in_buckets(groups: Iterable[str], buckets: Collection[int]) -> list[str]:
+    return [one for one in groups if bundles.bucket_of(bundles.about_group(one)) in buckets]
+
+
 def _meet(
     names: Mapping[str, str],
     groups: Mapping[tuple[str, int], list[str]],
     replayed: Mapping[str, list[str]],
+    by_producer: Mapping[str, list[str]],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Ends of partitions, to each of the groups that committed offsets of them; sizes of topics, to subscribers."""
+    """Ends of partitions, to each of the groups that committed offsets of them; sizes of topics, to subscribers; what
+    ended transactions, to the groups that they commit to.
+    """
     for batch in batches:
         found: Rows = defaultdict(list)
         sizes: Rows = defaultdict(list)
+        ended: Rows = defaultdict(list)
         for one in bundles.bundles_of(batch):
             if one.kind == "sizes":
                 for size in unbundle(one.rows):
                     for group in replayed.get(names.get(size.topic, size.topic), ()):
                         sizes[group].append(size)
                 continue
+            if one.kind == "endings":
+                for ending in bundles.endings_of(unbundle(one.rows)):
+                    for group in by_producer.get(ending.transactional_id, ()):
+                        ended[group].append(ending)
+                continue
             for mark in bundles.marks_of(unbundle(one.rows)):
                 for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
                     found[group].append(mark)
         made = [bundles.bundle_of_marks(bundles.about_group(group), marks) for group, marks in found.items()]
         made += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
+        made += [bundles.bundle_of_endings(bundles.about_group(group), some) for group, some in ended.items()]
         if made:
             yield bundles.batch(made)
 
@@ -349,10 +374,11 @@ class Folding:
             for event in bundles.events_of(happened):
                 by_group[event.group_id].append(events.name_topics(event, self.names))
             ends = history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
+            ended = Transactions(bundles.endings_of(met.get("endings", [])), self.clusters)
             found: dict[str, list[Row]] = defaultdict(list)
             known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
             for group, named in by_group.items():
-                made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters)
+                made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters, ended)
                 if self.assignor is not None:
                     made_of_group |= what_if.fold(self.assignor, made_of_group, known)
                 for name, rows in made_of_group.items():

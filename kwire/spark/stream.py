@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kwire.analysis.clusters import Clusters
 from kwire.capture.places import file_system
 from kwire.spark import bundles, plain, source, stages
-from kwire.spark.bundles import BUCKETS, EACH, TOLD, Bundler, Rows, about_group, bucket_of, bundle, unbundle
+from kwire.spark.bundles import BUCKETS, EACH, MET, TOLD, Bundler, Rows, about_group, bucket_of, bundle, unbundle
 from kwire.spark.following import Following, Payloads
 from kwire.spark.output import Output
 from kwire.spark.parts import folder_of
@@ -36,6 +36,7 @@ KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # hears of damaged files
 ENDED = ("connections", "problems")  # those that it has when it is over
 TOLD_FILE = "told.values"
+NEWS = ("ends", "ended")  # which partitions marks are of, and which transactional ids endings: groups to renew
 OPEN = "open"  # mark of the files with what stands of open connections
 EVERY = "5 seconds"  # the folder is looked at
 
@@ -106,6 +107,8 @@ def said(found: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
     made = [bundle("frames", "", rows)] if (rows := found.pop("frames", [])) else []
     if ends := {(mark.topic, mark.partition) for mark in found.get("marks", ())}:
         made.append(bundle("ends", "", sorted(ends)))
+    if ended := {one.transactional_id for one in found.get("endings", ())}:
+        made.append(bundle("ended", "", sorted(ended)))
     bundler = Bundler()
     made += [*bundler.take(found), *bundler.finish()]
     for one in made:
@@ -172,7 +175,7 @@ class Stream:
                 self._forget(f"{self.work}/{folder}")
         kind = sql.col("kind")
         fresh, keys = batch.where("NOT provisional"), batch.select("key").distinct()
-        fresh.where(~kind.isin("frames", "ends", *TOLD)).write.mode("overwrite").parquet(f"{heard}/batch={number}")
+        fresh.where(~kind.isin("frames", *NEWS, *TOLD)).write.mode("overwrite").parquet(f"{heard}/batch={number}")
         stood = self._standing(spark, number - 1)
         still = stood.join(keys, "key", "left_anti").unionByName(batch.where("provisional"))
         still.coalesce(1).write.mode("overwrite").parquet(self._standing_at(number))
@@ -194,7 +197,7 @@ class Stream:
         said = spark.read.schema(KEPT).parquet(heard)
         over = said.where(kind.isin(*ENDED) & (sql.lit(is_moved) | (sql.col("batch") == number))).drop("batch")
         said = said.drop("batch").unionByName(standing)
-        about = said.where((sql.col("bucket").isin(*touched) & ~kind.isin(*EACH, "ends")) | (kind == "marks"))
+        about = said.where((sql.col("bucket").isin(*touched) & ~kind.isin(*EACH, *NEWS)) | kind.isin(*MET))
         done = fresh.where(kind == "frames").withColumn("about", sql.lit(_mark("f", number)))
         over = over.withColumn("about", sql.lit(_mark("c", number)))
         pending = standing.where(kind.isin(*EACH)).withColumn("about", sql.lit(OPEN))
@@ -214,16 +217,21 @@ class Stream:
     @staticmethod
     def _touched(said: DataFrame, told: stages.Told) -> set[int]:
         """The buckets of which something was said."""
-        rows = said.where(~sql.col("kind").isin(*EACH, *TOLD, "marks"))
-        ends = sql.when(sql.col("kind") == "ends", sql.col("rows")).alias("ends")
+        rows = said.where(~sql.col("kind").isin(*EACH, *TOLD, *MET))
+        news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
+        kind = sql.when(sql.col("kind").isin(*NEWS), sql.col("kind")).alias("kind")
         found: set[int] = set()
-        groups = told.groups
-        for row in rows.select("bucket", ends).distinct().collect():
-            if row.ends is None:
+        groups, by_producer = told.groups, told.by_producer
+        for row in rows.select("bucket", kind, news).distinct().collect():
+            if row.news is None:
                 found.add(row.bucket)
                 continue
-            for topic, partition in unbundle(bytes(row.ends)):
-                found |= {bucket_of(about_group(group)) for group in groups.get((told.name(topic), partition), ())}
+            for about in unbundle(bytes(row.news)):
+                if row.kind == "ended":
+                    concerned = by_producer.get(about, [])
+                else:
+                    concerned = groups.get((told.name(about[0]), about[1]), [])
+                found |= {bucket_of(about_group(group)) for group in concerned}
         return found
 
     def _standing(self, spark: SparkSession, number: int) -> DataFrame:

@@ -95,3 +95,26 @@ class TestFollower:
         kinds, _ = said(tester.setProcessingTime(IDLE), provisional=False)
         assert kinds.count("connections") == 1
         assert tester.peekValueState("following", key) is None
+
+
+def test_a_transaction_that_ends_in_a_later_file(spark, tmp_path):
+    """Its group is renewed though the batch has nothing of the group but that."""
+    (whole,) = [path for path in traces.COMMITTED if "txn" in path.name]
+    every = traces.single([whole], "c")
+    ends = [row["request_ts"] for row in every["frames"] if row["api_name"] == "EndTxn"]
+    head, records = traces.content(whole)[: traces.HEAD], traces.records(whole)
+    folder = tmp_path / "rotating"
+    folder.mkdir()
+    begin, paths = 0, []
+    for number, ts in enumerate([*ends, None]):  # each file ends before an EndTxn
+        later = [n for n, one in enumerate(records) if ts is not None and traces.time_us(one) >= ts]
+        stop = later[0] if later else len(records)
+        paths.append(folder / f"part-{number}.pcap")
+        paths[-1].write_bytes(head + b"".join(records[begin:stop]))
+        begin = stop
+    place = tmp_path / "out"
+    stream = Stream([str(folder)], Output(str(place)), "c", settle=0.0, files=1)
+    assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    found = parquet.read(place)
+    assert found["offset_commits"] == traces.single(paths, "c")["offset_commits"]
+    assert {row["outcome"] for row in found["offset_commits"]} == {"committed", "aborted"}

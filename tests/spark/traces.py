@@ -46,6 +46,12 @@ def records(path: Path) -> list[bytes]:
     return found
 
 
+def time_us(record: bytes) -> int:
+    """When a packet was captured."""
+    seconds, us = struct.unpack_from("<II", record)
+    return int(seconds * 1_000_000 + us)
+
+
 def long_capture(folder: Path, name: str = "long.pcap", *, every_nth: int = 1) -> Path:
     """All of them, or every nth, in one file: several parts of 64 kB. Some packets are lost, some out of order, and some
     were made UDP."""

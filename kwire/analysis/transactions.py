@@ -1,0 +1,165 @@
+"""How transactions ended, out of calls of their producers, and what that makes of the offsets committed in them.
+
+EndTxn ends a transaction as it asks. A coordinator aborts one by itself when another producer initialises the
+transactional id, or when it times out, which shows in that the producer is fenced. Source: KIP-98, KIP-890, and Kafka's
+TransactionCoordinator.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+
+from kwire.analysis.clusters import Clusters
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.outcome import MS
+from kwire.capture.call import Call
+from kwire.errorcodes import ErrorCode
+
+COMMITTED, ABORTED, REFUSED, NOT_KNOWN = "committed", "aborted", "refused", "unknown"
+
+COMMIT, ABORT, INIT, FENCED = "commit", "abort", "init", "fenced"  # kinds of endings
+_INIT_PRODUCER_ID, _END_TXN, _OF_PRODUCERS = 22, 26, {22, 24, 25, 26, 28}
+_FENCING = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+CLEANUP_US = 20_000_000  # twice transaction.abort.timed.out.transaction.cleanup.interval.ms: by then one is aborted
+
+
+@dataclass(slots=True, frozen=True)
+class Ending:
+    """What ended a transaction, or may have. ``ts``: of the request of EndTxn, of the response of others, in µs.
+
+    ``answered``: whether the response was seen; ``timeout_ms``: of transactions that begin after an INIT.
+    """
+
+    ts: int
+    conn_id: str
+    broker: str
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    kind: str
+    answered: bool = True
+    timeout_ms: int | None = None
+
+
+def endings(call: Call) -> Iterator[Ending]:
+    """What a call of a transactional producer says of the end of its transactions."""
+    request = call.request
+    if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
+        return
+    name, producer_id, epoch = _producer(request)
+    if not name:
+        return
+    made = partial(Ending, conn_id=call.connection, broker=call.broker, transactional_id=name)
+    of_sender = partial(made, producer_id=producer_id, producer_epoch=epoch)
+    if call.response is None or call.response_us is None:
+        if call.api_key == _END_TXN:
+            yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT, answered=False)
+        return
+    response = call.response
+    if _codes(response) & _FENCING:
+        yield of_sender(call.response_us, kind=FENCED)
+    elif call.api_key == _END_TXN and not response.error_code:
+        yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT)
+    elif call.api_key == _INIT_PRODUCER_ID and not response.error_code and not request.keep_prepared_txn:
+        timeout = None if request.enable2_pc else request.transaction_timeout_ms
+        fresh = made(
+            call.response_us, producer_id=response.producer_id, producer_epoch=response.producer_epoch, kind=INIT
+        )
+        yield replace(fresh, timeout_ms=timeout)
+
+
+def _producer(request: object) -> tuple[str | None, int, int]:
+    """Transactional id, producer id and epoch; AddPartitionsToTxn of clients has them under names of their own."""
+    of, old = attrgetter("transactional_id", "producer_id", "producer_epoch"), "v3_and_below_"
+    if hasattr(request, f"{old}producer_id"):
+        of = attrgetter(*(f"{old}{name}" for name in ("transactional_id", "producer_id", "producer_epoch")))
+    found: tuple[str | None, int, int] = of(request)
+    return found
+
+
+def _codes(response: object) -> set[int]:
+    """The error codes of the whole and of partitions."""
+    found = {getattr(response, "error_code", 0)}
+    for topic in getattr(response, "topics", ()):
+        found |= {partition.error_code for partition in topic.partitions}
+    for topic in getattr(response, "results_by_topic_v3_and_below", ()):
+        found |= {partition.partition_error_code for partition in topic.results_by_partition}
+    return found
+
+
+class Transactions:
+    """The endings of transactions by cluster and transactional id."""
+
+    def __init__(self, found: Iterable[Ending] = (), clusters: Clusters | None = None) -> None:
+        where = clusters or Clusters()
+        self._of: dict[tuple[str | None, str], list[Ending]] = defaultdict(list)
+        self._joined: dict[tuple[str | None, str], _Line] = {}
+        for one in found:
+            self._of[where.known(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
+
+    def outcome(self, event: GroupEvent, cluster: str | None, last: int) -> tuple[str, int | None]:
+        """What became of a commit, and when a transaction decided it. ``last``: the group's last event, in µs."""
+        if event.error_code:
+            return REFUSED, None
+        if event.transactional_id is None:
+            return (NOT_KNOWN if event.error_code is None else COMMITTED), None
+        line = self._line(cluster, event.transactional_id)
+        decided, ts = _decide(line.after(event.ts), (event.producer_id, event.producer_epoch))
+        if decided == COMMITTED and event.error_code is None:
+            return NOT_KNOWN, ts  # its response was not seen: it may not have been in the transaction
+        if ts is None and (over := line.times_out(event.ts)) is not None and over < last:
+            return ABORTED, over
+        return decided, ts
+
+    def _line(self, cluster: str | None, name: str) -> _Line:
+        """The endings in a cluster; brokers of no known cluster tell of any."""
+        if (cluster, name) not in self._joined:
+            found = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
+            self._joined[cluster, name] = _Line(sorted(found, key=attrgetter("ts", "conn_id", "kind")))
+        return self._joined[cluster, name]
+
+
+class _Line:
+    """The endings of one transactional id, in order."""
+
+    def __init__(self, endings: Sequence[Ending]) -> None:
+        self._endings = endings
+        self._times = [one.ts for one in endings]
+        self._inits = [one for one in endings if one.kind == INIT]
+
+    def after(self, ts: int) -> Iterator[Ending]:
+        """Those later than a moment."""
+        return (self._endings[n] for n in range(bisect_right(self._times, ts), len(self._endings)))
+
+    def times_out(self, ts: int) -> int | None:
+        """When a transaction with a commit at ``ts`` is aborted at the latest; None if its timeout was not seen."""
+        place = bisect_right(self._inits, ts, key=attrgetter("ts"))
+        timeout = self._inits[place - 1].timeout_ms if place else None
+        return None if timeout is None else ts + timeout * MS + CLEANUP_US
+
+
+def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
+    """The outcome of what a producer committed by what came later, and when; no time: nothing decides it yet."""
+    asked: Ending | None = None
+    for one in later:
+        same = (one.producer_id, one.producer_epoch) == identity
+        is_end = one.kind in _WORDS
+        if one.kind == FENCED and not same:
+            continue  # a former producer of the id
+        if is_end and not one.answered:
+            asked = asked or (one if same else None)
+        elif asked is not None and is_end and one.producer_id == identity[0]:
+            return _WORDS[asked.kind], asked.ts  # asked again, or over: a producer does nothing else meanwhile
+        elif is_end:
+            return (_WORDS[one.kind] if same else NOT_KNOWN), one.ts
+        else:
+            return (ABORTED if asked is None or asked.kind == ABORT else NOT_KNOWN), one.ts
+    return NOT_KNOWN, None if asked is None else asked.ts
+
+
+_WORDS = {COMMIT: COMMITTED, ABORT: ABORTED}
