@@ -265,9 +265,11 @@ def commit(target: Target, group: str, topic: str, partitions: int) -> None:
 def run(name: str) -> dict[str, Any]:
     """One attack, in this process."""
     target = Target()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     questions = ATTACKS[name][1](target)
     asked = None if questions is None else list(questions)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if asked is not None:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for request, version in asked or ():
         target.ask(request, version)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

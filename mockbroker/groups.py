@@ -21,6 +21,7 @@ from mockbroker.group.events import Commit, ConsumerHeartbeat, Event, Join
 from mockbroker.group.expiry import expire, is_over, next_expiry
 from mockbroker.group.migration import Becomes
 from mockbroker.group.offsets import Offsets
+from mockbroker.group.regex import TopicMatches
 from mockbroker.group.rules import is_identified, member_error
 from mockbroker.group.state import Group
 from mockbroker.settings import Settings
@@ -52,6 +53,7 @@ class Groups(dict[str, AnyGroup]):
         self.pending_ids = 0
         self._pending: dict[str, int] = {}  # the same by group, of groups that have some
         self._cluster = cluster
+        self._matches = TopicMatches()
         self._settings = settings
         self._waits = waits
         self._new_uuid = new_uuid
@@ -142,7 +144,7 @@ class Groups(dict[str, AnyGroup]):
         return found
 
     def _world(self) -> World:
-        return World(self._cluster, self._settings)
+        return World(self._cluster, self._settings, self._matches)
 
     def _put(self, group: G) -> G:
         self[group.group_id] = group

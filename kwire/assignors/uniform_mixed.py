@@ -7,7 +7,7 @@ a subscriber come first. Source: UniformHeterogeneousAssignmentBuilder of Kafka 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from uuid import UUID
@@ -51,12 +51,32 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
 
 
 def _topics(members: Members, partitions: Partitions) -> dict[UUID, _Topic]:
-    subscribers: dict[UUID, list[int]] = {}
-    for place, member in enumerate(members.values()):
-        for topic_id in dict.fromkeys(member.topic_ids):
-            subscribers.setdefault(topic_id, []).append(place)
+    subscribers = _subscribers(members)
     counts = partitions_of(subscribers, partitions)
     return {topic: _Topic(topic, subscribers[topic], [_NOBODY] * count) for topic, count in counts.items()}
+
+
+def _subscribers(members: Members) -> dict[UUID, list[int]]:
+    """Places of members by topic. Members with the very same collection of topics are walked together."""
+    alike: dict[int, list[int]] = {}
+    collections: dict[int, Collection[UUID]] = {}
+    for place, member in enumerate(members.values()):
+        collections[id(member.topic_ids)] = member.topic_ids
+        alike.setdefault(id(member.topic_ids), []).append(place)
+    found: dict[UUID, list[int]] = {}
+    mixed: set[UUID] = set()
+    for number, topic_ids in collections.items():
+        for topic_id in dict.fromkeys(topic_ids):
+            if topic_id not in found:
+                found[topic_id] = alike[number]
+                continue
+            if topic_id not in mixed:
+                mixed.add(topic_id)
+                found[topic_id] = found[topic_id].copy()
+            found[topic_id] += alike[number]
+    for topic_id in mixed:
+        found[topic_id].sort()
+    return found
 
 
 def _fill(topic: _Topic, loads: list[int]) -> None:

@@ -27,6 +27,7 @@ INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 NOBODY = -1  # leads a partition whose brokers are all away
 INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment as closely as this
 PRODUCER_IDS = 1_000  # taken at a time, as Kafka's brokers take them: of these some are never given out
+SPARE_NAMES = 1_000  # of deleted topics, beyond as many as there are topics
 LONGEST_NAME = 249  # characters of a topic name
 LONGEST_QUOTED = 1_000  # characters of a text that are quoted in a message
 LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}")
@@ -228,6 +229,7 @@ class Cluster:
 
     ``epoch``: another number whenever topics, partitions or brokers have changed. ``taken``: the lowest producer id
     that nobody has taken for giving it out. ``down``: brokers that are away. ``partition_count``: of all topics.
+    ``created``: names of topics in the order in which they were created, also of some that are gone.
     """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID], storage: Storage | None = None) -> None:
@@ -238,6 +240,7 @@ class Cluster:
         self.by_id: dict[UUID, Topic] = {}
         self.epoch = 0
         self.partition_count = 0
+        self.created: list[str] = []
         self.storage = storage
         self.taken = 0
         self._next_producer_id = 0
@@ -263,6 +266,7 @@ class Cluster:
         topic = Topic(name, self._new_uuid(), [], dict(configs or {}))
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
+        self._note_created([name])
         self.grow(topic, replicas)
         return topic
 
@@ -304,6 +308,7 @@ class Cluster:
         self.topics |= {topic.name: topic for topic in topics}
         self.by_id |= {topic.topic_id: topic for topic in topics}
         self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
+        self._note_created([topic.name for topic in topics])
         self.epoch += 1
 
     def delete_topic(self, topic: Topic) -> None:
@@ -316,6 +321,11 @@ class Cluster:
             self.storage.deleted(topic)
             for partition in topic.partitions:
                 partition.log.copy = None  # whoever still writes to it writes to nobody
+
+    def _note_created(self, names: Sequence[str]) -> None:
+        self.created += names
+        if len(self.created) > 2 * len(self.topics) + SPARE_NAMES:  # another list, for those that remember the old one
+            self.created = list(self.topics)
 
     def partitions(self) -> list[Partition]:
         """Those of all topics."""

@@ -27,13 +27,12 @@ from kwire.blobs.offsets_topic import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from mockbroker.durable.clock import Wall
-from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, by_topic
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, Resolved, by_topic
 
 Record: TypeAlias = tuple[object, object, int]
 Current = ConsumerGroupCurrentMemberAssignmentValue
 Metadata = ConsumerGroupMemberMetadataValue
 Target = ConsumerGroupTargetAssignmentMemberValue
-EXPRESSION = encode_stored(ConsumerGroupRegularExpressionKey(), 0)[:2]  # the type of record, as an int16
 
 
 def records(group: ConsumerGroup, wall: Wall) -> Iterator[Record]:
@@ -56,14 +55,20 @@ def metadata(group: ConsumerGroup, member: ConsumerMember) -> Record:
 
 def expressions(group: ConsumerGroup, wall: Wall) -> Iterator[Record]:
     """What expressions matched."""
-    for expression, resolved in group.resolved.items():
-        yield (
-            ConsumerGroupRegularExpressionKey(group_id=group.group_id, regular_expression=expression),
-            ConsumerGroupRegularExpressionValue(
-                topics=sorted(resolved.topics), version=resolved.version, timestamp=wall.ms(resolved.at)
-            ),
-            0,
-        )
+    for regex, resolved in group.resolved.items():
+        yield expression(group.group_id, regex, resolved, wall)
+
+
+def expression(group_id: str, regex: str, resolved: Resolved, wall: Wall) -> Record:
+    """What one expression matched."""
+    value = ConsumerGroupRegularExpressionValue(
+        topics=sorted(resolved.topics), version=resolved.version, timestamp=wall.ms(resolved.at)
+    )
+    return expression_key(group_id, regex), value, 0
+
+
+def expression_key(group_id: str, regex: str) -> ConsumerGroupRegularExpressionKey:
+    return ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
 
 
 def epoch(group: ConsumerGroup) -> Record:
@@ -102,11 +107,6 @@ def keys_of(group_id: str, member_id: str) -> list[bytes]:
             ConsumerGroupMemberMetadataKey,
         )
     ]
-
-
-def is_expression(key: bytes) -> bool:
-    """True for the key of an expression."""
-    return key.startswith(EXPRESSION)
 
 
 def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:

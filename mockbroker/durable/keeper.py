@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kwire.assignors import GroupAssignment
+from kwire.blobs import encode_stored
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.cluster.model import OFFSETS_TOPIC, Cluster, Partition
 from mockbroker.durable import classic_records, consumer_records, offset_records
 from mockbroker.durable.clock import Wall
 from mockbroker.durable.compaction import Compactor
 from mockbroker.durable.image import Change, Image, encoded, image_of
-from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, Resolved
 from mockbroker.group.offsets import Offsets, Place
 from mockbroker.group.state import Group
 
@@ -31,7 +32,7 @@ class _Kept:
     places: dict[Place, bytes | None] = field(default_factory=dict)
     changes: int = -1
     target: GroupAssignment = field(default_factory=dict)
-    resolved: object = None
+    resolved: dict[str, Resolved] = field(default_factory=dict)
 
     def all_places(self) -> dict[Place, bytes | None]:
         """Where something is written, also by transactions: those that have ended, and those that are open; what is
@@ -66,7 +67,7 @@ class Keeper:
         held: list[tuple[int, int, list[Change]]] = []
         if kept is not None and (group is None or kept.kind is not type(group)):
             found += self._taken_back(group_id, kept)
-            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, {}, None
+            kept.image, kept.changes, kept.target, kept.resolved = {}, -1, {}, {}
         if group is None:
             assert kept is not None
             found = _tombstones(_keys(group_id, kept.all_places().items())) + found
@@ -93,7 +94,7 @@ class Keeper:
         """The group was made of what is written; what it is else has to be written yet."""
         kept = _Kept(type(group), image_of(group, self._wall), group.offsets, dict.fromkeys(group.offsets.committed))
         if isinstance(group, ConsumerGroup):
-            kept.target, kept.resolved = group.target, group.resolved
+            kept.target, kept.resolved = group.target, dict(group.resolved)
             group.changed.clear()
         else:
             kept.changes = group.changes
@@ -132,17 +133,24 @@ class Keeper:
                 found += _tombstones(consumer_records.keys_of(group.group_id, member_id))
             else:
                 found.append(encoded(*consumer_records.metadata(group, group.members[member_id])))
-        if changed or kept.resolved is not group.resolved:
-            now = dict(encoded(*record) for record in consumer_records.expressions(group, self._wall))
-            gone = [key for key in kept.image if consumer_records.is_expression(key) and key not in now]
-            found += [*_tombstones(gone), *now.items()]
+        found += self._expressions(kept, group)
         found.append(encoded(*consumer_records.epoch(group)))
         found += [encoded(*consumer_records.target(group, each)) for each in _retargeted(kept.target, group)]
         found.append(encoded(*consumer_records.assignment_epoch(group)))
         found += [encoded(*consumer_records.current(group, member)) for member in _there(group, changed)]
-        kept.target, kept.resolved = group.target, group.resolved
+        kept.target = group.target
         group.changed.clear()
         return _differing(kept.image, found)
+
+    def _expressions(self, kept: _Kept, group: ConsumerGroup) -> Iterator[Change]:
+        """Those that are gone, and those that were resolved since they were written."""
+        for regex in [regex for regex in kept.resolved if regex not in group.resolved]:
+            del kept.resolved[regex]
+            yield encode_stored(consumer_records.expression_key(group.group_id, regex), 0), None
+        for regex, resolved in group.resolved.items():
+            if kept.resolved.get(regex) is not resolved:
+                kept.resolved[regex] = resolved
+                yield encoded(*consumer_records.expression(group.group_id, regex, resolved, self._wall))
 
     def _offsets(self, group_id: str, kept: _Kept, offsets: Offsets) -> Iterator[Change]:
         if kept.offsets is not offsets:

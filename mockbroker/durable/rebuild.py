@@ -169,7 +169,8 @@ def _consumer_group(group_id: str, told: _Told, settings: Settings, wall: Wall, 
     for member_id, target in told.targets.items():
         group.target[member_id] = {line.topic_id: list(line.partitions) for line in target.topic_partitions}
     for expression, found in told.expressions.items():
-        group.resolved[expression] = Resolved(frozenset(found.topics), found.version, wall.at(found.timestamp))
+        resolved = Resolved(frozenset(found.topics), found.version, wall.at(found.timestamp))
+        group.resolve(expression, resolved)
     return group
 
 

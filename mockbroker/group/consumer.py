@@ -8,7 +8,7 @@ Source: Kafka's GroupMetadataManager (4.2).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 
@@ -35,6 +35,7 @@ from mockbroker.group.consumer_state import (
 from mockbroker.group.events import ConsumerHeartbeat
 from mockbroker.group.migration import Becomes, Turn
 from mockbroker.group.reconcile import Goal, next_step
+from mockbroker.group.regex import TopicMatches
 from mockbroker.group.state import session_of
 from mockbroker.group.target import assign
 from mockbroker.settings import Settings
@@ -53,6 +54,7 @@ class World:
 
     cluster: Cluster
     settings: Settings
+    matches: TopicMatches = field(default_factory=TopicMatches)
 
 
 class Refused(Exception):
@@ -346,18 +348,30 @@ def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], world: World
 
 
 def _resolve(group: ConsumerGroup, world: World, now: float) -> Effects:
-    """Match the expressions with the topics that there are; a new epoch if they match others than before."""
-    topics = list(world.cluster.topics)  # also those of the brokers themselves, as at Kafka
-    changed = False
-    resolved = {}
-    for expression in group.regexes:
-        found = regex.matching(expression, topics)
-        had = group.resolved.get(expression)
-        changed |= found != (had.topics if had else frozenset())
-        resolved[expression] = Resolved(found, world.cluster.epoch, now)
-    group.resolved = resolved
-    changed |= group.look(world.cluster, now, REFRESH_METADATA)
+    """Match one expression with the topics that there are; the next one is due at once.
+
+    After the last there is a new epoch if they match others than before.
+    """
+    if not group.unresolved:
+        group.unresolved, group.resolving, group.rematched = list(group.regexes)[::-1], now, False
+    while group.unresolved:
+        expression = group.unresolved.pop()
+        if expression in group.regexes:
+            _resolve_one(group, expression, world)
+            break
+    if group.unresolved:
+        group.waits.set(REGEX, now)
+        return []
+    changed = group.look(world.cluster, now, REFRESH_METADATA) or group.rematched
     return [_bump(group, "expressions match other topics")] if changed else []
+
+
+def _resolve_one(group: ConsumerGroup, expression: str, world: World) -> None:
+    cluster = world.cluster
+    found = world.matches.find(expression, cluster.created, cluster.topics)  # also topics of the brokers, as at Kafka
+    had = group.resolved.get(expression)
+    group.rematched |= found != (had.topics if had else frozenset())
+    group.resolve(expression, Resolved(found, cluster.epoch, group.resolving))
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------
@@ -432,12 +446,15 @@ LATE: Mapping[str, str] = {
 
 
 def tick(group: ConsumerGroup, world: World, now: float) -> Turn:
-    """Everything that is due. Afterwards the next deadline lies ahead of ``now``, or the group is another."""
+    """What is due, up to one expression. Afterwards the next deadline lies ahead of ``now`` unless another expression
+    is to be resolved, or the group is another."""
     effects: Turn = []
     while wait := group.waits.pop_due(now):
         kind, member_id = wait
         if wait == REGEX:
             effects += _resolve(group, world, now)
+            if group.unresolved:
+                break
         elif member_id in group.members:
             effects += fence(group, [group.members[member_id]], "expire", LATE[kind], world, now)
             if isinstance(effects[-1], Becomes):

@@ -114,7 +114,9 @@ class ConsumerGroup:
 
     ``target``: by member id, what each shall have; ``owners``: the epoch of whoever has a partition or has not given
     it up. ``static``: instance id to member id; a name that a member had before it took another stays, as at Kafka.
-    ``resolved``: expressions and what they matched. ``alike``: everybody subscribed to the same names when a member
+    ``resolved``: expressions and what they matched, changed by ``resolve`` and ``unresolve``; ``matched``: how many of
+    them match a topic; ``unresolved``: those that are still to be matched with the topics, since ``resolving``, and
+    whether one matched others than before. ``alike``: everybody subscribed to the same names when a member
     was last put in or taken out, or topics were looked at.
     ``metadata``: subscribed topics that are there, with id and number of partitions, as they were when looked at last;
     ``version``: of the cluster then; ``refresh_at``: when to look again at the latest.
@@ -129,6 +131,10 @@ class ConsumerGroup:
     target: GroupAssignment = field(default_factory=dict)
     owners: dict[TopicPartition, int] = field(default_factory=dict)
     resolved: dict[str, Resolved] = field(default_factory=dict)
+    matched: Counter[str] = field(default_factory=Counter)
+    unresolved: list[str] = field(default_factory=list)
+    resolving: float = -inf
+    rematched: bool = False
     metadata: Mapping[str, tuple[UUID, int]] = field(default_factory=dict)
     version: int = -1
     refresh_at: float = inf
@@ -181,7 +187,9 @@ class ConsumerGroup:
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """Names that a member reads; an expression that is not resolved yet matches nothing."""
         resolved = self.resolved.get(member.regex) if member.regex else None
-        return member.topics if resolved is None else member.topics | resolved.topics
+        if resolved is None:
+            return member.topics
+        return member.topics | resolved.topics if member.topics else resolved.topics  # the very set that others have
 
     def ids_of(self, member: ConsumerMember, cluster: Cluster) -> frozenset[UUID]:
         """Ids of the topics that a member reads, of those that are there."""
@@ -190,11 +198,11 @@ class ConsumerGroup:
 
     def reads(self, topic: str) -> bool:
         """True if some member subscribes to the topic, by name or by expression."""
-        return topic in self.names or any(topic in resolved.topics for resolved in self.resolved.values())
+        return topic in self.names or topic in self.matched
 
     def subscribed(self) -> set[str]:
         """Names that anybody reads."""
-        return set(self.names).union(*(resolved.topics for resolved in self.resolved.values()))
+        return self.names.keys() | self.matched.keys()
 
     def seen_in(self, cluster: Cluster) -> Mapping[str, tuple[UUID, int]]:
         """Subscribed topics that are there, with id and number of partitions."""
@@ -208,6 +216,24 @@ class ConsumerGroup:
         self.metadata, self.version, self.refresh_at = found, cluster.epoch, now + refresh
         self.alike = self._alike()
         return changed
+
+    def resolve(self, regex: str, resolved: Resolved) -> None:
+        """Keep what an expression matches now."""
+        old = self.resolved.get(regex)
+        if old is None or old.topics is not resolved.topics:
+            self.unresolve(regex)
+            self.matched.update(resolved.topics)
+        self.resolved[regex] = resolved
+
+    def unresolve(self, regex: str) -> None:
+        """Forget what an expression matched, if that is known."""
+        old = self.resolved.pop(regex, None)
+        if old is None:
+            return
+        for topic in old.topics:
+            self.matched[topic] -= 1
+            if not self.matched[topic]:
+                del self.matched[topic]
 
     def target_of(self, member_id: str) -> Share:
         """What a member shall have."""
@@ -234,7 +260,7 @@ class ConsumerGroup:
             self.static[member.instance_id] = member.member_id
         self.most_members = max(self.most_members, len(self.members))
         for regex in [regex for regex in self.resolved if not self.regexes[regex]]:
-            del self.resolved[regex]
+            self.unresolve(regex)
         self.alike = self._alike()
 
     def remove(self, member: ConsumerMember) -> None:
@@ -247,20 +273,22 @@ class ConsumerGroup:
         if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
             del self.static[member.instance_id]
         if member.regex and not self.regexes[member.regex]:
-            self.resolved.pop(member.regex, None)
+            self.unresolve(member.regex)
         self.alike = self._alike()
 
     def replace_static(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """A static member is back under another id, and gets the place and the target of the old one."""
-        target, resolved = self.target.get(old.member_id, {}), dict(self.resolved)
+        target, resolved = self.target.get(old.member_id, {}), self.resolved.get(old.regex)
         self.remove(old)
-        self.resolved = resolved
+        if resolved is not None:
+            self.resolve(old.regex, resolved)
         self.put(new)
         self.target[new.member_id] = target
 
     def _alike(self) -> bool:
         """Source: Kafka's ModernGroup.subscriptionType."""
-        return all(self.names[name] == len(self.members) for name in self.subscribed())
+        everybody = len(self.members)
+        return all(times == everybody for times in self.names.values()) and self.matched.keys() <= self.names.keys()
 
     def _count(self, member: ConsumerMember, by: int) -> None:
         for counter, keys in (

@@ -8,10 +8,12 @@ becomes, which RE2/J does not; one such expression would keep a broker of one th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+EXPRESSIONS_KEPT = 1_000  # with what they match; beyond that all are matched from scratch
 # What RE2 says and how RE2/J says it.
 WORDS = {
     "missing ]": "missing closing ]",
@@ -42,8 +44,46 @@ def check(regex: str) -> None:
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
     """The names that match as a whole."""
-    pattern = _compiled(regex)
-    return frozenset(name for name in names if pattern.fullmatch(name))
+    fullmatch = _compiled(regex).fullmatch  # of bytes: re2 counts the characters of a text at each match
+    return frozenset([name for name in names if fullmatch(name.encode("utf-8", "surrogateescape"))])
+
+
+@dataclass(slots=True)
+class _Matched:
+    """What an expression matched among the first ``count`` names of ``created``."""
+
+    created: Sequence[str]
+    count: int
+    topics: frozenset[str]
+
+
+class TopicMatches:
+    """What expressions match in a cluster: an expression is matched with a topic once, for all groups and members.
+
+    Expressions that match the same topics have the same set.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, _Matched] = {}
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+
+    def find(self, regex: str, created: Sequence[str], there: Container[str]) -> frozenset[str]:
+        """Topics that match. ``created``: names in order, which only grows or is replaced; ``there``: those that exist.
+
+        Raises: InvalidRegex.
+        """
+        kept = self._kept.pop(regex, None)
+        if kept is None or kept.created is not created:
+            kept = _Matched(created, 0, frozenset())
+        new = matching(regex, created[kept.count :])
+        found = [name for name in kept.topics | new if name in there]
+        topics = kept.topics if not new and len(found) == len(kept.topics) else frozenset(found)
+        if len(self._kept) >= EXPRESSIONS_KEPT:
+            self._kept.clear()
+            self._sets.clear()
+        topics = self._sets.setdefault(topics, topics)
+        self._kept[regex] = _Matched(created, len(created), topics)
+        return topics
 
 
 @lru_cache(maxsize=256)

@@ -24,13 +24,13 @@ def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike:
     """Make the target of every member anew, for the epoch of the group. ``alike``: as Kafka believes of the
     subscriptions; then the first member's counts for all."""
     name = assignor_of(group, settings)
-    ids: dict[tuple[frozenset[str], str], frozenset[UUID]] = {}
+    ids: dict[frozenset[str], frozenset[UUID]] = {}
     members: dict[str, MemberSubscription] = {}
     for member in group.in_map_order():
-        subscription = (member.topics, member.regex)
-        if subscription not in ids:
-            ids[subscription] = group.ids_of(member, cluster)
-        members[member.member_id] = _described(group, member, ids[subscription])
+        topics = group.topics_of(member)
+        if topics not in ids:
+            ids[topics] = group.ids_of(member, cluster)
+        members[member.member_id] = _described(group, member, ids[topics])
     partitions = {topic.topic_id: len(topic.partitions) for topic in cluster.topics.values()}
     group.target = assignors.assign(name, members, partitions, alike=alike)
     group.assignment_epoch = group.epoch

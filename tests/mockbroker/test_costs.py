@@ -16,6 +16,7 @@ from kwire import ErrorCode as E
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kwire.messages.add_partitions_to_txn import Topic as AddedTopic
 from kwire.messages.alter_configs import AlterConfigsRequest
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.create_partitions import CreatePartitionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
@@ -29,7 +30,10 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
+from mockbroker.calls import Call, Client, Ticket
 from mockbroker.cluster.model import TRANSACTIONS_TOPIC
+from mockbroker.group.consumer import REGEX_PAUSE
+from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.settings import MAX_NEW_PARTITIONS
 
 GROWTH = 8
@@ -206,6 +210,42 @@ def test_a_resource_that_alter_configs_repeats_is_refused() -> None:
     answer = desk.ask(AlterConfigsRequest(resources=resources), 2)
     assert [each.error_code for each in answer.responses] == [E.INVALID_REQUEST] * 2
     assert desk.broker.cluster.topics["t"].configs == {}
+
+
+def test_a_step_resolves_one_expression() -> None:
+    """Members that bring an expression each cost a step each, not all together; the last begins the epoch."""
+    desk = prepared(topics={f"t{number}": 1 for number in range(200)})
+    for number in range(20):
+        subscribe(desk, f"m{number}", f"t.*|{number}")
+    group = desk.broker.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert all(resolved.topics == {f"t{n}" for n in range(200)} for resolved in group.resolved.values())
+    desk.now += REGEX_PAUSE + 1
+    subscribe(desk, "m20", "none", wait=False)
+    epoch, costs = group.epoch, []
+    while desk.router.deadline() <= desk.now:
+        assert group.epoch == epoch
+        with counted() as calls:
+            desk.router.tick(desk.now)
+        costs.append(calls.count)
+    assert len(costs) == 21
+    assert max(costs) < 3_000
+
+
+def subscribe(desk: Desk, member_id: str, expression: str, *, wait: bool = True) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id=member_id,
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=expression,
+        topic_partitions=[],
+    )
+    if wait:
+        assert desk.ask(request, 1).error_code == E.NONE
+        return
+    ticket = Ticket(1 << 20, 1, 68, 1)
+    desk.router.step(Call(ticket, Client(0, "client", "/127.0.0.1"), request), desk.now)
 
 
 def producer(desk: Desk, name: str) -> dict[str, int]:

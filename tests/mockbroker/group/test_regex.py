@@ -79,3 +79,34 @@ def test_what_only_looks_wrong(expression):
 def test_no_expression_takes_for_ever():
     assert regex.matching("(a*)*b", ["a" * 249]) == frozenset()
     assert regex.matching("(x+x+)+y", ["x" * 249]) == frozenset()
+
+
+def test_an_expression_is_matched_with_a_topic_once(monkeypatch):
+    asked: list[str] = []
+
+    def watched(expression, names):
+        asked.extend(names)
+        return frozenset(name for name in names if name.startswith("a"))
+
+    monkeypatch.setattr(regex, "matching", watched)
+    matches, created = regex.TopicMatches(), ["a1", "b1"]
+    first = matches.find("a.*", created, set(created))
+    assert matches.find("a.*", created, set(created)) is first
+    created += ["a2", "b2"]
+    assert matches.find("a.*", created, set(created)) == {"a1", "a2"}
+    assert matches.find("a.*", created, {"a2", "b2"}) == {"a2"}
+    assert asked == ["a1", "b1", "a2", "b2"]
+    assert matches.find("a.*", ["a1", "b1"], {"a1", "b1"}) == {"a1"}, "other names: matched from scratch"
+
+
+def test_expressions_that_match_the_same_topics_share_them():
+    matches, created = regex.TopicMatches(), ["a1", "a2", "b1"]
+    assert matches.find("a.*", created, set(created)) is matches.find("a[0-9]", created, set(created))
+
+
+def test_matches_that_are_kept_are_bounded():
+    matches, created = regex.TopicMatches(), ["a1"]
+    for number in range(regex.EXPRESSIONS_KEPT + 5):
+        matches.find(f"a{number}", created, set(created))
+    assert len(matches._kept) <= regex.EXPRESSIONS_KEPT
+    assert len(matches._sets) <= regex.EXPRESSIONS_KEPT
