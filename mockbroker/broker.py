@@ -25,6 +25,7 @@ from mockbroker.fetch_sessions import FetchSessions
 from mockbroker.groups import AnyGroup, Groups
 from mockbroker.parked import ParkedFetches
 from mockbroker.release import KAFKA_4_2, Release
+from mockbroker.room import Room
 from mockbroker.sasl.users import Users
 from mockbroker.settings import Settings
 from mockbroker.transaction.state import PREPARED, State, Transaction
@@ -98,6 +99,10 @@ class Broker:
     def stand(self, standing: bool) -> None:
         """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
         self.groups.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
+
+    def response_room(self) -> Room:
+        """How large the response to one request may be."""
+        return Room(self.settings.mockbroker_response_max_bytes)
 
     def new_member_id(self, client_id: str) -> str:
         """A member id that nobody had before. It must fit into a string, however long the client's name is."""

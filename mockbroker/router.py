@@ -19,6 +19,7 @@ from mockbroker.handlers.handler import Handler
 from mockbroker.journal import Journal
 from mockbroker.release import Release
 from mockbroker.request_log import RequestLog
+from mockbroker.room import ResponseTooLargeError
 from mockbroker.sasl.gate import Gate, Token
 
 HEAD = struct.Struct(">hh")  # how a request begins: API key and version
@@ -87,7 +88,11 @@ class Router:
         if isinstance(call.request, UnsupportedVersion):
             return [Reply(call.ticket, api_versions.unsupported(self.broker))]
         self.requests.record(call, now)
-        return self.finish(self.handlers[call.ticket.api_key].handle(self.broker, call, now), now)
+        try:
+            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+        except ResponseTooLargeError as error:  # of an API that only reads
+            effects = [Close(call.ticket, str(error))]
+        return self.finish(effects, now)
 
     def admit(self, gate: Gate, call: Call[Any], now: float) -> list[Outcome] | None:
         """What a SASL listener says to a request; None: nothing, it may go on. Who fails is told so a moment later."""

@@ -32,6 +32,7 @@ from mockbroker.calls import Client, Dismiss, Effects, NoReply, Reply
 from mockbroker.clock import BrokerTime
 from mockbroker.journal import Event
 from mockbroker.line import HOST, Line
+from mockbroker.room import ResponseTooLargeError
 from mockbroker.router import Outcome, Router
 from mockbroker.sasl.gate import Gate
 from mockbroker.sasl.session import SaslSession
@@ -668,6 +669,9 @@ class Server:
             if len(connection.out) > WRITE_AHEAD:
                 self._flush(connection)
                 self._weigh(connection)
+        except ResponseTooLargeError as error:
+            log.warning("%s: closed, %s", connection.peer, error)
+            self._give_up(connection)
         except Exception:
             log.exception("%s: closed, its answer could not be written", connection.peer)
             self._give_up(connection)

@@ -11,6 +11,7 @@ from kwire.envelope import decode_request_header, pack_response
 from kwire.frames import FrameBuffer
 from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
+from mockbroker.room import Room
 from mockbroker.router import Router, Served, UnsupportedVersion
 
 BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlation id, the rest
@@ -114,7 +115,10 @@ class Session:
         return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:
-        """Bytes to send for the answer to the request last given out. Raises: kwire.WireError."""
+        """Bytes to send for the answer to the request last given out.
+
+        Raises: kwire.WireError; ResponseTooLargeError.
+        """
         self._take_ticket()
         ticket, response = reply.ticket, reply.response
         if reply.encoded is None:
@@ -123,6 +127,7 @@ class Session:
             body = kept
         else:
             body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
+        Room(self._router.broker.settings.mockbroker_response_max_bytes).take(len(body))
         return pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
 
     def skip_answer(self) -> None:

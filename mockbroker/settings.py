@@ -33,6 +33,7 @@ class Settings:
     ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
     delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
     without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
+    ``mockbroker_response_max_bytes``, which Kafka does not have: how large a response may be; -1 is no limit.
     ``mockbroker_max_pending_members``, ``mockbroker_max_transactional_ids``, ``mockbroker_queued_max_response_bytes``,
     which Kafka does not have, and ``queued_max_request_bytes``, which it has without a limit: what one broker keeps for
     all clients together (docs/limits.md). -1 of those in bytes is no limit.
@@ -76,6 +77,7 @@ class Settings:
     mockbroker_max_pending_members: int = 50_000
     mockbroker_max_transactional_ids: int = 50_000
     mockbroker_queued_max_response_bytes: int = 512 * 1024 * 1024
+    mockbroker_response_max_bytes: int = 104_857_600
     mockbroker_users: str = field(default="", repr=False)
     mockbroker_transaction_completion_ms: int = 0
     mockbroker_transaction_log_on_demand: bool = False
@@ -168,6 +170,7 @@ _LEAST = {
     "mockbroker.max.transactional.ids": 1,
     "mockbroker.queued.max.response.bytes": NO_LIMIT,
     "min.insync.replicas": 1,
+    "mockbroker.response.max.bytes": NO_LIMIT,
     "num.partitions": 1,
     "offsets.retention.check.interval.ms": 1,
     "offsets.retention.minutes": 1,

@@ -186,6 +186,7 @@ ORDER: Mapping[str, list[str]] = {
         "kafka_settings",
         "settings",
         "budget",
+        "room",
         "listeners",
         "addresses",
         "release",

@@ -16,11 +16,28 @@ from mockbroker.java import map_order
 Described = ConsumerGroupDescribeResponse.Group
 Assignment = Described.Member.Assignment
 CLASSIC, CONSUMER = 0, 1  # member types
+MEMBER, TOPIC = 100, 20  # bytes of each in a response, roughly, without what is counted
 
 
 def handle(broker: Broker, call: Call[ConsumerGroupDescribeRequest], now: float) -> Effects:  # noqa: ARG001
-    groups = [_describe(broker, call, group_id) for group_id in call.request.group_ids]
+    """A group that is named twice is described twice, as by Kafka."""
+    room = broker.response_room()
+    groups = room.describe_each(call.request.group_ids, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, ConsumerGroupDescribeResponse(groups=groups))]
+
+
+def _size(described: Described) -> int:
+    return len(described.group_id) + sum(
+        MEMBER
+        + sum(map(len, member.subscribed_topic_names))
+        + _assignment_size(member.assignment)
+        + _assignment_size(member.target_assignment)
+        for member in described.members
+    )
+
+
+def _assignment_size(assignment: Assignment) -> int:
+    return sum(TOPIC + len(line.topic_name) + 4 * len(line.partitions) for line in assignment.topic_partitions)
 
 
 def _describe(broker: Broker, call: Call[ConsumerGroupDescribeRequest], group_id: str) -> Described:

@@ -21,13 +21,28 @@ Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
+CONFIG = 10  # bytes in a response without name and value
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
 OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    results = [_describe(broker, call, resource) for resource in call.request.resources]
+    """A resource that is named twice is described twice, as by Kafka."""
+    asked = {_key(resource): resource for resource in call.request.resources}
+    keys = map(_key, call.request.resources)
+    results = broker.response_room().describe_each(keys, lambda key: _describe(broker, call, asked[key]), _size)
     return [Reply(call.ticket, DescribeConfigsResponse(results=results))]
+
+
+def _key(asked: Resource) -> tuple[int, str, tuple[str, ...]]:
+    return asked.resource_type, asked.resource_name, tuple(asked.configuration_keys or ())
+
+
+def _size(described: Result) -> int:
+    configs = ((config.name, config.value or "", len(config.synonyms)) for config in described.configs)
+    return len(described.resource_name) + sum(
+        (CONFIG + len(name) + len(value)) * (1 + synonyms) for name, value, synonyms in configs
+    )
 
 
 def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resource) -> Result:
@@ -42,7 +57,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
     result.error_code = error
     if error not in SILENT:
         result.error_message = f"{error.name}: {asked.resource_name}"
-    wanted = asked.configuration_keys
+    wanted = frozenset(asked.configuration_keys or ())
     for name, config in configs.items():
         if not wanted or name in wanted:  # none named is all of them
             result.configs.append(_shaped(config, call))

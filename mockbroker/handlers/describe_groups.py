@@ -11,11 +11,19 @@ from mockbroker.group.state import DEAD, Group, Member, State
 from mockbroker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0, Handler
 
 Described = DescribeGroupsResponse.Group
+MEMBER = 100  # bytes of the names of a member in a response, roughly
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    groups = [_describe(broker, call, group_id) for group_id in call.request.groups]
+    """A group that is named twice is described twice, as by Kafka."""
+    room = broker.response_room()
+    groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
     return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
+
+
+def _size(described: Described) -> int:
+    members = ((len(each.member_metadata), len(each.member_assignment)) for each in described.members)
+    return len(described.group_id) + sum(MEMBER + metadata + assignment for metadata, assignment in members)
 
 
 def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) -> Described:

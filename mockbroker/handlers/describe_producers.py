@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from kwire import ErrorCode
 from kwire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from kwire.schema import Versions
@@ -11,17 +13,23 @@ from mockbroker.cluster.model import name_error
 from mockbroker.handlers.handler import TEXTS, Handler
 
 Answer = DescribeProducersResponse.Topic
+PRODUCER = 40  # bytes in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
+    """A partition that is named twice is described twice, as by Kafka."""
+    room = broker.response_room()
+    places = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
+    found = iter(room.describe_each(places, lambda place: _describe(broker, call.client.node, *place), _size))
     topics = [
-        Answer(
-            name=topic.name,
-            partitions=[_describe(broker, call.client.node, topic.name, index) for index in topic.partition_indexes],
-        )
+        Answer(name=topic.name, partitions=list(islice(found, len(topic.partition_indexes))))
         for topic in call.request.topics
     ]
     return [Reply(call.ticket, DescribeProducersResponse(topics=topics))]
+
+
+def _size(described: Answer.Partition) -> int:
+    return PRODUCER * (1 + len(described.active_producers))
 
 
 def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Partition:

@@ -11,11 +11,20 @@ from mockbroker.handlers.handler import Handler
 from mockbroker.transaction.state import PREPARED
 
 Answer = DescribeTransactionsResponse.Transaction
+TRANSACTION = 50  # bytes in a response, roughly, without names and partitions
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    found = [_describe(broker, name, call.client.node) for name in call.request.transactional_ids]
+    """An id that is named twice is described twice, as by Kafka."""
+    room = broker.response_room()
+    ids = call.request.transactional_ids
+    found = room.describe_each(ids, lambda name: _describe(broker, name, call.client.node), _size)
     return [Reply(call.ticket, DescribeTransactionsResponse(transaction_states=found))]
+
+
+def _size(described: Answer) -> int:
+    topics = sum(len(topic.topic) + 4 * len(topic.partitions) for topic in described.topics)
+    return TRANSACTION + len(described.transactional_id) + topics
 
 
 def _describe(broker: Broker, name: str, node: int) -> Answer:

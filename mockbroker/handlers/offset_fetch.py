@@ -20,9 +20,11 @@ from mockbroker.group import mixed
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.group.offsets import Committed, Offsets
 from mockbroker.handlers.handler import Handler
+from mockbroker.room import Room
 
 NONE = ErrorCode.NONE
 NOTHING = Committed(offset=-1)
+PARTITION = 20  # bytes in a response without metadata
 NO_OFFSETS = Offsets()
 Group = OffsetFetchResponse.Group
 Topic = OffsetFetchResponse.Topic
@@ -31,10 +33,14 @@ Line = TypeVar("Line", OffsetFetchResponse.Topic.Partition, OffsetFetchResponse.
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A group's offsets as whoever asks may see them. ``stable``: not while a transaction may change them."""
+    """A group's offsets as whoever asks may see them. ``stable``: not while a transaction may change them.
+
+    ``room``: for what is told of them.
+    """
 
     offsets: Offsets
     stable: bool
+    room: Room
 
     def get(self, topic: str, partition: int) -> tuple[Committed, ErrorCode]:
         if self.stable and self.offsets.is_unstable(topic, partition):
@@ -47,7 +53,18 @@ def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effect
     if call.version >= 8:
         if not request.groups and not broker.release.java_coordinator:
             return []  # Kafka 3.9 never answers this, nor what follows on the connection
-        groups = [_group(broker, call, asked) for asked in request.groups]
+        room = broker.response_room()
+        known: dict[tuple[str, str | None, int], Group] = {}  # of which everything was asked for
+        groups: list[Group] = []
+        for asked in request.groups:
+            key = (asked.group_id, asked.member_id, asked.member_epoch)
+            if asked.topics is None and key in known:
+                room.take(_size(known[key]))
+                groups.append(known[key])
+                continue
+            groups.append(_group(broker, call, asked, room))
+            if asked.topics is None:
+                known[key] = groups[-1]
         return [Reply(call.ticket, OffsetFetchResponse(groups=groups))]
     return [Reply(call.ticket, _one_group(broker, call))]
 
@@ -59,7 +76,7 @@ def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> OffsetFetchRes
     error = broker.coordinator_error(request.group_id, call.client.node)
     if error and call.version >= 2:
         return OffsetFetchResponse(error_code=error)
-    seen = _Seen(_offsets(broker, request.group_id), request.require_stable)
+    seen = _Seen(_offsets(broker, request.group_id), request.require_stable, broker.response_room())
     if asked is None:
         return OffsetFetchResponse(topics=[_topic(seen, *item) for item in seen.offsets.by_topic().items()])
     if call.version == 0:
@@ -69,7 +86,17 @@ def _one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> OffsetFetchRes
 
 
 def _topic(seen: _Seen, name: str, indexes: Iterable[int], error: int = 0) -> Topic:
-    return Topic(name=name, partitions=[_line(Topic.Partition, seen, name, index, error) for index in indexes])
+    partitions = [_line(Topic.Partition, seen, name, index, error) for index in indexes]
+    seen.room.take(_lines_size(partitions))
+    return Topic(name=name, partitions=partitions)
+
+
+def _lines_size(partitions: Iterable[Line]) -> int:
+    return sum([PARTITION + len(line.metadata or "") for line in partitions])
+
+
+def _size(group: Group) -> int:
+    return sum(_lines_size(topic.partitions) for topic in group.topics)
 
 
 def _line(kind: type[Line], seen: _Seen, name: str, index: int, error: int) -> Line:
@@ -84,14 +111,14 @@ def _line(kind: type[Line], seen: _Seen, name: str, index: int, error: int) -> L
     )
 
 
-def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchRequest.Group) -> Group:
+def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchRequest.Group, room: Room) -> Group:
     if error := broker.coordinator_error(asked.group_id, call.client.node):
         return Group(group_id=asked.group_id, error_code=error)
     group = broker.groups.get(asked.group_id)
     error = mixed.fetch_error(group, asked.member_id, asked.member_epoch) if isinstance(group, ConsumerGroup) else NONE
     if error:
         return Group(group_id=asked.group_id, error_code=error)
-    seen = _Seen(_offsets(broker, asked.group_id), call.request.require_stable)
+    seen = _Seen(_offsets(broker, asked.group_id), call.request.require_stable, room)
     if asked.topics is None:
         named = broker.cluster.topics
         topics = [
@@ -115,6 +142,7 @@ def _asked_of(broker: Broker, version: int, seen: _Seen, asked: OffsetFetchReque
 def _group_topic(seen: _Seen, name: str, topic_id: UUID | None, indexes: Iterable[int], error: int = 0) -> Group.Topic:
     """v8+; from v10 on the topic has its id instead of its name."""
     partitions = [_line(Group.Topic.Partition, seen, name, index, error) for index in indexes]
+    seen.room.take(_lines_size(partitions))
     if topic_id is None:
         return Group.Topic(name=name, partitions=partitions)
     return Group.Topic(topic_id=topic_id, partitions=partitions)

@@ -40,6 +40,7 @@ def test_defaults_are_kafkas():
         "mockbroker.max.pending.members": 50_000,
         "mockbroker.max.transactional.ids": 50_000,
         "mockbroker.queued.max.response.bytes": 536_870_912,
+        "mockbroker.response.max.bytes": 104_857_600,
         "mockbroker.users": "",
         "mockbroker.transaction.completion.ms": 0,
         "mockbroker.transaction.log.on.demand": False,
