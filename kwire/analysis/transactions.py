@@ -67,10 +67,8 @@ def endings(call: Call) -> Iterator[Ending]:
         yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT)
     elif call.api_key == _INIT_PRODUCER_ID and not response.error_code and not request.keep_prepared_txn:
         timeout = None if request.enable2_pc else request.transaction_timeout_ms
-        fresh = made(
-            call.response_us, producer_id=response.producer_id, producer_epoch=response.producer_epoch, kind=INIT
-        )
-        yield replace(fresh, timeout_ms=timeout)
+        given = {"producer_id": response.producer_id, "producer_epoch": response.producer_epoch}
+        yield made(call.response_us, **given, kind=INIT, timeout_ms=timeout)
 
 
 def _producer(request: object) -> tuple[str | None, int, int]:
