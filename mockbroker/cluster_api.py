@@ -49,7 +49,7 @@ class PortInUseError(OSError):
 
 
 class ClusterClosedError(RuntimeError):
-    """The cluster is gone, or belongs to another test by now."""
+    """The cluster is gone, belongs to another test by now, or runs in another process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ shared and nothing is locked.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -37,6 +38,7 @@ class BrokerThread:
 
     def __init__(self, **options: Any) -> None:
         self.failure: BaseException | None = None
+        self._process = os.getpid()
         self._cluster: Cluster
         self._token: trio.lowlevel.TrioToken
         self._nursery: trio.Nursery | None = None
@@ -57,6 +59,8 @@ class BrokerThread:
     def close(self) -> None:
         """End it and wait until its sockets are closed. Raises: what the thread died of, if it did."""
         assert self._nursery is not None
+        if os.getpid() != self._process:  # the cluster is its parent's
+            return
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._nursery.cancel_scope.cancel)
         self._thread.join()
@@ -106,6 +110,11 @@ class BrokerThread:
         return future
 
     def _submit(self, future: Future[Any], answer: Callable[[], None]) -> None:
+        if os.getpid() != self._process:  # a fork has no thread but that which called it: nothing would answer
+            raise ClusterClosedError(
+                f"the cluster runs in process {self._process}, and this is process {os.getpid()}, forked from it: "
+                "use the handle there; clients may connect to bootstrap_servers from anywhere"
+            )
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         try:
@@ -198,7 +207,8 @@ class ThreadCluster:
     """A cluster that runs in a thread of its own. Any thread may use it, and any event loop: no call takes longer than
     the broker needs for it, but ``wait_group``, which waits; event loops have ``wait_group_async`` for that.
 
-    Raises: ClusterClosedError from every method once the cluster is closed, or the test is over that had it.
+    Raises: ClusterClosedError from every method once the cluster is closed, or the test is over that had it, and in a
+    process that was forked meanwhile.
     """
 
     def __init__(self, thread: BrokerThread, cluster: Cluster) -> None:

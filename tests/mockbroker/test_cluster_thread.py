@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -242,6 +245,46 @@ def test_a_closed_cluster_says_so() -> None:
         cluster.events()
     with pytest.raises(ClusterClosedError, match="the cluster is closed"):
         cluster.wait_group("g")
+
+
+FORKED = """
+import asyncio, os, sys
+from mockbroker import ClusterClosedError, run_cluster
+
+with run_cluster(topics={"orders": 1}) as cluster:
+    child = os.fork()
+    if child == 0:
+        calls = [
+            cluster.groups, lambda: cluster.wait_group("g"), lambda: asyncio.run(cluster.wait_group_async("g")),
+            lambda: cluster.produce("orders", ["tea"]), cluster.clock.now, lambda: cluster.clock.advance(1.0), cluster.reset,
+        ]
+        for call in calls:
+            try:
+                call()
+            except ClusterClosedError as error:
+                print(error)
+        with run_cluster(topics={"own": 1}) as own:
+            print(own.produce("own", ["tea"]))
+    else:
+        assert os.waitpid(child, 0)[1] == 0
+        print(cluster.produce("orders", ["tea"]), os.getpid(), child)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_is_refused() -> None:
+    """Its copy of the handle has no thread; the cluster of the parent goes on, and it may have one of its own."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    *refused, own, last = done.stdout.splitlines()
+    produced, parent, child = last.split(" ")
+    assert (own, produced) == ("[0]", "[0]")
+    assert set(refused) == {
+        f"the cluster runs in process {parent}, and this is process {child}, forked from it: "
+        "use the handle there; clients may connect to bootstrap_servers from anywhere"
+    }
+    assert len(refused) == 7
 
 
 def test_closing_ends_a_wait() -> None:
