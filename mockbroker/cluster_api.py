@@ -186,9 +186,12 @@ class Cluster:
         """The offsets of a group by topic and partition; none if there is no such group."""
         return snapshots.committed(self._router.broker, group_id)
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        """A new topic. Raises: SettingsError if the name is taken or not legal."""
-        inside.create_topic(self._router.broker, name, partitions)
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
+        """A new topic. ``config``: Kafka's names of topic configurations.
+
+        Raises: SettingsError if the name is taken or not legal, or for a configuration that no topic can have.
+        """
+        inside.create_topic(self._router.broker, name, partitions, config)
         self._server.perform([])
 
     def produce(

@@ -237,9 +237,12 @@ class ThreadCluster:
         """The offsets of a group by topic and partition; none if there is no such group."""
         return self._call(lambda cluster: cluster.committed(group_id))
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        """A new topic. Raises: SettingsError if the name is taken or not legal."""
-        self._call(lambda cluster: cluster.create_topic(name, partitions))
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
+        """A new topic. ``config``: Kafka's names of topic configurations.
+
+        Raises: SettingsError if the name is taken or not legal, or for a configuration that no topic can have.
+        """
+        self._call(lambda cluster: cluster.create_topic(name, partitions, config))
 
     def produce(
         self,

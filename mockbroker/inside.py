@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.broker import Broker
 from mockbroker.calls import Effects
+from mockbroker.cluster import topic_configs
 from mockbroker.cluster.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 from mockbroker.handlers import fetch
 from mockbroker.java import partition_of_key
@@ -51,10 +52,18 @@ def check_topic(name: str, partitions: int, there: Container[str] = (OFFSETS_TOP
         raise SettingsError(f"topic {name}: it is there already")
 
 
-def create_topic(broker: Broker, name: str, partitions: int) -> None:
-    """A topic with the default number of replicas. Raises: SettingsError."""
+def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, object] | None = None) -> None:
+    """A topic with the default number of replicas. ``config``: of the topic, by Kafka's names.
+
+    Raises: SettingsError.
+    """
     check_topic(name, partitions, broker.cluster.topics)
-    broker.cluster.create_topic(name, broker.cluster.place(partitions, broker.settings.default_replication_factor))
+    given = (config or {}).items()
+    configs = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
+    if text := topic_configs.problem(configs, broker.release):
+        raise SettingsError(f"topic {name}: {text}")
+    replicas = broker.cluster.place(partitions, broker.settings.default_replication_factor)
+    broker.cluster.create_topic(name, replicas, configs)
 
 
 def produce(broker: Broker, topic: str, records: Sequence[Record], now_ms: int) -> tuple[list[int], Effects]:

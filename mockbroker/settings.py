@@ -68,6 +68,8 @@ class Settings:
     listener_security_protocol_map: str = ""
     listeners: str = ""
     log_message_timestamp_after_max_ms: int = 3_600_000
+    log_message_timestamp_before_max_ms: int = 2**63 - 1
+    log_message_timestamp_type: str = "CreateTime"
     max_incremental_fetch_session_cache_slots: int = 1_000
     message_max_bytes: int = 1_048_588
     min_insync_replicas: int = 1
@@ -133,6 +135,7 @@ _WORDS: Mapping[str, tuple[frozenset[str], bool]] = {
     "group.consumer.assignors": (frozenset({"uniform", "range"}), True),
     "group.consumer.migration.policy": (frozenset({"bidirectional", "upgrade", "downgrade", "disabled"}), False),
     "group.coordinator.rebalance.protocols": (frozenset({"classic", "consumer", *NOT_SERVED}), True),
+    "log.message.timestamp.type": (frozenset({"CreateTime", "LogAppendTime"}), False),
     "sasl.enabled.mechanisms": (frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}), True),
     "ssl.client.auth": (frozenset({"none", "requested", "required"}), False),
 }
@@ -146,6 +149,7 @@ LONGS = frozenset(  # settings that have 64 bits in Kafka
         "connections.max.idle.ms",
         "connections.max.reauth.ms",
         "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
         "offsets.retention.check.interval.ms",
         "queued.max.request.bytes",
     }
@@ -241,9 +245,9 @@ def _accepted(name: str, value: object) -> str:
 
 def _words(name: str, text: str) -> str:
     known, many = _WORDS[name]
-    case = str.upper if next(iter(known)).isupper() else str.lower
-    given = (word.strip() for word in (text.split(",") if many else [text]))
-    words = [case(_SAME.get(word.lower(), word)) for word in given]
+    spelled = {word.lower(): word for word in known}
+    given = (word.strip().lower() for word in (text.split(",") if many else [text]))
+    words = [spelled.get(_SAME.get(word, word), word) for word in given]
     wrong = [word for word in words if word not in known]
     if wrong or not words or len(set(words)) < len(words):
         several = ", each at most once, separated by commas" if many else ""

@@ -190,6 +190,7 @@ ORDER: Mapping[str, list[str]] = {
         "listeners",
         "addresses",
         "release",
+        "texts",
         "deadlines",
         "answers",
         "calls",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -20,6 +21,7 @@ from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import LAST_EPOCH, Producer, Producers
 from mockbroker.java import partition_for
 from mockbroker.settings import MAX_PARTITIONS
+from mockbroker.texts import shortened
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -29,7 +31,6 @@ INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment a
 PRODUCER_IDS = 1_000  # taken at a time, as Kafka's brokers take them: of these some are never given out
 SPARE_NAMES = 1_000  # of deleted topics, beyond as many as there are topics
 LONGEST_NAME = 249  # characters of a topic name
-LONGEST_QUOTED = 1_000  # characters of a text that are quoted in a message
 LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}")
 
 
@@ -238,6 +239,7 @@ class Cluster:
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
+        self._by_metric: dict[str, str] = {}  # names of topics by those of their metrics
         self.epoch = 0
         self.partition_count = 0
         self.created: list[str] = []
@@ -256,6 +258,14 @@ class Cluster:
         """Id of the broker that takes admin calls; each of them does."""
         return min(self.nodes)
 
+    def new_topic_id(self) -> UUID:
+        """The id of a topic that is not created, as one that is would have it."""
+        return self._new_uuid()
+
+    def colliding(self, name: str) -> str | None:
+        """A topic whose metrics would have the same name, in which dots are underscores; None if there is none."""
+        return self._by_metric.get(_metric_name(name))
+
     def create_topic(
         self,
         name: str,
@@ -267,6 +277,7 @@ class Cluster:
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
         self._note_created([name])
+        self._by_metric.setdefault(_metric_name(name), name)
         self.grow(topic, replicas)
         return topic
 
@@ -307,6 +318,8 @@ class Cluster:
         self.taken = self._next_producer_id = taken
         self.topics |= {topic.name: topic for topic in topics}
         self.by_id |= {topic.topic_id: topic for topic in topics}
+        for topic in topics:
+            self._by_metric.setdefault(_metric_name(topic.name), topic.name)
         self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
         self._note_created([topic.name for topic in topics])
         self.epoch += 1
@@ -317,6 +330,8 @@ class Cluster:
         self.partition_count -= len(topic.partitions)
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
+        if self.colliding(topic.name) == topic.name:
+            del self._by_metric[_metric_name(topic.name)]
         if self.storage is not None:
             self.storage.deleted(topic)
             for partition in topic.partitions:
@@ -363,14 +378,14 @@ class Cluster:
         """True if the cluster can have so many more partitions."""
         return self.partition_count + partitions <= MAX_PARTITIONS
 
-    def can_hold(self, replicas: Sequence[int]) -> bool:
-        """True if a partition can have these replicas: at least one, brokers that are there, each once."""
-        known = self.nodes.keys() | self.down.keys()
-        return bool(replicas) and set(replicas) <= known and len(set(replicas)) == len(replicas)
+    @property
+    def known(self) -> AbstractSet[int]:
+        """Ids of all brokers, also of those that are away."""
+        return self.nodes.keys() | self.down.keys()
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
         """Where the partitions of the next topic go."""
-        return place(sorted(self.nodes.keys() | self.down.keys()), partitions, replicas, start=len(self.topics))
+        return place(sorted(self.known), partitions, replicas, start=len(self.topics))
 
     def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:
         """A topic by its id or its name: newer requests have one, older the other."""
@@ -387,6 +402,11 @@ def legal_topic_name(name: str) -> bool:
     return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
+def _metric_name(topic: str) -> str:
+    """Source: Kafka's Topic.unifyCollisionChars."""
+    return topic.replace(".", "_")
+
+
 def name_error(name: str) -> str | None:
     """What is wrong with a topic name, None if nothing is."""
     if legal_topic_name(name):
@@ -400,8 +420,3 @@ def name_error(name: str) -> str | None:
     else:
         what = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return f"Topic name is invalid: {what}"
-
-
-def shortened(text: str) -> str:
-    """A text that a client sent, short enough to be part of a message: it may fill the room of a string by itself."""
-    return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}..."

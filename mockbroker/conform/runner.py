@@ -19,6 +19,7 @@ from mockbroker.release import KAFKA_4_2, RELEASES
 from mockbroker.settings import Settings, SettingsError
 
 SASL = "SASL_PLAINTEXT"
+RECORDED_WITH: dict[str, object] = {"log.message.timestamp.type": "CreateTime", "num.partitions": 3}
 RECORDED_NODE = 1  # the broker id of every recording
 LOOKS_AFTER = 0.1  # seconds; Kafka 4 shows a group as it was last written to disk, which may be a moment ago
 
@@ -116,7 +117,7 @@ async def _play_against(conversation: Conversation, address: tuple[str, int], sa
 
 async def _play_ours(conversation: Conversation) -> Difference | None:
     known, release = Settings().by_name(), _release(conversation)
-    config = {"num.partitions": 3} | {name: value for name, value in conversation.config.items() if name in known}
+    config = RECORDED_WITH | {name: value for name, value in conversation.config.items() if name in known}
     listeners = ("PLAINTEXT", SASL) if conversation.users else ("PLAINTEXT",)
     if _begins_without_transactions(conversation):
         config["mockbroker.transaction.log.on.demand"] = True
@@ -129,7 +130,8 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
         users=conversation.users,
     ) as cluster:
         (node,) = cluster.nodes
-        return await Player(conversation, node.host, node.port, sasl_port=node.port_of(SASL)).play()
+        player = Player(conversation, node.host, node.port, sasl_port=node.port_of(SASL), exactly=True)
+        return await player.play()
 
 
 def _begins_without_transactions(conversation: Conversation) -> bool:

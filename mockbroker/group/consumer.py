@@ -181,7 +181,7 @@ def join_static(
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is"
-            f" owned by member {old.member_id}.",
+            f" owned by {old.member_id} member.",
         )
     return old, replace(old, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
 

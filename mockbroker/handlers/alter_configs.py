@@ -23,6 +23,7 @@ def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effec
             if repeated
             else alteration.alter(
                 broker.cluster,
+                broker.release,
                 asked.resource_type,
                 asked.resource_name,
                 [Change(config.name, SET, config.value) for config in asked.configs],

@@ -10,6 +10,7 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Topic
+from mockbroker.cluster.placement import assignment_error, no_room
 from mockbroker.handlers.handler import Handler
 from mockbroker.settings import MAX_NEW_PARTITIONS
 
@@ -49,21 +50,28 @@ def _grow(broker: Broker, asked: Wanted, room: int, *, validate_only: bool) -> t
 def _replicas(broker: Broker, topic: Topic, asked: Wanted, room: int) -> list[list[int]] | Refusal:
     """Where the new partitions go, or why not."""
     had = len(topic.partitions)
-    if asked.count <= had or not broker.cluster.has_room(asked.count - had):
-        return (
-            ErrorCode.INVALID_PARTITIONS,
-            f"{asked.name} has {had} partitions; {asked.count} cannot be.",
-        )
-    if asked.count - had > room:
+    wanted = asked.count - had
+    if wanted == 0:
+        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {had} partition(s)."
+    if wanted < 0:
+        text = f"The topic {asked.name} currently has {had} partition(s); {asked.count} would not be an increase."
+        return ErrorCode.INVALID_PARTITIONS, text
+    if not broker.cluster.has_room(wanted):
+        return ErrorCode.INVALID_PARTITIONS, no_room(wanted)
+    if wanted > room:
         return TOO_MANY
+    first = topic.partitions[0].replicas
     if asked.assignments is None:
-        factor = len(topic.partitions[0].replicas)
-        return broker.cluster.place(asked.count, factor)[had:]
+        return broker.cluster.place(asked.count, len(first))[had:]
     replicas = [assignment.broker_ids for assignment in asked.assignments]
-    if len(replicas) != asked.count - had:
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{asked.count - had} partitions, {len(replicas)} assignments."
-    if not all(broker.cluster.can_hold(nodes) for nodes in replicas):
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Each partition needs brokers that are there, each once."
+    if len(replicas) != wanted:
+        text = (
+            f"Attempted to add {wanted} additional partition(s), but only {len(replicas)} assignment(s) were specified."
+        )
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
+    for nodes in replicas:
+        if wrong := assignment_error(broker.cluster.known, nodes, first):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong
     return replicas
 
 

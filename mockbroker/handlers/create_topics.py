@@ -1,4 +1,4 @@
-"""CreateTopics: v0-7. Not modelled: what topic configurations do; they are checked by name, kept and told."""
+"""CreateTopics: v0-7. Configurations that have no effect here (docs/limits.md) are checked, kept and reported."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsRespon
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import legal_topic_name
-from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+from mockbroker.cluster import topic_configs
+from mockbroker.cluster.model import name_error
+from mockbroker.cluster.placement import assignment_error, no_room
 from mockbroker.handlers.handler import Handler
 from mockbroker.settings import MAX_NEW_PARTITIONS
 
 RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
-DYNAMIC_TOPIC_CONFIG = 1
 DEFAULT = -1
-LONGEST_SHOWN = 249  # characters, the most that a legal name has
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +55,20 @@ def _wanted_partitions(broker: Broker, topic: RequestTopic) -> int:
 
 
 def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> ResponseTopic:
-    replicas = _replicas(broker, topic)
+    configs = {config.name: config.value for config in topic.configs}
+    replicas = _replicas(broker, topic, configs)
     if isinstance(replicas, _Refusal):
         return _refused(topic, replicas)
-    configs = {config.name: config.value for config in topic.configs}
     answer = ResponseTopic(
         name=topic.name,
         error_message=None,
         num_partitions=len(replicas),
         replication_factor=len(replicas[0]),
-        configs=[
-            ResponseTopic.Config(name=name, value=value, config_source=DYNAMIC_TOPIC_CONFIG)
-            for name, value in configs.items()
-        ],
+        configs=_reported(broker, configs),
     )
-    if not validate_only:
+    if validate_only:
+        answer.topic_id = broker.cluster.new_topic_id()
+    else:
         answer.topic_id = broker.cluster.create_topic(topic.name, replicas, configs).topic_id
     return answer
 
@@ -79,43 +77,72 @@ def _refused(topic: RequestTopic, refusal: _Refusal) -> ResponseTopic:
     return ResponseTopic(name=topic.name, error_code=refusal.error, error_message=refusal.text)
 
 
-def _shown(name: str) -> str:
-    """A name in a message; what a client sends may fill the room of a text by itself."""
-    return repr(name) if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]!r}..."
+def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
+    """All configurations of a topic, as they were given."""
+    found = []
+    for name in topic_configs.known(broker.release):
+        first = next(topic_configs.sources(configs, name, broker.settings, broker.release))
+        found.append(ResponseTopic.Config(name=name, value=first.value, config_source=first.source))
+    return found
 
 
-def _replicas(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Refusal:
-    """Where the partitions go, or why not."""
+def _replicas(
+    broker: Broker, topic: RequestTopic, configs: topic_configs.Configs
+) -> Sequence[Sequence[int]] | _Refusal:
+    """Where the partitions go, or why not. What is wrong is looked for in Kafka's order."""
     cluster, settings = broker.cluster, broker.settings
-    if not legal_topic_name(topic.name):
-        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{_shown(topic.name)} is not a topic name.")
+    if text := name_error(topic.name):
+        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if topic.name in cluster.topics:
-        return _Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {topic.name!r} already exists.")
-    for config in topic.configs:
-        if config.name not in TOPIC_CONFIGS:
-            return _Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {_shown(config.name)}")
+        return _Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    if (other := cluster.colliding(topic.name)) is not None:
+        text = f"Topic '{topic.name}' collides with existing topic: {other}"
+        return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if text := topic_configs.problem(configs, broker.release):
+        return _Refusal(ErrorCode.INVALID_CONFIG, text)
     if topic.assignments:
         return _given(broker, topic)
     partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
-    if partitions < 1 or not cluster.has_room(partitions):
-        return _Refusal(ErrorCode.INVALID_PARTITIONS, f"There is no room for {partitions} partitions.")
-    if not 0 < factor <= len(cluster.nodes):
-        return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas on {len(cluster.nodes)} brokers.")
+    if topic.replication_factor < DEFAULT or factor == 0:
+        text = "Replication factor must be larger than 0, or -1 to use the default value."
+        return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if partitions < 1:
+        text = "Number of partitions was set to an invalid non-positive value."
+        return _Refusal(ErrorCode.INVALID_PARTITIONS, text)
+    if not cluster.has_room(partitions):
+        return _Refusal(ErrorCode.INVALID_PARTITIONS, no_room(partitions))
+    if factor > len(cluster.nodes):
+        text = (
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+            f"reached because only {len(cluster.nodes)} broker(s) are registered."
+        )
+        return _Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     return cluster.place(partitions, factor)
 
 
 def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Refusal:
     """Replicas as the client wants them: partitions 0 to n, brokers that exist, none twice, as many everywhere."""
-    if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
-        return _Refusal(ErrorCode.INVALID_REQUEST, "Assignments stand instead of partitions and replicas, give -1.")
-    given = {assignment.partition_index: assignment.broker_ids for assignment in topic.assignments}
+    manual = "A manual partition assignment was specified, but"
+    if topic.replication_factor != DEFAULT:
+        return _Refusal(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
+    if topic.num_partitions != DEFAULT:
+        return _Refusal(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
+    given: dict[int, Sequence[int]] = {}
+    for assignment in topic.assignments:
+        index = assignment.partition_index
+        if index in given:
+            text = f"Found multiple manual partition assignments for partition {index}"
+            return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        given[index] = assignment.broker_ids
+        if wrong := assignment_error(broker.cluster.known, given[index], topic.assignments[0].broker_ids):
+            return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong)
     if sorted(given) != list(range(len(topic.assignments))):
-        return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Partitions must be counted up from 0.")
-    replicas = [given[index] for index in range(len(given))]
-    if not all(map(broker.cluster.can_hold, replicas)) or len({len(ids) for ids in replicas}) != 1:
-        return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Each partition needs as many brokers, all known.")
-    return replicas
+        text = "partitions should be a consecutive 0-based integer sequence"
+        return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    if not broker.cluster.has_room(len(given)):
+        return _Refusal(ErrorCode.INVALID_PARTITIONS, no_room(len(given)))
+    return [given[index] for index in range(len(given))]
 
 
 HANDLER = Handler(Versions.parse("0-7"), handle)

@@ -13,6 +13,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Topic
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
+from mockbroker.texts import OF_ERRORS
 
 Wanted = DeleteTopicsRequest.Topic
 Answer = DeleteTopicsResponse.Topic
@@ -36,7 +37,8 @@ def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effec
             continue
         topic, error = _find(broker, asked)
         if topic is None:
-            refused.append(Answer(name=asked.name, topic_id=asked.topic_id, error_code=error))
+            text = _refusal(asked) if error == ErrorCode.INVALID_REQUEST else None
+            refused.append(Answer(name=asked.name, topic_id=asked.topic_id, error_code=error, error_message=text))
         else:
             found.setdefault(topic.topic_id, []).append(topic)
     answers = [_found(topics) for topics in found.values()] + refused
@@ -66,7 +68,8 @@ def present(response: DeleteTopicsResponse, version: int) -> DeleteTopicsRespons
         if version < 5:
             topic.error_message = None
         elif topic.error_code and not topic.error_message:
-            topic.error_message = ErrorCode(topic.error_code).name
+            error = ErrorCode(topic.error_code)
+            topic.error_message = OF_ERRORS.get(error, error.name)
     return response
 
 
@@ -83,6 +86,12 @@ def _find(broker: Broker, asked: Wanted) -> tuple[Topic | None, ErrorCode]:
     if topic.internal:  # groups live there; Kafka lets an administrator saw off that branch, we do not
         return None, ErrorCode.INVALID_REQUEST
     return topic, ErrorCode.NONE
+
+
+def _refusal(asked: Wanted) -> str:
+    if asked.topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    return f"Topic {asked.name} is not deleted: the coordinators of this cluster keep their records there."
 
 
 HANDLER = Handler(Versions.parse("0-6"), handle, present)

@@ -7,13 +7,13 @@ from kwire.messages.describe_acls import DescribeAclsRequest, DescribeAclsRespon
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.handlers.handler import NO_AUTHORIZER, Handler
+from mockbroker.handlers.handler import Handler
+
+TEXT = "No Authorizer is configured on the broker"
 
 
 def handle(broker: Broker, call: Call[DescribeAclsRequest], now: float) -> Effects:  # noqa: ARG001
-    return [
-        Reply(call.ticket, DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER))
-    ]
+    return [Reply(call.ticket, DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=TEXT))]
 
 
 HANDLER = Handler(Versions.parse("0-3"), handle)

@@ -5,6 +5,7 @@ Not modelled: documentation texts, loggers, client metrics, groups as resources.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from kwire import ErrorCode
@@ -12,18 +13,21 @@ from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConf
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
-from mockbroker.cluster.model import legal_topic_name
-from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+from mockbroker.cluster import topic_configs
+from mockbroker.cluster.model import legal_topic_name, name_error
+from mockbroker.cluster.topic_configs import DEFAULT, STATIC_BROKER
 from mockbroker.described import Described, described
 from mockbroker.handlers.handler import Handler
+from mockbroker.texts import OF_ERRORS, shortened
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
 Config = Result.Config
 TOPIC, BROKER = 2, 4  # resource types
 CONFIG = 10  # bytes in a response without name and value
+NOT_DESCRIBED = {8: "loggers of brokers", 16: "client metrics", 32: "groups"}  # resource types of Kafka
+NUMBER = re.compile(r"[+-]?\d{1,10}")
 SILENT = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # told without a text
-OF_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5  # where a value comes from
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -56,7 +60,7 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
             configs, error = {}, ErrorCode.INVALID_REQUEST
     result.error_code = error
     if error not in SILENT:
-        result.error_message = f"{error.name}: {asked.resource_name}"
+        result.error_message = _refusal(call, asked)
     wanted = frozenset(asked.configuration_keys or ())
     for name, config in configs.items():
         if not wanted or name in wanted:  # none named is all of them
@@ -64,13 +68,31 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], asked: Resourc
     return result
 
 
+def _refusal(call: Call[DescribeConfigsRequest], asked: Resource) -> str:
+    """Why a resource is not described, in Kafka's words where Kafka refuses it too."""
+    name = asked.resource_name
+    match asked.resource_type:
+        case 2:
+            return name_error(name) or ""
+        case 4 if not name:
+            return "The defaults of all brokers are not described: give the id of a broker."
+        case 8 if not name:
+            return "Broker id must not be empty"
+        case 4 | 8 if not NUMBER.fullmatch(name):
+            return f"Broker id must be an integer, but it is: {shortened(name)}"
+        case 4:
+            return f"Unexpected broker id, expected {call.client.node} or empty string, but received {shortened(name)}"
+        case 8 if int(name) != call.client.node:
+            return f"Unexpected broker id, expected {call.client.node} but received {shortened(name)}"
+        case kind if kind in NOT_DESCRIBED:
+            return f"Configurations of {NOT_DESCRIBED[kind]} are not described here, only those of topics and brokers."
+    return OF_ERRORS[ErrorCode.INVALID_REQUEST]
+
+
 def _shaped(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
     """v1 adds synonyms, if asked for; v3 the type. v0 says of nothing that it is the default, as Kafka 3.9."""
     if not call.request.include_synonyms:
         config.synonyms = []
-    elif not config.synonyms and config.config_source != DEFAULT:
-        source = config.config_source
-        config.synonyms = [Config.Synonym(name=config.name, value=config.value, source=source)]
     if call.version < 3:
         config.config_type = 0
     config.documentation = None
@@ -84,13 +106,20 @@ def _topic(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
     if topic is None:
         return {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = {}
-    for key, config in TOPIC_CONFIGS.items():
-        own = key in topic.configs
+    for key, config in topic_configs.known(broker.release).items():
+        sources = list(topic_configs.sources(topic.configs, key, broker.settings, broker.release))
+        synonyms = sources if config.synonym else sources[:-1]  # a default that no setting of the broker is
         found[key] = Config(
             name=key,
-            value=topic.configs[key] if own else config.default,
-            config_source=OF_TOPIC if own else DEFAULT,
+            value=topic_configs.reported(key, config, sources[0].value),
+            config_source=sources[0].source,
             config_type=config.type,
+            synonyms=[
+                Config.Synonym(
+                    name=each.name, value=topic_configs.reported(key, config, each.value), source=each.source
+                )
+                for each in synonyms
+            ],
         )
     return found, ErrorCode.NONE
 

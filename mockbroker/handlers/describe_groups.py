@@ -31,7 +31,7 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
     if not isinstance(group, Group):
-        if group is not None and not group.empty:
+        if group is not None:
             return _absent(broker, call, group_id, f"Group {group_id} is not a classic group.")
         return _absent(broker, call, group_id, f"Group {group_id} not found.")
     stable = group.state is State.STABLE

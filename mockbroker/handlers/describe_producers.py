@@ -10,7 +10,8 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import name_error
-from mockbroker.handlers.handler import TEXTS, Handler
+from mockbroker.handlers.handler import Handler
+from mockbroker.texts import OF_ERRORS
 
 Answer = DescribeProducersResponse.Topic
 PRODUCER = 40  # bytes in a response
@@ -38,7 +39,7 @@ def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Parti
         return Answer.Partition(partition_index=index, error_code=error, error_message=text)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic not in broker.cluster.topics:
-        return Answer.Partition(partition_index=index, error_code=error, error_message=TEXTS[error])
+        return Answer.Partition(partition_index=index, error_code=error, error_message=OF_ERRORS[error])
     partition = broker.cluster.partition(topic, index)
     if partition is None:
         return Answer.Partition(partition_index=index, error_code=error)

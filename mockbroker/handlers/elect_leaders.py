@@ -11,7 +11,7 @@ from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import Partition
 from mockbroker.handlers.handler import Handler
 
-UNCLEAN = 1
+PREFERRED, UNCLEAN = 0, 1
 TEXTS = {
     ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
@@ -23,6 +23,8 @@ Topic = ElectLeadersResponse.Topic
 def handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:
     request = call.request
     effects: Effects = []
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return [Reply(call.ticket, _refused(request))]
     if request.topic_partitions is None:  # all; those that need none are not told
         topics = [
             Topic(topic=name, partition_result=_of_all(broker, request, topic.partitions, now, effects))
@@ -37,6 +39,20 @@ def handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effec
             for each in request.topic_partitions
         ]
     return [*effects, Reply(call.ticket, ElectLeadersResponse(replica_election_results=topics))]
+
+
+def _refused(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """An election of a type that does not exist, refused for each partition."""
+    error, text = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+    kind = Topic.Partition
+    topics = [
+        Topic(
+            topic=each.topic,
+            partition_result=[kind(partition_id=i, error_code=error, error_message=text) for i in each.partitions],
+        )
+        for each in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=error, replica_election_results=topics)
 
 
 def _of_all(

@@ -10,7 +10,8 @@ from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects, Reply
 from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from mockbroker.handlers.handler import TEXTS, Handler
+from mockbroker.handlers.handler import Handler
+from mockbroker.texts import OF_ERRORS
 
 GROUP, TRANSACTION, SHARE = range(3)
 SHARE_SINCE = 6
@@ -39,18 +40,18 @@ def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Ef
 def _find(broker: Broker, call: Call[FindCoordinatorRequest], key: str) -> Coordinator:
     kind = call.request.key_type
     if kind not in (GROUP, TRANSACTION):
-        text = NOT_SERVED if SHARE_KEY.fullmatch(key) else TEXTS[ErrorCode.INVALID_REQUEST]
+        text = NOT_SERVED if SHARE_KEY.fullmatch(key) else OF_ERRORS[ErrorCode.INVALID_REQUEST]
         if kind == SHARE and call.version < SHARE_SINCE:
             text = ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     if kind == TRANSACTION and (error := _transaction_error(broker, key)):
-        text = TEXTS[error] if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
+        text = OF_ERRORS[error] if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     seen = broker.seen_by(call.client.node)
     topic = seen.topics.get(OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC)
     node = None if topic is None else seen.nodes.get(topic.partition_of(key).leader)
     if node is None:
-        text = TEXTS[ErrorCode.COORDINATOR_NOT_AVAILABLE] if call.version < SILENT_SINCE else ""
+        text = OF_ERRORS[ErrorCode.COORDINATOR_NOT_AVAILABLE] if call.version < SILENT_SINCE else ""
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
     return Coordinator(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from kwire import ErrorCode
 from kwire.schema import Versions
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Effects
@@ -41,13 +40,6 @@ TOPIC_OPERATIONS = _bits(_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.D
 CLUSTER_OPERATIONS = _bits(_O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION, _O.IDEMPOTENT_WRITE, *_CONFIGS)
 
 NO_AUTHORIZER = "No Authorizer is configured."
-TEXTS = {  # what Kafka says of an error where it has nothing more to say
-    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
-    " the message was sent to an incompatible broker. See the broker logs for more details.",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kwire.schema import Versions
 from mockbroker import message_sets
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Close, Effects, NoReply, Reply
+from mockbroker.cluster import topic_configs
 from mockbroker.cluster.model import Partition, Topic
 from mockbroker.cluster.producers import Appended
 from mockbroker.handlers import fetch
@@ -25,7 +26,7 @@ from mockbroker.transaction.state import NO_PRODUCER, Identity
 NONE = ErrorCode.NONE
 RequestTopic = ProduceRequest.Topic
 Answer = ProduceResponse.Topic.Partition
-NOT_ADDED = "the partition is not part of an open transaction"
+NOT_ADDED = "Partition was not added to the transaction"
 ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
 TRANSACTIONAL_AT = CRC_FROM + 1  # the byte of a batch that says it
@@ -175,7 +176,8 @@ def _too_few(broker: Broker, topic: Topic | None, partition: Partition | None) -
     """
     assert topic is not None
     assert partition is not None
-    least = int(topic.configs.get(MIN_IN_SYNC) or broker.settings.min_insync_replicas)
+    least = topic_configs.effective(topic.configs, MIN_IN_SYNC, broker.settings, broker.release)
+    assert isinstance(least, int)
     return len(broker.cluster.in_sync(partition)) < min(least, len(partition.replicas))
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mockbroker.cluster.log import Copy, PartitionLog, Stored
 from mockbroker.cluster.model import Cluster, Node, Partition, Topic
-from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+from mockbroker.cluster.topic_configs import SINCE_4_0
 from mockbroker.storage.catalogue import KeptTopic, written
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties
@@ -175,15 +175,15 @@ class _LogCopy:
 
 
 def _default_segment_bytes() -> int:
-    return int(TOPIC_CONFIGS[SEGMENT_BYTES].default)
+    return int(SINCE_4_0[SEGMENT_BYTES].default)
 
 
 def _segment_bytes(cluster: Cluster) -> dict[str, int]:
     """By topic, where it is configured. A topic may have been made with a text that is no number: then the default."""
     found: dict[str, int] = {}
     for topic in cluster.topics.values():
-        text = topic.configs.get(SEGMENT_BYTES)
-        if text is not None and text.strip().isdecimal():
+        text = (topic.configs.get(SEGMENT_BYTES) or "").strip().removeprefix("+")
+        if text.isdecimal():
             found[topic.name] = int(text)
     return found
 

@@ -367,6 +367,14 @@ def test_a_cluster_is_there_again(tmp_path):
         assert cluster.produce("t", ["more"], partition=0) == [4]
 
 
+async def test_a_topic_is_created_with_configurations_that_kafka_would_take():
+    async with open_cluster() as cluster:
+        cluster.create_topic("t", 1, config={"cleanup.policy": "compact", "preallocate": True})
+        for config in ({"cleanup.policy": "nonsense"}, {"retention.ms": -5}, {"no.such.config": 1}):
+            with pytest.raises(SettingsError, match="topic u: "):
+                cluster.create_topic("u", 1, config=config)
+
+
 async def test_what_comes_from_inside_is_written_without_anybody_asking(tmp_path):
     async with open_cluster(data_dir=tmp_path) as cluster:
         cluster.create_topic("t")

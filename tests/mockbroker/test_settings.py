@@ -31,6 +31,8 @@ def test_defaults_are_kafkas():
         "listener.security.protocol.map": "",
         "listeners": "",
         "log.message.timestamp.after.max.ms": 3_600_000,
+        "log.message.timestamp.before.max.ms": 2**63 - 1,
+        "log.message.timestamp.type": "CreateTime",
         "max.incremental.fetch.session.cache.slots": 1_000,
         "message.max.bytes": 1_048_588,
         "min.insync.replicas": 1,

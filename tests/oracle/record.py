@@ -19,6 +19,7 @@ import old_scripts  # noqa: F401
 import repeated_scripts  # noqa: F401
 import sasl_scripts  # noqa: F401
 import scripts  # noqa: F401
+import topic_scripts  # noqa: F401
 import transaction_scripts  # noqa: F401
 import trio
 from prober import Prober

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tools.desk import Desk
 
 from kwire import ErrorCode as E
-from mockbroker.cluster.alteration import APPEND, DELETE, SET, SUBTRACT, Change, Refusal, apply
+from mockbroker.cluster.alteration import APPEND, DELETE, SET, SUBTRACT, Change, alter, apply
+from mockbroker.release import KAFKA_4_2
 
 POLICY, RETENTION = "cleanup.policy", "retention.ms"
 
@@ -26,7 +28,7 @@ POLICY, RETENTION = "cleanup.policy", "retention.ms"
     ],
 )
 def test_allowed(before, change, after):
-    assert apply(before, [change]) == after
+    assert apply(before, [change], KAFKA_4_2) == after
 
 
 @pytest.mark.parametrize(
@@ -44,9 +46,19 @@ def test_allowed(before, change, after):
         ([Change(RETENTION, SET, "1"), Change(RETENTION, DELETE, None)], E.INVALID_REQUEST),
         ([Change(RETENTION, 9, "1")], E.UNKNOWN_SERVER_ERROR),
         ([Change(POLICY, SET, "compact"), Change(RETENTION, SET, "x")], E.INVALID_CONFIG),
+        ([Change(POLICY, SET, "nonsense")], E.INVALID_CONFIG),
+        ([Change(POLICY, APPEND, "nonsense")], E.INVALID_CONFIG),
+        ([Change(RETENTION, SET, "-5")], E.INVALID_CONFIG),
     ],
 )
 def test_refused(changes, error):
-    found = apply({}, changes)
-    assert isinstance(found, Refusal)
-    assert found.error == error
+    desk = Desk()
+    found = alter(desk.broker.cluster, KAFKA_4_2, 2, "t", changes)
+    assert (found.error, desk.broker.cluster.topics["t"].configs) == (error, {})
+
+
+@pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "loggers of brokers"), (32, "groups"), (99, "type 99")])
+def test_the_text_names_the_kind_of_resource_that_cannot_be_changed(kind, what):
+    found = alter(Desk().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
+    assert found.error == E.INVALID_REQUEST
+    assert what in (found.text or "")

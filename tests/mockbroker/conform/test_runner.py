@@ -112,6 +112,7 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
     recorded = gzip.decompress(FILES["kip848_errors"].read_bytes())
     later.write_bytes(recorded.replace(b'"api_key": 68', b'"api_key": 9999'))
     settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "num.partitions": 3}
+    settings |= {"log.message.timestamp.type": "CreateTime"}  # given, so that it is reported as given
     settings |= {"group.consumer.session.timeout.ms": 6_000, "group.consumer.heartbeat.interval.ms": 500}
     async with open_cluster(config=settings, first_node=1) as cluster:
         address = cluster.nodes[0].host, cluster.nodes[0].port

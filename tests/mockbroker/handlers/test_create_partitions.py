@@ -60,8 +60,13 @@ def test_refused(desk, topic, error):
 
 
 def test_where_they_go_can_be_said(desk):
-    assert grow(desk, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2]))) == [("t", E.NONE)]
-    assert [list(p.replicas) for p in desk.broker.cluster.topics["t"].partitions[2:]] == [[2, 0], [1, 2]]
+    assert grow(desk, 3, Topic(name="t", count=4, assignments=assigned([2], [1]))) == [("t", E.NONE)]
+    assert [list(p.replicas) for p in desk.broker.cluster.topics["t"].partitions[2:]] == [[2], [1]]
+
+
+def test_they_have_as_many_replicas_as_the_others(desk):
+    refused = grow(desk, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2])))
+    assert refused == [("t", E.INVALID_REPLICA_ASSIGNMENT)]
 
 
 def test_named_twice(desk):

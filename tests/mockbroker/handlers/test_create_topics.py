@@ -10,6 +10,8 @@ from tools.desk import Desk
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
+from mockbroker.cluster.topic_configs import SINCE_4_0
+from mockbroker.release import RELEASES
 from mockbroker.settings import MAX_PARTITIONS
 
 Topic = CreateTopicsRequest.Topic
@@ -43,9 +45,10 @@ def test_a_topic_is_made(desk, version):
     assert made.configs == {"retention.ms": "5"}
     if version >= 5:
         assert (answer.num_partitions, answer.replication_factor) == (2, 1)
-        assert [(config.name, config.value, config.config_source) for config in answer.configs] == [
-            ("retention.ms", "5", 1)
-        ]
+        found = {config.name: (config.value, config.config_source) for config in answer.configs}
+        assert found.keys() == SINCE_4_0.keys()
+        assert (found.pop("retention.ms"), found.pop("min.insync.replicas")) == (("5", 1), ("1", 3))
+        assert {source for _, source in found.values()} == {5}
     if version >= 7:
         assert answer.topic_id == made.topic_id
 
@@ -53,7 +56,8 @@ def test_a_topic_is_made(desk, version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_validated(desk, version):
     (answer,) = create(desk, version, wanted(), validate_only=True)
-    assert (answer.error_code, answer.topic_id) == (E.NONE, UUID(int=0))
+    assert answer.error_code == E.NONE
+    assert (answer.topic_id != UUID(int=0)) is (version >= 7)  # as Kafka has it, though no topic has the id
     assert "new" not in desk.broker.cluster.topics
 
 
@@ -70,6 +74,14 @@ REFUSED = [
     pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="no replicas"),
     pytest.param(wanted(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
     pytest.param(wanted(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
+    pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value="-5")]), E.INVALID_CONFIG, id="out of range"),
+    pytest.param(
+        wanted(configs=[Topic.Config(name="cleanup.policy", value="x")]), E.INVALID_CONFIG, id="no such policy"
+    ),
+    pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value=None)]), E.INVALID_CONFIG, id="null config"),
+    pytest.param(
+        wanted(configs=[Topic.Config(name="retention.ms", value="9" * 32_000)]), E.INVALID_CONFIG, id="32,000 digits"
+    ),
     pytest.param(wanted(configs=[Topic.Config(name="x" * 32_767)]), E.INVALID_CONFIG, id="unknown config, long"),
     pytest.param(assigned([0], first=1), E.INVALID_REPLICA_ASSIGNMENT, id="partitions not from 0"),
     pytest.param(assigned([0], [1, 2]), E.INVALID_REPLICA_ASSIGNMENT, id="not as many everywhere"),
@@ -122,3 +134,26 @@ def test_a_cluster_has_room_for_so_many_partitions_in_all():
     assert "c" not in desk.broker.cluster.topics
     desk.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
     assert create(desk, 7, wanted("c", partitions=5))[0].error_code == E.NONE
+
+
+def test_a_name_that_differs_in_dots_and_underscores_alone_collides(desk):
+    create(desk, 7, wanted("a.b_c"))
+    (answer,) = create(desk, 7, wanted("a_b.c"))
+    assert (answer.error_code, answer.error_message) == (
+        E.INVALID_TOPIC_EXCEPTION,
+        "Topic 'a_b.c' collides with existing topic: a.b_c",
+    )
+    cluster = desk.broker.cluster
+    cluster.delete_topic(cluster.topics["a.b_c"])
+    (answer,) = create(desk, 7, wanted("a_b.c"))
+    assert answer.error_code == E.NONE
+
+
+@pytest.mark.parametrize(("name", "accepted"), [("3.9", True), ("4.2", False)])
+def test_configurations_are_those_of_the_release(name, accepted):
+    desk = Desk(brokers=1, release=RELEASES[name])
+    config = Topic.Config(name="message.downconversion.enable", value="false")
+    (answer,) = create(desk, 7, wanted(configs=[config]))
+    assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
+    (answer,) = create(desk, 7, wanted("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
+    assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)

@@ -8,7 +8,7 @@ from tools.desk import Desk
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.describe_configs import DescribeConfigsRequest
-from mockbroker.cluster.topic_configs import TOPIC_CONFIGS
+from mockbroker.cluster.topic_configs import SINCE_4_0
 
 TOPIC, BROKER = 2, 4
 OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
@@ -17,6 +17,12 @@ OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 @pytest.fixture
 def desk():
     return Desk(config={"num.partitions": 3})
+
+
+def refusal(desk, type_, name):
+    resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name)
+    (result,) = desk.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    return result.error_message
 
 
 def describe(desk, type_, name, version=4, keys=None, **how):
@@ -28,7 +34,7 @@ def describe(desk, type_, name, version=4, keys=None, **how):
 @pytest.mark.parametrize("version", range(1, 5))
 def test_a_topic(desk, version):
     error, configs = describe(desk, TOPIC, "t", version)
-    assert (error, set(configs)) == (E.NONE, set(TOPIC_CONFIGS))
+    assert (error, set(configs)) == (E.NONE, set(SINCE_4_0))
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("604800000", DEFAULT)
     assert configs["retention.ms"].config_type == (5 if version >= 3 else 0)
 
@@ -40,7 +46,21 @@ def test_what_a_topic_was_made_with(desk):
     _, configs = describe(desk, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
     (found,) = configs.values()
     assert (found.value, found.config_source) == ("compact", OF_TOPIC)
-    assert [(one.name, one.value, one.source) for one in found.synonyms] == [("cleanup.policy", "compact", OF_TOPIC)]
+    assert [(one.name, one.value, one.source) for one in found.synonyms] == [
+        ("cleanup.policy", "compact", OF_TOPIC),
+        ("log.cleanup.policy", "delete", DEFAULT),
+    ]
+
+
+def test_a_setting_of_the_broker_is_the_default_of_topics():
+    desk = Desk(config={"message.max.bytes": 5_000})
+    _, configs = describe(desk, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
+    (found,) = configs.values()
+    assert (found.value, found.config_source) == ("5000", STATIC)
+    assert [(one.name, one.value, one.source) for one in found.synonyms] == [
+        ("message.max.bytes", "5000", STATIC),
+        ("message.max.bytes", "1048588", DEFAULT),
+    ]
 
 
 def test_a_broker_has_its_settings(desk):
@@ -84,3 +104,10 @@ REFUSED = [
 @pytest.mark.parametrize(("type_", "name", "error"), REFUSED)
 def test_refused(desk, type_, name, error):
     assert describe(desk, type_, name) == (error, {})
+
+
+@pytest.mark.parametrize("type_", [BROKER, 8, 16, 32, 99])
+def test_a_refusal_has_a_text(desk, type_):
+    """What Kafka says: the conversations configs_described and resources_described."""
+    assert refusal(desk, type_, "") != ""
+    assert refusal(desk, type_, "7") != ""
