@@ -19,6 +19,7 @@ def run(module: str) -> None:
     import atexit
     from importlib import import_module
 
+    _open_streams()
     killed_by: list[int] = []
     atexit.register(_kill, killed_by)  # registered first, so called last
     try:
@@ -31,6 +32,16 @@ def run(module: str) -> None:
         raise
     finally:
         _exchange(signal.default_int_handler, signal.SIG_DFL)
+
+
+def _open_streams() -> None:
+    """Standard streams that were closed are /dev/null, so that no file or socket of ours gets their descriptors."""
+    import os
+    import sys
+
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
 
 
 def catch_interrupts() -> None:

@@ -98,3 +98,19 @@ def test_what_is_registered_for_the_end_is_done_before_the_signal() -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run([sys.executable, "-c", code], env=buffered, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "tidied up\n", "")
+
+
+CLOSED = [  # what a shell closes, and a command
+    (">&-", "kwire apis"),
+    (">&-", "kwire decode 00120000000000070000"),
+    (">&-", "mockbroker simulate --seeds 1 --events 10"),
+    ("<&-", "kwire decode"),
+    ("<&- >&-", "kwire decode"),
+    ("<&- >&- 2>&-", "kwire apis"),
+]
+
+
+@pytest.mark.parametrize(("closed", "words"), CLOSED)
+def test_a_stream_that_is_closed_is_as_dev_null(closed: str, words: str) -> None:
+    done = subprocess.run(["sh", "-c", f'"$0" -m {words} {closed}', sys.executable], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
