@@ -340,6 +340,7 @@ ORDER: Mapping[str, list[str]] = {
         "conform/records",
         "conform/compare",
         "conform/connection",
+        "conform/pace",
         "conform/asker",
         "conform/player",
         "conform/foreign",

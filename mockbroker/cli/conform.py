@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import click
 import trio
 
+BAD = frozenset({"differs", "failed"})
 AT_ONCE = 8  # conversations played side by side, each with a broker of its own; most of them only wait
 
 
@@ -18,10 +22,13 @@ AT_ONCE = 8  # conversations played side by side, each with a broker of its own;
 @click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of one of our own.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
 def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None:
-    """Play recorded conversations and print the first difference of each.
+    """Play recorded conversations and print the first difference of each, those that differ or failed last.
 
     Each is played against a fresh broker with the configuration and topics that the conversation names. A conversation
     that our broker cannot hold yet is listed as waiting, by name. Exit 1 if any answer differs.
+
+    Order and content of answers count, and that none comes before its time; that one is late counts for our own broker
+    alone, by its own clock. One that differs while the machine is busy is played again, up to five times.
     """
     from mockbroker.conform.runner import Outcome, run
 
@@ -32,14 +39,36 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
             raise click.UsageError(f"--against {against}: expected HOST:PORT")
         address = host, int(port)
     counted = {"ok": 0, "differs": 0, "waiting": 0, "failed": 0}
+    bad: list[Outcome] = []
 
-    def tell(outcome: Outcome) -> None:
-        counted[outcome.verdict] += 1
+    def show(outcome: Outcome) -> None:
         if as_json:
             click.echo(json.dumps(outcome.to_json()))
         else:
             click.echo(f"{outcome.verdict:<8} {outcome.name}{': ' if outcome.detail else ''}{outcome.detail}")
 
-    trio.run(partial(run, files, address, tell, at_once=1 if address else AT_ONCE))
+    def tell(outcome: Outcome) -> None:
+        counted[outcome.verdict] += 1
+        if outcome.verdict in BAD:
+            bad.append(outcome)
+        else:
+            show(outcome)
+
+    with _silent():
+        trio.run(partial(run, files, address, tell, at_once=1 if address else AT_ONCE))
+    for outcome in bad:
+        show(outcome)
     click.echo(", ".join(f"{count} {verdict}" for verdict, count in counted.items()), err=True)
-    sys.exit(1 if counted["differs"] or counted["failed"] else 0)
+    sys.exit(1 if bad else 0)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the log of our own brokers: conversations have malformed requests on purpose."""
+    log = logging.getLogger("mockbroker")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

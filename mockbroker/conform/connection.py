@@ -15,12 +15,13 @@ SETTLE = 0.12  # seconds that these are given before that
 
 @dataclass(slots=True)
 class Connection:
-    """``answers``: frame and time by the step that asked; ``ids``: correlation id to step."""
+    """``answers``: by the step that asked, with the times of ``now`` and the world; ``ids``: correlation id to step."""
 
     stream: trio.SocketStream
+    now: Callable[[], float] = trio.current_time
     frames: FrameBuffer = field(default_factory=FrameBuffer)
     ids: dict[int, int] = field(default_factory=dict)
-    answers: dict[int, tuple[bytes, float]] = field(default_factory=dict)
+    answers: dict[int, tuple[bytes, float, float]] = field(default_factory=dict)
     unmatched: list[bytes] = field(default_factory=list)
     closed: bool = False
     changed: trio.Event = field(default_factory=trio.Event)
@@ -33,7 +34,7 @@ class Connection:
                 while (frame := self.frames.next_frame()) is not None:
                     number = int.from_bytes(frame[:4], "big", signed=True)
                     if len(frame) >= 4 and number in self.ids:  # a bare SASL token may be shorter
-                        self.answers[self.ids.pop(number)] = frame, trio.current_time()
+                        self.answers[self.ids.pop(number)] = frame, self.now(), trio.current_time()
                     else:
                         self.unmatched.append(frame)
                 self._tell()

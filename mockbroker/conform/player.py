@@ -1,7 +1,8 @@
 """Plays a conversation against a broker and says where the broker answers differently.
 
 Waiting and timing follow fixtures/conversations/README.md: an answer that was held back must not come before the step
-that released it; one that a timer released must come at its time; silence must be silence.
+that released it; one that a timer released must not come before its time, nor late by the clock of a broker that waits
+for the player (pace.py); silence must be silence.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mockbroker.conform.asker import open_asker
 from mockbroker.conform.compare import Bindings, Comparison
 from mockbroker.conform.connection import PARKS, SETTLE, Connection
 from mockbroker.conform.conversation import Conversation, Step
+from mockbroker.conform.pace import Pace, WorldTime
 from mockbroker.conform.records import producer_of, with_producer
 
 CLIENT_ID = "probe"
@@ -34,10 +36,11 @@ TIMER_SLACK = 0.35  # seconds either way
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a broker left the recorded path."""
+    """Where a broker left the recorded path. ``behind``: seconds by which the player was late at worst."""
 
     step: Step
     what: str
+    behind: float = 0.0
 
     def __str__(self) -> str:
         api = f" {self.step.api} v{self.step.api_version}" if self.step.api else ""
@@ -48,7 +51,7 @@ class Player:
     """One run of one conversation against the broker at ``host:port``.
 
     ``looks_after``: seconds to wait before groups are described or listed; ``sasl_port``: of the listener for users;
-    ``exactly``: as for Comparison.
+    ``exactly``: as for Comparison; ``pace``: the time in which it is played.
     """
 
     def __init__(
@@ -60,7 +63,9 @@ class Player:
         looks_after: float = 0.0,
         sasl_port: int | None = None,
         exactly: bool = False,
+        pace: Pace | None = None,
     ) -> None:
+        self.pace = pace or WorldTime()
         self.looks_after = looks_after
         self.exactly = exactly
         self.conversation = conversation
@@ -72,7 +77,7 @@ class Player:
             if label.startswith(TRANSACTIONAL_ID):
                 self.bindings.bind(recorded, f"{recorded}-{run}")
         self.connections: dict[str, Connection] = {}
-        self.sent: dict[int, float] = {}
+        self.sent: dict[int, tuple[float, float]] = {}  # by the pace's time and the world's
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
     async def play(self) -> Difference | None:
@@ -92,11 +97,11 @@ class Player:
         for step in self.conversation.steps:
             if step.conn and step.conn not in self.connections:
                 address = self.sasl_address if step.conn in self.conversation.sasl else self.address
-                connection = Connection(await trio.open_tcp_stream(*address))
+                connection = Connection(await trio.open_tcp_stream(*address), self.pace.now)
                 self.connections[step.conn] = connection
                 nursery.start_soon(connection.listen)
             what = await self._do(step)
-            self.sent.setdefault(step.n, trio.current_time())
+            self.sent.setdefault(step.n, self._now())
             if what:
                 return Difference(step, what)
         return None
@@ -119,7 +124,7 @@ class Player:
     async def _do(self, step: Step) -> str | None:
         connection = self.connections.get(step.conn)
         if connection is None:
-            await trio.sleep(step.ms / 1000 if step.event == "wait" else 0)
+            await self.pace.sleep(step.ms / 1000 if step.event == "wait" else 0)
             return None
         match step.event:
             case "request":
@@ -131,13 +136,14 @@ class Player:
             case "unmatched response":
                 return await self._expect_unmatched(step, connection)
             case "no answer yet" | "no answer":
-                await trio.sleep_until(self.sent[step.to] + step.ms / 1000)
-                return f"an answer to step {step.to} came" if step.to in connection.answers else None
+                await self.pace.sleep(max(0.0, self.sent[step.to][0] + step.ms / 1000 - self.pace.now()))
+                came = step.to in connection.answers and self._took(step, connection) < step.ms / 1000
+                return f"an answer to step {step.to} came" if came else None
             case "broker closed the connection":
-                closed = await connection.wait(lambda: connection.closed, CLOSED_WITHIN)
+                closed = await self.pace.wait(connection, lambda: connection.closed, CLOSED_WITHIN)
                 return None if closed else "the broker keeps the connection open"
             case "connection still open":
-                await trio.sleep(min(step.ms / 1000, 0.5))
+                await self.pace.sleep(min(step.ms / 1000, 0.5))
                 return "the broker closed the connection" if connection.closed else None
             case "client closes the connection":
                 await trio.aclose_forcefully(connection.stream)
@@ -149,17 +155,17 @@ class Player:
         if step.api_key not in APIS:
             return "kwire does not know this API"
         if step.api in LOOKS:
-            await trio.sleep(self.looks_after)
+            await self.pace.sleep(self.looks_after)
         fields = self.bindings.ours(step.fields)
         body = from_json(APIS[step.api_key].request, fields, step.api_version)
         _patch_producer(body, self.bindings)
         frame = encode_request(body, step.api_version, correlation_id=step.correlation_id, client_id=CLIENT_ID)
         connection.ids[step.correlation_id] = step.n
-        self.sent[step.n] = trio.current_time()
+        self.sent[step.n] = self._now()
         if failure := await self._send_bytes(connection, pack(frame)):
             return failure
         if step.api in PARKS:
-            await connection.wait(lambda: step.n in connection.answers or connection.closed, SETTLE)
+            await self.pace.settle(connection, lambda: step.n in connection.answers or connection.closed, SETTLE)
         return None
 
     async def _send_bytes(self, connection: Connection, data: bytes) -> str | None:
@@ -167,25 +173,37 @@ class Player:
 
     async def _expect(self, step: Step, connection: Connection) -> str | None:
         patience = PATIENCE + (step.after_ms / 1000 if step.held else 0)
-        await connection.wait(lambda: step.to in connection.answers or connection.closed, patience)
+        await self.pace.wait(connection, lambda: step.to in connection.answers or connection.closed, patience)
         if step.to not in connection.answers:
             return "the broker closed the connection" if connection.closed else f"no answer to step {step.to}"
-        frame, came = connection.answers[step.to]
-        return self._late_or_early(step, came) or self._compare(step, frame)
+        if not step.held:  # a slow answer of a slow machine: its broker's timers do not wait either
+            self.pace.behind = max(self.pace.behind, self._took(step, connection) - step.after_ms / 1000)
+        frame = connection.answers[step.to][0]
+        return self._late_or_early(step, connection) or self._compare(step, frame)
 
-    def _late_or_early(self, step: Step, came: float) -> str | None:
+    def _now(self) -> tuple[float, float]:
+        return self.pace.now(), trio.current_time()
+
+    def _took(self, step: Step, connection: Connection) -> float:
+        """Seconds until the answer to a request came: the more of the pace's and the world's, as either may be slow."""
+        sent, answer = self.sent[step.to], connection.answers[step.to]
+        return max(answer[1] - sent[0], answer[2] - sent[1])
+
+    def _late_or_early(self, step: Step, connection: Connection) -> str | None:
         if not step.held or step.api not in WAITS:
             return None
         if step.released_by is not None:
-            early = came < self.sent.get(step.released_by, came)
+            came = connection.answers[step.to][2]
+            early = came < self.sent.get(step.released_by, (0.0, came))[1]
             return f"answered before step {step.released_by}" if early else None
-        took = came - self.sent[step.to]
-        if abs(took - step.after_ms / 1000) > TIMER_SLACK:
+        took, recorded = self._took(step, connection), step.after_ms / 1000
+        own = connection.answers[step.to][1] - self.sent[step.to][0]
+        if took < recorded - TIMER_SLACK or (self.pace.judges and own > recorded + TIMER_SLACK):
             return f"answered after {took * 1000:.0f} ms, recorded {step.after_ms:.0f} ms"
         return None
 
     async def _expect_unmatched(self, step: Step, connection: Connection) -> str | None:
-        if not await connection.wait(lambda: bool(connection.unmatched), PATIENCE):
+        if not await self.pace.wait(connection, lambda: bool(connection.unmatched), PATIENCE):
             return "no answer"
         frame = connection.unmatched.pop(0)
         return None if frame == step.data else f"recorded {step.data.hex()}, got {frame.hex()}"

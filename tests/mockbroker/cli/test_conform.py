@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,13 +44,23 @@ def test_all_pass_or_wait(planted: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.stderr.splitlines()[-1] == "1 ok, 0 differs, 1 waiting, 0 failed"
 
 
-def test_the_first_difference_is_told(planted: Path) -> None:
-    result = conform(planted, GOOD)
+def test_the_first_difference_is_told_last(planted: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{")
+    result = conform(planted, tmp_path / "x.json", GOOD)
     assert result.exit_code == 1
-    assert result.stdout.splitlines() == [
-        "differs  sync_again (Apache Kafka 4.2.0): step 2 JoinGroup v9 on A: error_code: recorded 42, got 79",
-        "ok       sync_again (Apache Kafka 4.2.0)",
-    ]
+    good, differs, failed = result.stdout.splitlines()
+    assert good == "ok       sync_again (Apache Kafka 4.2.0)"
+    assert differs == (
+        "differs  sync_again (Apache Kafka 4.2.0): step 2 JoinGroup v9 on A: error_code: recorded 42, got 79"
+    )
+    assert failed.startswith("failed   ")
+
+
+def test_the_log_of_our_own_brokers_does_not_hide_the_verdict() -> None:
+    """A conversation with a malformed request, which a broker warns of."""
+    command = [sys.executable, "-m", "mockbroker", "conform", str(FILES / "api_versions.json.gz")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stderr == "1 ok, 0 differs, 0 waiting, 0 failed\n"
 
 
 def test_json(planted: Path) -> None:

@@ -13,7 +13,7 @@ from kwire import FrameBuffer, decode_request, encode_response
 from kwire.frames import pack
 from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.sync_group import SyncGroupResponse
-from mockbroker.conform import player
+from mockbroker.conform import pace, player
 from mockbroker.conform.conversation import Conversation, Step
 from mockbroker.conform.player import Player
 
@@ -87,6 +87,7 @@ def seen(n: int, event: str, member: str = "", **how: Any) -> Step:
 
 async def play(steps: Sequence[Step], script: Mapping[str, Answer], monkeypatch: pytest.MonkeyPatch) -> str | None:
     monkeypatch.setattr(player, "PATIENCE", 0.4)
+    monkeypatch.setattr(pace, "PATIENCE", 0.0)
     monkeypatch.setattr(player, "CLOSED_WITHIN", 0.3)
     told = Conversation(scenario="s", release="x", doc="", config={}, topics={}, names={}, steps=steps)
     async with server(script) as address:
@@ -125,7 +126,7 @@ CASES: list[tuple[Sequence[Step], Mapping[str, Answer], str | None]] = [
     (sync("B"), {"A": "never"}, "step 3 SyncGroup v0 on A: no answer to step 1"),
     (timer(500), {"A": ("after", 0.5)}, None),
     (timer(500), {"A": ("after", 0.02)}, "step 2 SyncGroup v0 on A: answered after"),
-    (timer(100), {"A": ("after", 0.48)}, "step 2 SyncGroup v0 on A: answered after"),
+    (timer(100), {"A": ("after", 0.48)}, None),  # late, as on a busy machine
     ([ask(1, "A"), seen(2, "client closes the connection", "A"), ask(3, "B"), got(4, 3, "B")], {}, None),
     ([seen(1, "note"), seen(2, "wait", ms=20), ask(3, "A"), got(4, 3, "A")], {}, None),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import trio
 from golden import ROOT
 
 from mockbroker.cluster_api import open_cluster
-from mockbroker.conform import waiting
+from mockbroker.conform import runner, waiting
 from mockbroker.conform.conversation import Conversation, Step
 from mockbroker.conform.player import Difference
 from mockbroker.conform.runner import Outcome, judge, play_file, run
@@ -35,10 +36,8 @@ PLAYED = {
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    """By release and scenario. Timers go by the clock of a machine that may be busy: what differs is played once more,
-    alone."""
-    found = played(list(PLAYED), AT_ONCE)
-    return found | played([name for name, outcome in found.items() if outcome.verdict == "differs"], 1)
+    """By release and scenario."""
+    return played(list(PLAYED), AT_ONCE)
 
 
 def played(names: list[str], at_once: int) -> dict[str, Outcome]:
@@ -53,6 +52,47 @@ def test_conversation(name: str, outcomes: dict[str, Outcome]) -> None:
     waiting = waits(scenario, release) is not None
     outcome = outcomes[name]
     assert (outcome.verdict, "" if waiting else outcome.detail) == ("waiting" if waiting else "ok", "")
+
+
+DIFFERS = Outcome("x", "differs", "x")
+HURRIED = Outcome("x", "differs", "x", is_hurried=True)
+OK = Outcome("x", "ok")
+AGAIN = [  # outcomes of one conversation, run after run; how often it is played, and the last of them
+    ([OK], 1, OK),
+    ([DIFFERS, OK], 1, DIFFERS),
+    ([HURRIED, OK], 2, OK),
+    ([HURRIED, HURRIED, OK], 3, OK),
+    ([HURRIED, DIFFERS, OK], 2, DIFFERS),
+    ([HURRIED] * 6, 6, HURRIED),
+]
+
+
+@pytest.mark.parametrize(("outcomes", "times", "last"), AGAIN)
+async def test_what_differs_while_the_machine_is_busy_is_played_again_alone(
+    outcomes: list[Outcome], times: int, last: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    async def play(file: Path, *_: object) -> Outcome:
+        turns.append(file.name)
+        await trio.lowlevel.checkpoint()
+        return outcomes[turns.count("x") - 1] if file.name == "x" else Outcome(file.name, "ok")
+
+    monkeypatch.setattr(runner, "_play_once", play)
+    told: list[Outcome] = []
+    await run([Path("a"), Path("x"), Path("b")], None, told.append, at_once=2)
+    assert [outcome.name for outcome in told] == ["a", "x", "b"]
+    assert told[1] == last
+    assert turns.count("x") == times
+    assert set(turns[3:]) <= {"x"}, "when the others are done"
+
+
+async def test_how_late_the_player_was_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = judge(conversation("sync_again"), replace(at(5), behind=runner.BUSY), ours=True)
+    assert (found.verdict, found.is_hurried) == ("differs", True)
+    assert found.detail.endswith("got 2 (on a busy machine: 0.05 s late)")
+    assert "is_hurried" not in found.to_json()
+    assert not judge(conversation("sync_again"), at(5), ours=True).is_hurried
 
 
 def test_what_waits_is_there() -> None:
