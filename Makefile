@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 
-.PHONY: demo test test-bare check format docs bench bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
+.PHONY: demo test test-bare check format docs bench bench-attacks bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
 	clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
@@ -42,6 +42,9 @@ bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quie
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/capture.py
 	$(BIN)/python benchmarks/assignors.py
+
+bench-attacks: .venv/.dev  # what small requests cost the broker, under a minute of CPU
+	@$(BIN)/python benchmarks/attacks.py
 
 # Beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes. TOOLS: the load tools, see benchmarks/broker.py.
 TOOLS ?= ../shared/bench

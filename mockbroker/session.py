@@ -11,7 +11,6 @@ from kwire.envelope import decode_request_header, pack_response
 from kwire.frames import FrameBuffer
 from kwire.headers import API_VERSIONS
 from mockbroker.calls import Call, Client, Reply, Ticket
-from mockbroker.room import Room
 from mockbroker.router import Router, Served, UnsupportedVersion
 
 BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlation id, the rest
@@ -20,6 +19,7 @@ _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
 PRODUCE = 0  # is never the same twice
 REPEATED = 512  # bytes of a request that may come again as it is, as heartbeats and the fetches of who waits do
+UNCOUNTED = 64  # bytes of a response that is not held to the limit, as those of heartbeats
 REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a request that becomes more would hold up everybody
 
 
@@ -127,7 +127,8 @@ class Session:
             body = kept
         else:
             body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
-        Room(self._router.broker.settings.mockbroker_response_max_bytes).take(len(body))
+        if len(body) > UNCOUNTED:
+            self._router.broker.response_room().take(len(body))
         return pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
 
     def skip_answer(self) -> None:

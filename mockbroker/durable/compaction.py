@@ -6,6 +6,7 @@ and markers younger than a day (Kafka's delete.retention.ms). Source: Kafka's Cl
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from kwire.records.batch import Batch, Record, build_batch, read_batch
@@ -42,11 +43,24 @@ def compact(partition: Partition, now_ms: int) -> None:
         may_be_aborted = batch.transactional and not partition.is_committed(batch)
         if not (batch.control or may_be_aborted):
             last.update((record.key or b"", record.offset) for record in batch.records())
-    log.replace([batch.data for batch in [*_kept(partition, old, last, now_ms), *young]])
+    kept = _kept(partition, old, _Latest(last), now_ms)
+    log.replace([batch.data for batch in [*kept, *young]])
     partition.forget_aborted(until)
 
 
-def _kept(partition: Partition, old: list[Batch], last: dict[bytes, int], now_ms: int) -> Iterator[Batch]:
+class _Latest:
+    """The last records of all keys. ``offsets``: by key."""
+
+    def __init__(self, offsets: dict[bytes, int]) -> None:
+        self.offsets = offsets
+        self._sorted = sorted(offsets.values())
+
+    def count(self, batch: Batch) -> int:
+        """How many of them are in a batch."""
+        return bisect_right(self._sorted, batch.last_offset) - bisect_left(self._sorted, batch.base_offset)
+
+
+def _kept(partition: Partition, old: list[Batch], latest: _Latest, now_ms: int) -> Iterator[Batch]:
     """What is left of each batch. The marker of a transaction stays as long as one of its records does."""
     open_for: set[int] = set()  # producers with records that are kept and whose marker has not come
     for batch in old:
@@ -57,7 +71,9 @@ def _kept(partition: Partition, old: list[Batch], last: dict[bytes, int], now_ms
             continue
         if not partition.is_committed(batch):
             continue  # it was aborted
-        records = [record for record in batch.records() if _stays(record, last, now_ms)]
+        if not latest.count(batch):  # most are like that, and need not be read again
+            continue
+        records = [record for record in batch.records() if _stays(record, latest.offsets, now_ms)]
         if len(records) == batch.count:
             yield batch
         elif records:

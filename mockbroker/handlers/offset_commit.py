@@ -18,6 +18,7 @@ EPOCHS_SINCE = 9  # the version from which on a generation may be a member epoch
 IDS_SINCE = 10  # the version that names topics by their ids
 RequestTopic = OffsetCommitRequest.Topic
 RequestPartition = OffsetCommitRequest.Topic.Partition
+AnswerPartition = OffsetCommitResponse.Topic.Partition
 Known = tuple[Topic, RequestTopic, RequestPartition]
 
 
@@ -26,13 +27,14 @@ class _Answer:
 
     def __init__(self) -> None:
         self.topics: dict[object, OffsetCommitResponse.Topic] = {}
+        self._of: dict[int, OffsetCommitResponse.Topic] = {}  # by identity of what was asked: ids take long to hash
 
     def add(self, asked: RequestTopic, partition: RequestPartition, error: ErrorCode) -> None:
-        key = (asked.name, asked.topic_id)
-        topic = self.topics.setdefault(key, OffsetCommitResponse.Topic(name=asked.name, topic_id=asked.topic_id))
-        topic.partitions.append(
-            OffsetCommitResponse.Topic.Partition(partition_index=partition.partition_index, error_code=error)
-        )
+        topic = self._of.get(id(asked))
+        if topic is None:
+            named = OffsetCommitResponse.Topic(name=asked.name, topic_id=asked.topic_id)
+            topic = self._of[id(asked)] = self.topics.setdefault((asked.name, asked.topic_id), named)
+        topic.partitions.append(AnswerPartition(partition_index=partition.partition_index, error_code=error))
 
 
 def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effects:
@@ -49,8 +51,9 @@ def handle(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> Effec
         group, error = _admit(broker, call, now)
         stored: dict[tuple[str, int], int] = {}
         for topic, asked, partition in known:
-            too_long = metadata_too_long(partition.committed_metadata, limit)
-            outcome = error or (ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else NONE)
+            outcome = error
+            if not error and metadata_too_long(partition.committed_metadata, limit):
+                outcome = ErrorCode.OFFSET_METADATA_TOO_LARGE
             answer.add(asked, partition, outcome)
             if group is not None and outcome is NONE:
                 _store(call, group, topic, partition, now)

@@ -30,8 +30,10 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
+from kwire.records.batch import Batch
 from mockbroker.calls import Call, Client, Ticket
-from mockbroker.cluster.model import TRANSACTIONS_TOPIC
+from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from mockbroker.durable.compaction import compact
 from mockbroker.group.consumer import REGEX_PAUSE
 from mockbroker.group.consumer_state import ConsumerGroup
 from mockbroker.settings import MAX_NEW_PARTITIONS
@@ -230,6 +232,19 @@ def test_a_step_resolves_one_expression() -> None:
         costs.append(calls.count)
     assert len(costs) == 21
     assert max(costs) < 3_000
+
+
+def test_compaction_reads_superseded_batches_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = prepared(topics={"t": 1})
+    for _ in range(10):
+        commit_simple(desk, "g")
+    partition = desk.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
+    batches, read = len(list(partition.log.batches())), []
+    records = Batch.records
+    monkeypatch.setattr(Batch, "records", lambda batch, **how: read.append(batch) or records(batch, **how))
+    compact(partition, 0)
+    assert len(read) == batches
+    assert len(list(partition.log.batches())) == 1
 
 
 def subscribe(desk: Desk, member_id: str, expression: str, *, wait: bool = True) -> None:
