@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from kwire.capture.call import Call, Connection
 from kwire.capture.exchange import Exchange
 from kwire.capture.framing import OFF, SEARCH, SYNC, Framer
-from kwire.capture.limits import MAX_UNDECIDED
+from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, MAX_UNDECIDED
 from kwire.capture.packets import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.peek import INT32, is_tls
 from kwire.capture.tcp import KEPT, MASK, Piece, Stream
@@ -52,6 +52,7 @@ class Conversation:
     """
 
     __slots__ = (
+        "_early",
         "_exchange",
         "_framers",
         "_ports",
@@ -93,6 +94,7 @@ class Conversation:
         self._streams = {True: Stream(), False: Stream()}
         self._exchange = Exchange(self.connection, bodies, raw, redacted)
         self._framers = self._exchange.framers
+        self._early: list[tuple[Row, bytes, str]] | None = []  # before the SYN of their side; None: it will not come
         self._undecided: list[tuple[Row, bytes, str]] = []
         self._seen_bytes = 0
 
@@ -126,7 +128,7 @@ class Conversation:
     def held(self) -> int:
         """Bytes that are kept of what has come in."""
         waiting = sum(stream.held_bytes for stream in self._streams.values())
-        undecided = sum(len(payload) for _, payload, _ in self._undecided)
+        undecided = sum(len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
         return waiting + undecided + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
@@ -143,6 +145,8 @@ class Conversation:
             known = self.isn.get(row.upward)
             if known is not None:
                 return known != row.seq
+            if self._early:
+                return not all(_may_follow(early, row) for early, _, _ in self._early)
             stream = self._streams[row.upward]
             if stream.next is None:
                 return False
@@ -209,7 +213,7 @@ class Conversation:
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
         """By ``upward``: stream, other stream, framer, whether it carries requests; None if not all is in order."""
         low, high = self._streams[False], self._streams[True]
-        if low.held or high.held or self.broker is None or self.done:
+        if low.held or high.held or self.broker is None or self.done or self._early:
             return None
         framers, broker = self._framers, self.broker
         return (low, high, framers[broker], broker), (high, low, framers[not broker], not broker)
@@ -230,6 +234,11 @@ class Conversation:
             if flags & RST:
                 self._close("rst")
                 return
+        elif self._early is not None and stream.next is None:
+            self._early.append((row, source[start - base : start - base + captured], file))
+            if len(self._early) > EARLY_SEGMENTS:
+                self._give_up_syn()
+            return
         if self.broker is None:
             payload = source[start - base : start - base + captured]
             self._undecided.append((row, payload, file))
@@ -251,6 +260,14 @@ class Conversation:
         elif flags & FIN:
             stream.next = stream.fin = (seq + size) & MASK
         self._advance(time_us)
+        if flags & SYN and self._early and not self.done:
+            early, self._early = self._early, []
+            self._replay(early)
+
+    def _give_up_syn(self) -> None:
+        """Go on without the SYN of a side: the connection began before the capture."""
+        early, self._early = self._early or [], None
+        self._replay(early)
 
     def _open(self, row: Row) -> None:
         """A SYN: who asks is the client."""
@@ -260,9 +277,12 @@ class Conversation:
         self.isn.setdefault(row.upward, row.seq)
         if stream.next is None:
             stream.next = (row.seq + 1) & MASK
+            stream.acked = None  # what was acknowledged before is among the early segments
         answered = bool(row.flags & ACK)
-        if answered and other.next is None:
-            other.next = row.ack
+        if answered:
+            self.isn.setdefault(not row.upward, (row.ack - 1) & MASK)
+            if other.next is None:
+                other.next = row.ack
         if self.broker is None:
             self._choose(not row.upward if not answered else row.upward)
         for framer in self._framers.values():
@@ -291,10 +311,14 @@ class Conversation:
         elif self._seen_bytes > MAX_UNDECIDED:
             self._choose(self.key[2] <= self.key[5])
         if self.broker is not None:
-            self._replay()
+            self._decided()
 
-    def _replay(self) -> None:
+    def _decided(self) -> None:
         rows, self._undecided = self._undecided, []
+        self._replay(rows)
+
+    def _replay(self, rows: Sequence[tuple[Row, bytes, str]]) -> None:
+        """Deal with segments that were kept."""
         for row, payload, file in rows:
             self.segment(row, payload, row.start, file)
 
@@ -350,11 +374,13 @@ class Conversation:
         connection = self.connection
         if self.done:
             return connection
+        if self._early:
+            self._give_up_syn()
         if self.broker is None:
             self._choose(self.key[2] <= self.key[5])
-            self._replay()
-            if self.done:
-                return connection
+            self._decided()
+        if self.done:
+            return connection
         self.done = True
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
@@ -366,3 +392,11 @@ class Conversation:
         connection.retransmitted = sum(stream.retransmitted for stream in self._streams.values())
         connection.conflicts = sum(stream.conflicts for stream in self._streams.values())
         return connection
+
+
+def _may_follow(row: Row, syn: Row) -> bool:
+    """Whether a segment that was captured before a SYN can be of the connection that it opens."""
+    if row.upward != syn.upward and not row.flags & ACK:
+        return True
+    number = row.seq if row.upward == syn.upward else row.ack
+    return (number - syn.seq - 1) & MASK <= EARLY_BYTES

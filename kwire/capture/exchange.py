@@ -31,10 +31,13 @@ from kwire.capture.peek import (
     INT32,
     LEAST_REQUEST,
     LEAST_RESPONSE,
+    MAX_VERSION,
     Form,
     Header,
     body_at,
+    cut_header,
     form_of,
+    is_plausible,
     is_tls,
     produce_acks,
     read_header,
@@ -56,6 +59,10 @@ class Exchange:
     """Calls of the frames of one connection, complete ones in ``calls``. Options as of Conversation.
 
     ``framers``: both directions, by whether they carry requests. ``good``: frames that were read, likewise.
+
+    A connection may begin with a request of which the API or the version is not known. It is listed once something else
+    proves that the connection speaks Kafka: a client id beside a known API, a response with its correlation id, or a
+    request that is known.
     """
 
     __slots__ = (
@@ -93,6 +100,8 @@ class Exchange:
 
     def finish(self) -> None:
         """No more frames will come: what was not answered stays so."""
+        if not self.good[True]:  # those that nothing has proven to be requests
+            self._pending.clear()
         for calls in [*self._pending.values(), self._tokens]:
             for call in calls:
                 call.reason = call.reason or RESPONSE_NOT_SEEN
@@ -157,7 +166,7 @@ class Exchange:
             if form is None or header.client_id != self._client_id or not self.is_frame(True, frame):
                 return self._token(frame, framer)
             self._in_tokens = 0
-        if form is None and (not self.good[True] or not (0 <= header.key < 10_000 and 0 <= header.version < 1_000)):
+        if form is None and not is_plausible(header):
             return False
         call = self._call(header, framer, len(frame) - 4)
         if form is None:
@@ -184,12 +193,13 @@ class Exchange:
 
     def _call(self, header: Header, framer: Framer, size: int) -> Call:
         """A call with what its request's header says."""
-        if header.client_id != self._client_id:
+        if header.client_id != self._client_id and header.client_id is not None:
             self._client_id = header.client_id
             self._client_text = None if header.client_id is None else header.client_id.decode("utf-8", "replace")
             if self.connection.client_id is None:
                 self.connection.client_id = self._client_text
-        self.good[True] += 1
+        if header.form is not None or self.good[True] or (header.key in APIS and header.client_id):
+            self.good[True] += 1
         self.number += 1
         connection = self.connection
         return Call(
@@ -200,7 +210,7 @@ class Exchange:
             api_key=header.key,
             api_version=header.version,
             correlation_id=header.correlation_id,
-            client_id=self._client_text,
+            client_id=None if header.client_id is None else self._client_text,
             request_us=framer.now,
             request_size=size,
             file=framer.file,
@@ -247,11 +257,12 @@ class Exchange:
             return True
         call = self._answered(correlation_id)
         self.good[False] += 1
+        self.good[True] = self.good[True] or 1
         self._answer(call, framer, len(frame) - 4)
         assert call.api_key is not None
         version = call.api_version or 0
         form = form_of(call.api_key, version)
-        if form is None and call.api_key == API_VERSIONS:
+        if form is None and call.api_key in APIS and answers_unsupported(APIS[call.api_key], frame, 8):
             form = form_of(API_VERSIONS, 0)
         if form is None:
             call.response_raw = self._kept(frame, call.api_key)
@@ -310,14 +321,11 @@ class Exchange:
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
         """A frame of which only the first bytes were kept; ``why`` is None if more was not wanted."""
         if is_request:
-            try:
-                header = read_header(head, 4)
-            except (DecodeError, struct.error):
+            header = self._header_of(head)
+            if header is None or (header.form is None and not is_plausible(header)):
                 return
-            if header.form is None:
-                why = UNKNOWN_VERSION
             call = self._call(header, framer, size)
-            call.reason = why
+            call.reason = why or (UNKNOWN_VERSION if header.form is None else None)
             self._asked(call, head, header.body)
             return
         if len(head) < 8:
@@ -327,8 +335,16 @@ class Exchange:
             self._unasked(correlation_id, head, framer, size)
             return
         call = self._answered(correlation_id)
+        self.good[True] = self.good[True] or 1
         call.reason = call.reason or why
         self._answer(call, framer, size)
+
+    def _header_of(self, head: bytes) -> Header | None:
+        """The header of a request of which only the first bytes were kept; None if they are too few."""
+        try:
+            return read_header(head, 4)
+        except (DecodeError, struct.error):
+            return cut_header(head, 4, self._client_id)
 
     def _token(self, frame: bytes, framer: Framer) -> bool:
         """A SASL token of the client, without a header."""
@@ -393,7 +409,7 @@ class Exchange:
         if not is_request:
             return LEAST_RESPONSE <= size <= MAX_FRAME and INT32(head, 4)[0] in self._pending
         key, version = struct.unpack_from(">hh", head, 4)
-        return LEAST_REQUEST <= size <= MAX_FRAME and form_of(key, version) is not None
+        return LEAST_REQUEST <= size <= MAX_FRAME and key in APIS and 0 <= version < MAX_VERSION
 
     def is_chain(self, data: bytes) -> bool:
         """True if a segment is nothing but whole frames, to none of which the request was seen."""

@@ -5,10 +5,12 @@ A frame that nobody asked for is passed over: its first bytes are kept, the rest
 
 from __future__ import annotations
 
-from typing import Protocol
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from kwire.capture.call import INCOMPLETE
-from kwire.capture.limits import HEAD, MAX_SEARCH, MAX_TRIES
+from kwire.capture.limits import HEAD, MAX_ORIGINS, MAX_SEARCH, MAX_TRIES
 from kwire.capture.peek import INT32
 
 SYNC, SEARCH, OFF = 0, 1, 2  # what a direction does: frame by frame, looking for a frame, nothing any more
@@ -32,6 +34,15 @@ class Owner(Protocol):
     def searched(self, is_request: bool, size: int, /) -> None: ...
 
 
+class Origin(NamedTuple):
+    """Where and when bytes of a search were captured; ``at``: of the first of them in the buffer."""
+
+    at: int
+    file: str
+    position: int
+    time_us: int
+
+
 class Framer:
     """One direction: bytes in order to frames. ``owner`` is told of them, and not kept, so that this can be pickled."""
 
@@ -49,6 +60,7 @@ class Framer:
         "mode",
         "need",
         "now",
+        "origins",
         "parts",
         "passed",
     )
@@ -65,6 +77,7 @@ class Framer:
         self.now = 0
         self.file, self.begun = "", 0  # where the frame began
         self.buffer = bytearray()  # in which a frame is looked for
+        self.origins: list[Origin] = []  # of what is in the buffer, in order
         self.looked = 0
         self.maybe: list[int] = []
         self.passed = 0  # bytes in which none was found
@@ -81,7 +94,7 @@ class Framer:
             if size == len(data) - 4:  # the usual case: a segment is a frame
                 self.file, self.begun = file, position
                 if not (owner.request(data, self) if self.is_request else owner.response(data, self)):
-                    self._lose_track(owner, b"", data)
+                    self._lose_track(owner, data)
                 return
         at, end = 0, len(data)
         while at < end and self.mode == SYNC:
@@ -102,7 +115,10 @@ class Framer:
                     break
                 (size,) = INT32(b"".join(self.parts), 0)
                 if not owner.is_size(self.is_request, size):
-                    self._lose_track(owner, b"".join(self.parts) + data[at:])
+                    head = b"".join(self.parts)
+                    origins = [self._origin(0, self.file, self.begun), self._origin(len(head), file, position)]
+                    self._lose_track(owner)
+                    self._look(owner, head + data[at:], origins)
                     return
                 self.need = size + 4
             step = min(self.need - self.have, end - at)
@@ -119,7 +135,10 @@ class Framer:
                 if passed:
                     self._leave(head, why)
         if at < end and self.mode == SEARCH:
-            self._look(owner, data[at:])
+            self._look(owner, data[at:], [self._origin(0, file, position)])
+
+    def _origin(self, at: int, file: str, position: int) -> Origin:
+        return Origin(at, file, position, self.now)
 
     def _keep(self, part: bytes) -> None:
         if part:
@@ -130,7 +149,7 @@ class Framer:
         """A whole frame, with its prefix."""
         good = owner.request(frame, self) if self.is_request else owner.response(frame, self)
         if not good:
-            self._lose_track(owner, b"", frame)
+            self._lose_track(owner, frame)
 
     def _leave(self, head: bytes, why: str | None) -> None:
         """Pass over the rest of the frame that is coming in."""
@@ -180,8 +199,9 @@ class Framer:
             self._pass(owner)
         self._reset()
         self.buffer.clear()
+        self.origins.clear()
 
-    def _lose_track(self, owner: Owner, data: bytes, refused: bytes = b"") -> None:
+    def _lose_track(self, owner: Owner, refused: bytes = b"") -> None:
         """What should be a frame is none: look for the next. ``refused`` begins like one."""
         self._reset()
         if self.mode == OFF:
@@ -189,40 +209,55 @@ class Framer:
         self.mode = SEARCH
         owner.strayed(self.is_request)
         self.passed += len(refused)
-        self._look(owner, data)
 
     def _give_up_buffer(self) -> None:
         self.passed += len(self.buffer)
         self.buffer.clear()
+        self.origins.clear()
         self.looked = 0
         self.maybe.clear()
 
-    def _look(self, owner: Owner, data: bytes) -> None:
-        """Look for a frame in these bytes and those before."""
-        if not data:
+    def _look(self, owner: Owner, data: bytes, origins: Sequence[Origin]) -> None:
+        """Look for a frame in these bytes and those before. ``origins``: of these, counted from their first."""
+        if not data or self.mode != SEARCH:
             return
         found, before = None, len(self.buffer)
         self.buffer += data
+        self.origins += [origin._replace(at=origin.at + before) for origin in origins]
         if not self.maybe and not self.is_request and owner.is_chain(data):
             found = before
         if found is None:
             found = self._found(owner)
         if found is not None:
-            rest = bytes(self.buffer[found:])
-            self._give_up_buffer()
-            self.passed = 0
-            self.mode = SYNC
-            owner.found_again(self.is_request)
-            self.data(owner, rest, self.file, self.begun)
+            self._go_on(owner, found)
             return
         owner.searched(self.is_request, self.passed + len(self.buffer))
-        if len(self.buffer) > MAX_SEARCH:
+        if len(self.buffer) > MAX_SEARCH or len(self.origins) > MAX_ORIGINS:
             self._give_up_buffer()
         elif cut := min(self.maybe, default=max(0, len(self.buffer) - TAIL)):
             del self.buffer[:cut]
+            self.origins = self._origins_from(cut)
             self.maybe = [at - cut for at in self.maybe]
             self.looked = len(self.buffer)
             self.passed += cut
+
+    def _go_on(self, owner: Owner, found: int) -> None:
+        """Read frames from a place in the buffer on, each with where and when its bytes were captured."""
+        rest, origins, now = bytes(self.buffer[found:]), self._origins_from(found), self.now
+        self._give_up_buffer()
+        self.passed = 0
+        self.mode = SYNC
+        owner.found_again(self.is_request)
+        ends = [*(origin.at for origin in origins[1:]), len(rest)]
+        for origin, end in zip(origins, ends, strict=True):
+            self.now = origin.time_us
+            self.data(owner, rest[origin.at : end], origin.file, origin.position)
+        self.now = now
+
+    def _origins_from(self, place: int) -> list[Origin]:
+        """The origins of what is in the buffer from a place on, counted from there."""
+        first = bisect_right(self.origins, place, key=lambda origin: origin.at) - 1
+        return [origin._replace(at=max(0, origin.at - place)) for origin in self.origins[first:]]
 
     def _found(self, owner: Owner) -> int | None:
         """Where a frame begins in the buffer: one that is all there, decodes, and is followed by another or nothing."""

@@ -12,6 +12,8 @@ MAX_FRAGMENTED = 1_024  # packets of which fragments are awaited
 MAX_EARLY_FRAGMENTS = 64  # of one packet, before its first
 
 MAX_CONNECTIONS = 32_768  # open at a time; the one that was silent longest makes room, and begins anew if it speaks
+EARLY_SEGMENTS = 16  # of a connection that wait for its SYN: packets change places by a few
+EARLY_BYTES = 1024 * 1024  # behind the SYN that those can be: what a peer may send before it is acknowledged
 MAX_HELD = 4 * 1024 * 1024  # of one direction behind a hole; a receive window is seldom larger
 MAX_HELD_SEGMENTS = 4_096
 MAX_ALL_HELD = 256 * 1024 * 1024  # of all connections: frames that are not complete, and what waits behind holes
@@ -21,6 +23,7 @@ ACKED_US = 50_000  # or this time
 MAX_KEPT_FRAME = 32 * 1024 * 1024  # a frame larger than this is passed over: Fetch answers have 50 MiB only by request
 MAX_PENDING = 10_000  # requests of a connection without an answer
 MAX_SEARCH = 1024 * 1024  # of one direction in which a frame is looked for; older bytes are given up
+MAX_ORIGINS = 16_384  # segments that those bytes are of: each costs as much memory as 100 bytes
 MAX_TRIES = 256  # places in one look that are decoded to see whether they are a frame
 MAX_UNDECIDED = 65_536  # of a connection of which it is not known who is the broker
 STRANGE = 65_536  # in which no frame was found: not Kafka

@@ -24,6 +24,7 @@ INT32 = struct.Struct(">i").unpack_from
 new = tuple.__new__  # of a named tuple, without what its own does
 LEAST_REQUEST = 10  # bytes; ControlledShutdown v0, which is shorter, no client sends
 LEAST_RESPONSE = 4
+MAX_KEY, MAX_VERSION = 10_000, 1_000  # of APIs that may come to be; beyond them it is another protocol
 
 
 class Form(NamedTuple):
@@ -85,6 +86,31 @@ def read_header(data: bytes, at: int) -> Header:
         else:
             _, body = codec.decode_at(RequestHeader, data, at, 2)
     return new(Header, (key, version, correlation_id, client_id, body, form))
+
+
+def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
+    """What is there of the header of a request that was cut, with its body at the end of the data.
+
+    ``known``: the client id of the connection; it is that of the request if its length and what is there of it agree.
+    None if not even the correlation id is there.
+    """
+    if len(data) < at + 8:
+        return None
+    key, version, correlation_id = struct.unpack_from(">hhi", data, at)
+    client_id = None
+    if known is not None and data[at + 8 : at + 10] == len(known).to_bytes(2, "big"):
+        client_id = known if known.startswith(data[at + 10 :]) else None
+    return Header(key, version, correlation_id, client_id, len(data), form_of(key, version))
+
+
+def is_plausible(header: Header) -> bool:
+    """Whether a header of an API or a version that is not known can be one of Kafka's."""
+    if not (0 <= header.key < MAX_KEY and 0 <= header.version < MAX_VERSION):
+        return False
+    try:
+        return (header.client_id or b"").decode().isprintable()
+    except UnicodeDecodeError:
+        return False
 
 
 def response_body(form: Form, data: bytes, at: int) -> int:

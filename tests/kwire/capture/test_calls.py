@@ -24,6 +24,7 @@ from kwire.capture.call import (
     UNREADABLE,
 )
 from kwire.capture.packets import SYN
+from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -214,6 +215,96 @@ def test_versions_and_apis_nobody_knows(written: Write) -> None:
     assert calls[1].response_raw == b"\0\0\0\1answer"
 
 
+def unknown(key: int, version: int, number: int, client_id: bytes = b"kgo") -> bytes:
+    """A request of an API or a version that is not known, with its prefix."""
+    head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + number.to_bytes(4, "big")
+    return prefixed(head + len(client_id).to_bytes(2, "big") + client_id + b"\0\5body")
+
+
+UNSUPPORTED = ApiVersionsResponse(error_code=35, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=4)])
+
+
+def test_a_connection_that_begins_with_an_unknown_version(written: Write) -> None:
+    """As franz-go's: the broker answers ApiVersions v5 with UNSUPPORTED_VERSION in v0."""
+    talk = Talk()
+    segments = talk.open() + talk.say(True, unknown(18, 5, 0))
+    segments += talk.say(False, prefixed(kwire.encode_response(UNSUPPORTED, 0, correlation_id=0)))
+    calls, connections = told(written, segments + heartbeats(talk, 2))
+    first = calls[0]
+    assert (first.api_key, first.api_version, first.client_id, first.request_size) == (18, 5, "kgo", 19)
+    assert (first.reason, first.response.error_code, first.response_version) == (UNKNOWN_VERSION, 35, 0)
+    assert (generations(calls), connections[0].status, connections[0].client_id) == (pairs(2), "kafka", "kgo")
+
+
+def test_an_answer_in_an_unknown_version_is_not_read(written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + talk.say(True, unknown(18, 5, 0))
+    segments += talk.say(False, prefixed(bytes(4) + b"\0\0\2\0\x12\0\0\0\5\0\0\0\0\0\0"))
+    (call,), _ = told(written, segments)
+    assert (call.reason, call.response, call.error) == (UNKNOWN_VERSION, None, None)
+    assert call.response_raw is not None
+
+
+@pytest.mark.parametrize("key", [18, 12, 999])
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_an_unknown_api_first_is_listed_once_it_is_proven(
+    key: int, answered: bool, goes_on: bool, written: Write
+) -> None:
+    talk = Talk()
+    segments = talk.open() + talk.say(True, unknown(key, 77, 9))
+    segments += talk.say(False, prefixed(b"\0\0\0\x09answer")) if answered else []
+    segments += heartbeats(talk, 2) if goes_on else []
+    calls, connections = told(written, segments)
+    is_listed = key != 999 or answered or goes_on
+    assert [(c.api_key, c.api_version, c.client_id) for c in calls if c.api_key != 12 or c.api_version == 77] == (
+        [(key, 77, "kgo")] if is_listed else []
+    )
+    assert connections[0].status == ("kafka" if is_listed else NOT_KAFKA)
+    assert generations([call for call in calls if call.api_version == 4]) == pairs(2 if goes_on else 0)
+
+
+@pytest.mark.parametrize("client_id", [b"\xff\xfe\xfd", b"a\0b\0"])
+def test_a_client_id_that_is_no_text_is_of_another_protocol(client_id: bytes, written: Write) -> None:
+    talk = Talk()
+    segments = talk.open() + talk.say(True, unknown(18, 77, 1, client_id)) + talk.say(False, prefixed(b"hello there"))
+    calls, connections = told(written, segments)
+    assert ([call for call in calls if call.api_key is not None], connections[0].status) == ([], NOT_KAFKA)
+
+
+def test_an_unknown_version_right_behind_a_frame_that_was_looked_for(written: Write) -> None:
+    talk = Talk(mss=100_000)
+    beat = heartbeats(Talk(), 1)
+    segments = talk.say(True, beat[0].payload + unknown(12, 99, 2, b"billing-7")) + talk.say(False, beat[1].payload)
+    calls, _ = told(written, segments, ports=[9092])
+    assert sorted((c.api_version, c.reason) for c in calls) == [(4, None), (99, UNKNOWN_VERSION)]
+
+
+@pytest.mark.parametrize("begun", range(1, 40, 3))
+@pytest.mark.parametrize("mss", [25, 1448])
+def test_every_frame_names_its_file_and_position(begun: int, mss: int, written: Write) -> None:
+    """Also those that are looked for, as the capture begins in the middle of a connection and continues in a file."""
+    segments = list(packets(spoken(Talk(mss=mss), 20)))
+    whole = {}
+    for call in read(written(pcap(segments))).calls():
+        whole[call.api_key, call.correlation_id] = call
+    half = len(segments) // 2
+    paths = [written(pcap(some), f"{n}.pcap") for n, some in enumerate((segments[begun:half], segments[half:]))]
+    first, second = (sum(len(data) + 16 for _, data, _ in some) for some in (segments[:begun], segments[:half]))
+    found = 0
+    for call in read(paths).calls():
+        truth = whole.get((call.api_key, call.correlation_id))
+        sides = [(call.request, call.file, call.position, truth and truth.position)]
+        sides += [(call.response, call.response_file, call.response_position, truth and truth.response_position)]
+        for body, file, position, true in sides:
+            if body is not None:
+                assert true is not None
+                before = {paths[0]: first, paths[1]: second}[str(file)]
+                assert position == true - before
+                found += 1
+    assert found > 12
+
+
 def test_a_body_that_cannot_be_read(written: Write) -> None:
     talk = Talk()
     segments = talk.open() + greeting(talk)
@@ -375,3 +466,38 @@ def test_lost_segments(rate: float, share: float, written: Write) -> None:
                 assert any(call.response == other.response for other in known)
             found += call.request is not None and call.response is not None
     assert found >= share * whole
+
+
+@pytest.mark.parametrize("ports", [(), (9092,)])
+@pytest.mark.parametrize("moved", range(3))
+@pytest.mark.parametrize("by", range(1, 9))
+def test_a_connection_whose_syn_is_captured_late(moved: int, by: int, ports: tuple[int, ...], written: Write) -> None:
+    """SYN, SYN-ACK, or both, behind so many packets with data."""
+    talk = Talk(mss=40)
+    segments = spoken(talk, 12)
+    late = {0: segments[:1], 1: segments[1:2], 2: segments[:2]}[moved]
+    rest = [segment for segment in segments if segment not in late]
+    at = by if moved != 1 else by + 1
+    calls, connections = told(written, [*rest[:at], *late, *rest[at:]], ports=ports)
+    assert [connection.syn_seen for connection in connections] == [True]
+    assert (connections[0].gaps, connections[0].closed) == (0, "fin")
+    assert generations(calls) == pairs(12)
+    assert [call.number for call in calls] == list(range(1, 14))
+
+
+@pytest.mark.parametrize("early", range(2, 8))
+def test_data_before_a_syn_in_another_order(early: int, written: Write) -> None:
+    segments = spoken(Talk(mss=40), 12)
+    calls, connections = told(written, [*segments[early - 1 : 2 : -1], *segments[:3], *segments[early:]])
+    assert (len(connections), connections[0].gaps, generations(calls)) == (1, 0, pairs(12))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_port_used_again_after_a_few_segments(closed: bool, written: Write) -> None:
+    """The segments before the second SYN are of another connection, that began before the capture."""
+    first = Talk(isn=(500_000_000, 900_000_000))
+    one = [*greeting(first), *heartbeats(first, 3), *(first.close() if closed else [])]
+    second = Talk(isn=(77_000, 88_000), time_us=first.time_us + 10)
+    calls, connections = told(written, [*one, *spoken(second, 7)])
+    assert generations(calls) == pairs(3) + pairs(7)
+    assert [connection.syn_seen for connection in connections] == [False, True]
