@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Iterable
 from pathlib import Path
 
 from golden import ROOT, SHARED
-from tools.pcap import Segment, Talk, prefixed
+from tools.pcap import Segment, Talk, pcap, prefixed
 
 import kwire
 from kwire.capture import Call, Connection, Problem, read
@@ -60,9 +61,21 @@ def generations(calls: Iterable[Call]) -> list[tuple[int | None, int | None]]:
     return [(c.request and c.request.generation_id, c.response and c.response.throttle_time_ms) for c in beats]
 
 
+def unpacked(path: str | Path) -> bytes:
+    """What is in a file, without gzip."""
+    data = Path(path).read_bytes()
+    return gzip.decompress(data) if Path(path).suffix == ".gz" else data
+
+
+def snapped(path: str | Path, snaplen: int) -> bytes:
+    """A capture as it is with a snap length: a pcap whose packets have so many bytes at most."""
+    (link,) = struct.unpack_from("<I", unpacked(path), 20)
+    return pcap([(time_us, data[:snaplen], size) for time_us, data, size in records(path)], link, snaplen=snaplen)
+
+
 def records(path: str | Path) -> list[tuple[int, bytes, int]]:
-    """The packets of a little-endian pcap of microseconds, read without kwire."""
-    data, at, found = Path(path).read_bytes(), 24, []
+    """The packets of a little-endian pcap of microseconds, perhaps gzip'd, read without kwire."""
+    data, at, found = unpacked(path), 24, []
     while at < len(data):
         seconds, us, captured, original = struct.unpack_from("<IIII", data, at)
         found.append((seconds * 1_000_000 + us, data[at + 16 : at + 16 + captured], original))

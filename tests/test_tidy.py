@@ -98,6 +98,7 @@ ORDER: Mapping[str, list[str]] = {
         "analysis/topics",
         "analysis/extract",
         "analysis/clusters",
+        "analysis/unread",
         "analysis/joins",
         "analysis/lives",
         "analysis/outcome",

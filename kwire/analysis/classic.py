@@ -462,6 +462,7 @@ class _Group:
                         later,
                         "heartbeat_gap",
                         f"nothing was heard for {(later - earlier) / MS:.0f} ms; its session timeout is {timeout} ms",
+                        since=earlier,
                         member_id=member,
                         client_id=person.client_id,
                     )

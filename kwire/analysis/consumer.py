@@ -8,8 +8,9 @@ it falls silent and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from kwire.analysis.events import SHARE, GroupEvent, split_partition
 from kwire.analysis.outcome import (
@@ -387,6 +388,7 @@ class _Group:
                 event.ts,
                 "heartbeat_gap",
                 f"nothing was heard for {gap / MS:.0f} ms; the interval is {member.interval_ms} ms",
+                since=member.heard,
                 generation=member.epoch,
                 member_id=member.who.member_id,
                 client_id=member.who.client_id,
@@ -405,6 +407,7 @@ class _Group:
                     event.ts,
                     "two_owners",
                     f"{partition} was given to it before {name} said that it gave it up",
+                    since=-inf,
                     generation=event.generation,
                     member_id=member.who.member_id,
                     client_id=member.who.client_id,
@@ -421,10 +424,17 @@ class _Group:
             kind, detail = "commit_fenced", f"it was no member any more ({past.left_how})"
         elif member is not None and event.generation is not None and 0 <= event.generation < member.epoch:
             kind, detail = "commit_old_generation", f"it was in epoch {member.epoch}"
-        elif member is not None and f"{event.topic}-{event.partition}" not in member.told | member.holding:
+        elif member is not None and not _may_own(event, member.told | member.holding):
             kind, detail = "commit_not_owner", "the partition was not its own"
         if kind:
             self.out.bad_commit(event, kind, detail)
+
+
+def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
+    """Whether the partition of a commit is among these; a topic known by its id alone may be any that has a name."""
+    is_id = (event.topic or "").startswith("id:")
+    unknown = any(partition.startswith("id:") != is_id for partition in owned)
+    return unknown or f"{event.topic}-{event.partition}" in owned
 
 
 def _rename(owners: dict[str, str], old: str, new: str) -> None:

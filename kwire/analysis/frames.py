@@ -20,7 +20,9 @@ from kwire.jsontext import json_text
 def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:
     """A row of ``connections``; without ``clusters`` it says nothing of its own."""
     values = {
-        name: getattr(connection, name) for name in Connection.__slots__ if name not in ("id", "first_us", "last_us")
+        name: getattr(connection, name)
+        for name in Connection.__slots__
+        if name not in ("id", "first_us", "last_us", "lost")
     }
     values["notes"] = list(connection.notes)
     row = tables.CONNECTIONS.row(

@@ -18,6 +18,7 @@ from kwire.analysis.lives import Life, lives
 from kwire.analysis.outcome import MS, Outcome
 from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import ABORTED, COMMITTED, REFUSED, Transactions
+from kwire.analysis.unread import Blanks, Unread, in_cluster, of_group
 
 # The tables that a group's history fills.
 FILLED = (
@@ -62,15 +63,21 @@ def fold(
     ends: Ends,
     clusters: Clusters | None = None,
     transactions: Transactions | None = None,
+    unread: Iterable[Unread] = (),
 ) -> dict[str, list[Row]]:
-    """The rows of the groups of one name, by table. ``events``: all of theirs, in any order, topics named."""
+    """The rows of the groups of one name, by table. ``events``: all of theirs, in any order, topics named.
+
+    ``unread``: what was not read of the whole capture.
+    """
+    missing = of_group(unread, group_id)
     ordered = sorted(events, key=lambda event: event.key)
     found: dict[str, list[Row]] = {name: [] for name in FILLED}
     for cluster, own in apart(ordered, clusters or Clusters()):
         if moves := _moves(own):
             own = sorted([*own, *moves], key=lambda event: event.key)
+        blanks = in_cluster(missing, cluster, clusters or Clusters())
         for life in lives(own):
-            for name, rows in _rows(capture_id, group_id, cluster, life, ends, transactions or Transactions()):
+            for name, rows in _rows(capture_id, group_id, cluster, life, ends, transactions or Transactions(), blanks):
                 found[name] += rows
     return {name: tables.TABLES[name].sorted(rows) for name, rows in found.items()}
 
@@ -112,11 +119,17 @@ def _same(
 
 
 def _rows(
-    capture_id: str, group_id: str, cluster: str | None, life: Life, ends: Ends, transactions: Transactions
+    capture_id: str,
+    group_id: str,
+    cluster: str | None,
+    life: Life,
+    ends: Ends,
+    transactions: Transactions,
+    blanks: Blanks,
 ) -> Iterator[tuple[str, Iterable[Row]]]:
     """The rows of one life, by table."""
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
-    outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number) for name in protocols}
+    outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks) for name in protocols}
     for protocol, out in outcomes.items():
         # A group that changed its protocol has two histories.
         own = [event for event in life.events if event.protocol in (protocol, None)]
@@ -124,6 +137,7 @@ def _rows(
             classic.fold(out, own, life.until)
         elif protocol is not None:
             consumer.fold(out, own, life.until)
+        out.mark_incomplete(life.until)
     first = outcomes[protocols[0]]
     commits = list(_commits(first, life.events, ends, transactions))
     _went_back(first, life, commits)

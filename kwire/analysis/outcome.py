@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.columns import Row
-from kwire.analysis.events import GroupEvent, split_partition
+from kwire.analysis.events import CLASSIC, GroupEvent, split_partition
+from kwire.analysis.unread import Blanks
 
 # Triggers, in the order in which one is taken where two happened at the same time.
 LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"
@@ -19,6 +21,7 @@ INFERRED = {EXPIRED, UNSYNCED, UNKNOWN}
 EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of stop-the-world
 
 MS = 1000  # microseconds
+UNSURE = "; not certain, as calls of the group were not read (see problems)"
 
 _ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # columns of an event and of a violation
 
@@ -107,6 +110,7 @@ class Outcome:
     protocol: str | None
     cluster: str | None = None
     life: int = 1
+    blanks: Blanks = field(default_factory=Blanks)
     events: list[GroupEvent] = field(default_factory=list)
     rebalances: list[Row] = field(default_factory=list)
     members: list[Row] = field(default_factory=list)
@@ -150,6 +154,33 @@ class Outcome:
                 **values,
             )
         )
+
+    def mark_incomplete(self, until: int | None) -> None:
+        """Mark what may be other than it seems, as calls of the group were not read; ``until``: the end of the life.
+
+        A rebalance is compared with the one before, so what was not read since the one before that ended concerns it.
+        What comes after the last concerns the last. A member is concerned from there on up to the rebalance without it.
+        """
+        end = inf if until is None else until
+        rows = sorted(self.rebalances, key=lambda row: (row["started_ts"], row["to_generation"] or inf))
+        ends = [max(row[name] or row["started_ts"] for name in ("started_ts", "joined_ts", "ended_ts")) for row in rows]
+        if self.protocol != CLASSIC:  # a member may be told of it until the next begins
+            ends = [max(one, row["started_ts"]) for one, row in zip(ends, [*rows[1:], *rows[-1:]], strict=True)]
+        since: dict[int | None, float] = {}
+        for row, low, high in zip(rows, [-inf, -inf, *ends], [*ends[:-1], end], strict=False):
+            row["incomplete"] |= self.blanks.between(low, high)
+            since.setdefault(row["to_generation"], low)
+        begun: dict[str, float] = {}
+        for row in sorted(self.members, key=lambda row: row["generation"]):
+            low = begun.setdefault(row["member_id"], since.get(row["generation"], -inf))
+            left = row["left_ts"]
+            gone = end if left is None else next((one for one in ends if one >= left), end)
+            row["incomplete"] = self.blanks.between(low, gone)
+        told: dict[str, float] = {}
+        for row in sorted(self.changes, key=lambda row: row["ts"]):
+            low = min(told.get(row["member_id"], -inf), since.get(row["generation"], -inf))
+            row["incomplete"] = self.blanks.between(low, row["ts"])
+            told[row["member_id"]] = row["ts"]
 
     def member(self, generation: int, member: Membership, stop: Stop, *, leader: bool) -> None:
         """A row of ``members``."""
@@ -209,8 +240,22 @@ class Outcome:
             )
         )
 
-    def violation(self, ts: int, kind: str, detail: str, event: GroupEvent | None = None, **about: Any) -> None:
-        """A row of ``violations``. ``event``: the one that it is about, of which the row has all that is not given."""
+    def violation(
+        self,
+        ts: int,
+        kind: str,
+        detail: str,
+        event: GroupEvent | None = None,
+        *,
+        since: float | None = None,
+        **about: Any,
+    ) -> None:
+        """A row of ``violations``. ``event``: the one that it is about, of which the row has all that is not given.
+
+        ``since``: of what is concluded from calls that were not seen, when the first of them could have been.
+        """
+        if since is not None and self.blanks.between(since, ts):
+            detail += UNSURE
         if event is not None:
             about = {name: getattr(event, name) for name in _ABOUT} | about
         self.violations.append(tables.VIOLATIONS.row(**self._base(), ts=ts, kind=kind, detail=detail, **about))
@@ -218,7 +263,7 @@ class Outcome:
     def bad_commit(self, event: GroupEvent, kind: str, why: str) -> None:
         """A violation: a commit that its sender should not have sent."""
         said = f"offset {event.offset}: {why}; answered {event.error_name or 'nothing'}"
-        self.violation(event.ts, kind, said, event)
+        self.violation(event.ts, kind, said, event, since=-inf)
 
     def _base(self) -> dict[str, Any]:
         return {

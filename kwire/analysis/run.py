@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kwire.analysis import evidence, extract, history, tables, topics, transactions, usage, what_if
+from kwire.analysis import evidence, extract, history, tables, topics, transactions, unread, usage, what_if
 from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
@@ -42,6 +42,7 @@ def analyse(
     subscribed: list[evidence.Subscribed] = []
     sizes: list[evidence.Size] = []
     fresh = evidence.Fresh()
+    watches: dict[str, unread.Watch] = defaultdict(unread.Watch)
     for call in calls:
         refused = usage.refusals(call)
         if frames:
@@ -55,7 +56,9 @@ def analyse(
         if assignor is not None:
             subscribed += evidence.subscribed(call)
             sizes += fresh.of(evidence.sizes(call))
-        for event in extract.events_of(call):
+        happened = extract.events_of(call)
+        watches[call.connection].note(call, happened)
+        for event in happened:
             by_group[event.group_id].append(event)
     known: Mapping[str, Connection] = {connection.id: connection for connection in connections}
     clusters = Clusters(sayings.values())
@@ -68,9 +71,10 @@ def analyse(
     if assignor is not None:
         found |= {name: [] for name in tables.ON_REQUEST}
     known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
+    missing = [one for connection in known.values() for one in watches[connection.id].finish(connection)]
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
-        made_of_group = history.fold(capture_id, group, named, ends, clusters, ended)
+        made_of_group = history.fold(capture_id, group, named, ends, clusters, ended, missing)
         if assignor is not None:
             made_of_group |= what_if.fold(assignor, made_of_group, known_of_groups)
         for name, rows in made_of_group.items():

@@ -54,7 +54,7 @@ CONNECTIONS = _table(
     long("retransmitted", "segments that brought nothing new", "count"),
     long("out_of_order", "segments that came before an earlier one", "count"),
     long("conflicts", "overlaps whose bytes differ; the first copy counts", "count"),
-    long("gaps", "places where bytes are missing", "count"),
+    long("gaps", "places where bytes are missing: not captured, or cut by a snap length", "count"),
     long("gap_bytes", "bytes that are missing", "bytes"),
     long("resyncs", "times that frames were found again after a gap", "count"),
     texts("notes", "what the reader remarked"),
@@ -181,7 +181,12 @@ REBALANCES = _table(
     millis("stw_ms_max", "longest of the members' `stw_ms`; null if nobody stopped"),
     millis("stw_ms_avg", "mean of the members' `stw_ms` that are not null"),
     integer("partitions_moved", "partitions whose owner is another than the last that they had", "count"),
-    flag("incomplete", "true if a member of it was never told its share, or generations before it were not seen"),
+    flag(
+        "incomplete",
+        "true if a member of it was never told its share, generations before it were not seen, or calls of the group "
+        "were not read (lost, cut by a snap length, not decodable) since the rebalance before the one before, or after "
+        "the last: the row may then be another",
+    ),
 )
 
 MEMBERS = _table(
@@ -221,6 +226,7 @@ MEMBERS = _table(
         "`resumed_ts - stopped_ts`: stop-the-world time, of the kind that `rebalances.stw_kind` says; null for "
         "one that had no share yet and got none of a member that is gone",
     ),
+    flag("incomplete", "true if calls of the group were not read from shortly before it joined to its end, as above"),
 )
 
 ASSIGNMENTS = _table(
@@ -259,6 +265,10 @@ ASSIGNMENT_CHANGES = _table(
         "unread_ms",
         "how long `gained` was not read: since the owner was told to give it up, left or was last heard of; the "
         "longest of several partitions; null if no owner was seen before",
+    ),
+    flag(
+        "incomplete",
+        "true if calls of the group were not read since the change before, or the rebalance before the one before",
     ),
 )
 
@@ -392,7 +402,7 @@ VIOLATIONS = _table(
 
 PROBLEMS = _table(
     "problems",
-    "packets of a file that were passed over, damage in it, or a connection that could not be read in full",
+    "packets of a file that were passed over or cut, damage in it, or a connection that could not be read in full",
     "file position reason conn_id",
     moment("ts", "last packet of the connection, or last before the damage; null of packets"),
     text("file", "the file; null of a connection"),
@@ -402,10 +412,11 @@ PROBLEMS = _table(
     text("broker", "host:port"),
     text(
         "reason",
-        "packets: `not_ip`, `not_tcp`, `unknown_link`, `cut_headers`, `bad_headers`, `no_first_fragment`; "
-        "connections: `tls`, `sasl_opaque`, `not_kafka`, `gaps` (bytes are missing), `noted`; null of damage",
+        "packets: `not_ip`, `not_tcp`, `unknown_link`, `cut_headers`, `bad_headers`, `no_first_fragment`, `snaplen` "
+        "(cut by a snap length: damage, all the same); "
+        "connections: `tls`, `sasl_opaque`, `not_kafka`, `gaps` (bytes are missing), `noted`; null of other damage",
     ),
-    long("packets", "packets of the file that were passed over for this reason", "count"),
+    long("packets", "packets of the file that were passed over, or cut, for this reason", "count"),
     text("note", "the reason in words, and what the reader remarked"),
     text("error", "what is damaged; null where nothing is"),
 )

@@ -57,6 +57,7 @@ class Connection:
     gaps: int = 0
     gap_bytes: int = 0
     resyncs: int = 0
+    lost: list[tuple[int, int]] = field(default_factory=list)  # from when to when frames may have been missed
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -102,6 +103,7 @@ class Call:
     request_raw: bytes | None = None
     response_raw: bytes | None = None
     reason: str | None = None
+    group_id: str | None = None  # of a request whose body is not decoded, if it begins with one that can be read
     error: str | None = None  # what decoding said of bytes that are unreadable
     file: str | None = None  # where the request begins: the file, and the byte offset of its packet in it
     position: int | None = None

@@ -352,18 +352,20 @@ class Conversation:
             self.connection.bytes_to_broker += piece.size
         else:
             self.connection.bytes_to_client += piece.size
-        if framer.mode != OFF:
-            if piece.payload:
-                framer.data(self._exchange, piece.payload, piece.file, piece.position)
-            if piece.size > len(piece.payload):  # cut by the snapshot length
-                framer.lost(self._exchange, piece.size - len(piece.payload))
+        if framer.mode != OFF and piece.payload:
+            framer.data(self._exchange, piece.payload, piece.file, piece.position)
+        if missing := piece.size - len(piece.payload):  # cut by the snap length
+            self._lose(is_request, missing)
         return True
 
     def _skip_hole(self, is_request: bool, stream: Stream) -> None:
-        lost = stream.give_up()
+        self._lose(is_request, stream.give_up())
+
+    def _lose(self, is_request: bool, size: int) -> None:
+        """So many bytes of a side are missing next."""
         self.connection.gaps += 1
-        self.connection.gap_bytes += lost
-        self._framers[is_request].lost(self._exchange, lost)
+        self.connection.gap_bytes += size
+        self._framers[is_request].lost(self._exchange, size)
 
     def _close(self, how: str) -> None:
         self.connection.closed = how

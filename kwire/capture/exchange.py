@@ -26,7 +26,7 @@ from kwire.capture.call import (
     Connection,
 )
 from kwire.capture.framing import OFF, SEARCH, Framer
-from kwire.capture.limits import MAX_KEPT_FRAME, MAX_NOTES, MAX_PENDING, MAX_TOKENS, STRANGE
+from kwire.capture.limits import LOST_TOGETHER_US, MAX_KEPT_FRAME, MAX_LOST, MAX_NOTES, MAX_PENDING, MAX_TOKENS, STRANGE
 from kwire.capture.peek import (
     INT32,
     LEAST_REQUEST,
@@ -39,6 +39,7 @@ from kwire.capture.peek import (
     form_of,
     is_plausible,
     is_tls,
+    leading_group,
     produce_acks,
     read_header,
     response_body,
@@ -69,6 +70,8 @@ class Exchange:
         "_client_id",
         "_client_text",
         "_in_tokens",
+        "_is_strange",
+        "_lost_since",
         "_pending",
         "_pending_count",
         "_tokens",
@@ -96,6 +99,8 @@ class Exchange:
         self._pending: dict[int, list[Call]] = {}
         self._pending_count = 0
         self._tokens: deque[Call] = deque()
+        self._is_strange = False  # it began with something that is not a request
+        self._lost_since: dict[bool, int] = {}  # when a direction lost track of its frames
         self._in_tokens = 0  # tokens without header that came, and one; 0: none are due
 
     def finish(self) -> None:
@@ -110,9 +115,12 @@ class Exchange:
         self._tokens.clear()
         self.calls.sort(key=lambda call: call.number)
         connection = self.connection
+        for begin in self._lost_since.values():
+            self._lost(begin, connection.last_us)
         some = connection.bytes_to_broker or connection.bytes_to_client
+        is_known = self._is_strange or not connection.gap_bytes  # else what it is may not have been captured
         if connection.status == KAFKA and some and not self.good[True] and (connection.syn_seen or not self.number):
-            connection.status = NOT_KAFKA
+            connection.status = NOT_KAFKA if is_known else KAFKA
 
     # Frames, as the framers tell of them
 
@@ -184,6 +192,7 @@ class Exchange:
         except DecodeError as error:
             call.reason, call.error = UNREADABLE, str(error)
             call.request_raw = self._kept(frame, call.api_key)
+            call.group_id = leading_group(form, frame, at)
             return
         if self.redacted and call.api_key in SECRET_APIS:
             redact(call.request)
@@ -322,13 +331,19 @@ class Exchange:
         """A frame of which only the first bytes were kept; ``why`` is None if more was not wanted."""
         if is_request:
             header = self._header_of(head)
-            if header is None or (header.form is None and not is_plausible(header)):
+            if header is None:
+                self._lost(framer.now, framer.now)
+                return
+            if header.form is None and not is_plausible(header):
                 return
             call = self._call(header, framer, size)
             call.reason = why or (UNKNOWN_VERSION if header.form is None else None)
+            if header.form is not None and why is not None:
+                call.group_id = leading_group(header.form, head, header.body)
             self._asked(call, head, header.body)
             return
         if len(head) < 8:
+            self._lost(framer.now, framer.now)
             return
         (correlation_id,) = INT32(head, 4)
         if correlation_id not in self._pending:
@@ -425,9 +440,26 @@ class Exchange:
         """A frame was expected, and something else came."""
         if self.good[is_request]:
             self.tell(f"no {'request' if is_request else 'response'} where one was due")
+            self.lost_track(is_request)
+        elif is_request:
+            self._is_strange = True
+
+    def lost_track(self, is_request: bool) -> None:
+        """Frames may be missed from here on."""
+        self._lost_since.setdefault(is_request, self.framers[is_request].now)
+
+    def _lost(self, begin: int, end: int) -> None:
+        """Keep from when to when frames may have been missed, with what was less than a second before."""
+        known = self.connection.lost
+        if known and (begin - known[-1][1] < LOST_TOGETHER_US or len(known) >= MAX_LOST):
+            known[-1] = min(known[-1][0], begin), max(known[-1][1], end)
+        else:
+            known.append((begin, end))
 
     def found_again(self, is_request: bool) -> None:
         """A frame was found after a hole, or after what was none."""
+        if (begin := self._lost_since.pop(is_request, None)) is not None:
+            self._lost(begin, self.framers[is_request].now)
         if self.good[is_request]:
             self.connection.resyncs += 1
 

@@ -30,6 +30,7 @@ class Owner(Protocol):
     def may_follow(self, is_request: bool, head: bytes, /) -> bool: ...
     def is_chain(self, data: bytes, /) -> bool: ...
     def strayed(self, is_request: bool, /) -> None: ...
+    def lost_track(self, is_request: bool, /) -> None: ...
     def found_again(self, is_request: bool, /) -> None: ...
     def searched(self, is_request: bool, size: int, /) -> None: ...
 
@@ -166,10 +167,11 @@ class Framer:
 
     def lost(self, owner: Owner, size: int) -> None:
         """A hole in what comes next."""
+        if self.mode == OFF:
+            return
         if self.mode == SEARCH:
             self._give_up_buffer()
-            return
-        if self.mode == OFF:
+            owner.lost_track(self.is_request)
             return
         if self.need and not self.left:
             self._leave(b"".join(self.parts), INCOMPLETE)
@@ -184,6 +186,7 @@ class Framer:
         self.left = 0
         self._reset()
         self.mode = SEARCH
+        owner.lost_track(self.is_request)
 
     def _reset(self) -> None:
         self.parts.clear()

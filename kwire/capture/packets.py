@@ -26,6 +26,7 @@ from kwire.capture.records import (
     NO_FIRST_FRAGMENT,
     NOT_IP,
     NOT_TCP,
+    SNAPLEN,
     UNKNOWN_LINK,
     Block,
     Ints,
@@ -191,6 +192,8 @@ class Reader:
             wanted = np.array(sorted(self.ports), np.int64)
             found = found.only(np.isin(found.sport, wanted) | np.isin(found.dport, wanted))
         self.unknown |= parse.unknown
+        cut = (found.captured < found.size) & (block.sizes[found.row] < block.originals[found.row])
+        parse.skip(SNAPLEN, int(np.count_nonzero(cut)))
         return _segments(block, found, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
@@ -322,7 +325,7 @@ class _Parse:
         for kind in kinds:
             mine = rows if len(kinds) == 1 else rows[links == kind]
             if kind not in LINKS:
-                self._skip(UNKNOWN_LINK, len(mine))
+                self.skip(UNKNOWN_LINK, len(mine))
                 self.unknown.add(kind)
                 continue
             head = HEADERS.get(kind, 0)
@@ -339,7 +342,7 @@ class _Parse:
                 if chosen.any():
                     yield mine[chosen], at[chosen], number
             other = int(np.count_nonzero((version != 4) & (version != 6)))
-            self._skip(NOT_IP, other)
+            self.skip(NOT_IP, other)
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
         """Behind VLAN tags, rows whose type is IP."""
@@ -352,7 +355,7 @@ class _Parse:
         is_ip = (kind == 0x0800) | (kind == 0x86DD)
         if is_ip.all():
             return rows, at
-        self._skip(NOT_IP, int(np.count_nonzero(~is_ip)))
+        self.skip(NOT_IP, int(np.count_nonzero(~is_ip)))
         return rows[is_ip], at[is_ip]
 
     def _network(self, given: tuple[Ints, Ints, int]) -> _Rows | None:
@@ -361,7 +364,7 @@ class _Parse:
     def _ipv4(self, rows: Ints, at: Ints) -> _Rows | None:
         is_tcp = self._u8(at + 9) == TCP
         if not is_tcp.all():
-            self._skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
+            self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
             rows, at = rows[is_tcp], at[is_tcp]
         total = self._u16(at + 2)
         header = (self._u8(at) & 15) * 4
@@ -381,14 +384,14 @@ class _Parse:
         possible = header >= 20
         keep = (part & 0x1FFF) == 0
         if not possible.all():
-            self._skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
+            self.skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
             keep &= possible
         return self._tcp(rows, transport, end, (none, source.astype(np.uint64), none, target.astype(np.uint64)), keep)
 
     def _ipv6(self, rows: Ints, at: Ints) -> _Rows | None:
         enough = at + 40 <= self.block.starts[rows] + self.block.sizes[rows]
+        self._cut(rows[~enough])
         rows, at = rows[enough], at[enough]
-        self._skip(CUT_HEADERS, int(np.count_nonzero(~enough)))
         size = self._u16(at + 4)
         whole = self.block.starts[rows] + self.block.originals[rows]
         end = np.where(size == 0, whole, at + 40 + size)
@@ -413,7 +416,7 @@ class _Parse:
             transport = transport + step
         addresses = tuple(self._u64(at + n) for n in (8, 16, 24, 32))
         is_tcp = kind == TCP
-        self._skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
+        self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
         fragmented = is_tcp & ((offset > 0) | further)
         if fragmented.any():
             for n in np.flatnonzero(fragmented):
@@ -426,7 +429,7 @@ class _Parse:
         there = self.block.starts[rows] + self.block.sizes[rows]
         whole = at + 20 <= there
         if not whole.all():
-            self._skip(CUT_HEADERS, int(np.count_nonzero(keep & ~whole)))
+            self._cut(rows[keep & ~whole])
             keep = keep & whole
         header = (self._u8(at + 12) >> 4) * 4
         flags = self._u8(at + 13)
@@ -434,7 +437,7 @@ class _Parse:
         size = end - start
         possible = (header >= 20) & (size >= 0)
         if not possible.all():
-            self._skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
+            self.skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
         keep = keep & possible & ((size > 0) | (flags & (SYN | FIN | RST) != 0))
         if not keep.all():
             rows, at, start, size = rows[keep], at[keep], start[keep], size[keep]
@@ -451,10 +454,17 @@ class _Parse:
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows
-        self._skip(CUT_HEADERS, int(np.count_nonzero(~enough)))
+        self._cut(rows[~enough])
         return rows[enough]
 
-    def _skip(self, why: str, count: int) -> None:
+    def _cut(self, rows: Ints) -> None:
+        """Rows whose headers are not all there: they were not captured, or not sent."""
+        captured = int(np.count_nonzero(self.block.sizes[rows] >= self.block.originals[rows]))
+        self.skip(CUT_HEADERS, captured)
+        self.skip(SNAPLEN, len(rows) - captured)
+
+    def skip(self, why: str, count: int) -> None:
+        """Count packets that were not looked at, or not all of them."""
         if count:
             self.skipped[why] = self.skipped.get(why, 0) + count
 

@@ -16,6 +16,7 @@ from kwire.headers import (
     request_header_version,
     response_header_version,
 )
+from kwire.layout import Text, resolve
 from kwire.limits import UNWEIGHED
 from kwire.messages import APIS
 
@@ -122,22 +123,43 @@ def response_body(form: Form, data: bytes, at: int) -> int:
     return codec.decode_at(ResponseHeader, data, at, 1)[1]
 
 
+def leading_group(form: Form, data: bytes, at: int) -> str | None:
+    """The group id of a request whose body begins at ``at``, if it stands among the texts that it begins with and
+    could be read; the rest of the request need not be there."""
+    for slot in resolve(form.request, form.version).slots:
+        if not isinstance(slot.node, Text):
+            return None
+        try:
+            size, at = _length(data, at, compact=slot.node.compact)
+        except (struct.error, IndexError):
+            return None
+        end = at + max(size, 0)
+        if slot.name == "group_id":
+            return data[at:end].decode("utf-8", "replace") if end <= len(data) else None
+        at = end
+    return None
+
+
+def _length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
+    """The length of a text, below 0 if it is null, and where it begins. Raises: struct.error, IndexError."""
+    if not compact:
+        return struct.unpack_from(">h", data, at)[0], at + 2
+    size, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return size - 1, at
+
+
 def produce_acks(frame: bytes, at: int, version: int) -> int | None:
     """What a Produce request, whose body begins at ``at``, asks to be acknowledged; None if that is not there."""
     try:
-        if version >= 9:
-            size, shift = 0, 0
-            while True:
-                byte = frame[at]
-                at += 1
-                size |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            at += max(size - 1, 0)
-        elif version >= 3:
-            (size,) = struct.unpack_from(">h", frame, at)
-            at += 2 + max(size, 0)
+        if version >= 3:
+            size, at = _length(frame, at, compact=version >= 9)
+            at += max(size, 0)
         acks: int = struct.unpack_from(">h", frame, at)[0]
     except (struct.error, IndexError):
         return None

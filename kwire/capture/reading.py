@@ -17,7 +17,7 @@ from kwire.capture.calls import Conversation, Row
 from kwire.capture.files import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
 from kwire.capture.packets import SYN, Key, Reader, Segments
-from kwire.capture.records import Problem, Skipped, notes
+from kwire.capture.records import Problem, Skipped, damage, notes
 from kwire.capture.topics import NAMING_APIS, TopicNames
 
 Item = Call | Connection | Problem | Skipped
@@ -170,6 +170,11 @@ class Reading:
         self.skipped += reader.finish()
         yield from self.skipped
         self._is_whole = True
+
+    @property
+    def damage(self) -> list[Problem | Skipped]:
+        """What is damaged, as far as the capture was read: places in files, and files whose packets were cut."""
+        return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
         """What was passed over, as far as the capture was read: a line for each kind of packet and connection."""

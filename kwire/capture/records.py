@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class Problem:
 # Why packets were passed over.
 NOT_IP, NOT_TCP, UNKNOWN_LINK = "not_ip", "not_tcp", "unknown_link"
 CUT_HEADERS, BAD_HEADERS, NO_FIRST_FRAGMENT = "cut_headers", "bad_headers", "no_first_fragment"
+SNAPLEN = "snaplen"  # not passed over, but not all of them is there
 PASSED_OVER = {
     NOT_IP: "not IP",
     NOT_TCP: "not TCP",
@@ -39,11 +41,12 @@ PASSED_OVER = {
     BAD_HEADERS: "the lengths in their headers cannot be",
     NO_FIRST_FRAGMENT: "fragments of packets whose first was not seen",
 }
+WHOLE = "cut by the snap length of the capture, calls are incomplete or missing: capture whole packets (tcpdump -s 0)"
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Packets of a file that were not looked at; ``reason``: a key of PASSED_OVER."""
+    """Packets of a file that were not looked at, or not all of them; ``reason``: a key of PASSED_OVER, or SNAPLEN."""
 
     file: str
     packets: int
@@ -53,15 +56,29 @@ class Skipped:
     def note(self) -> str:
         """How many, and why, in words."""
         packets = "packet" if self.packets == 1 else "packets"
+        if self.is_damage:
+            return f"{self.packets} {packets} {WHOLE}"
         return f"{self.packets} {packets} passed over: {PASSED_OVER[self.reason]}"
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether what was captured is not all that was asked for."""
+        return self.reason == SNAPLEN
 
     def __str__(self) -> str:
         return f"{self.file}: {self.note}"
 
 
+def damage(problems: Iterable[Problem], skipped: Iterable[Skipped]) -> list[Problem | Skipped]:
+    """What is damaged, by file: places in it, and that its packets were cut."""
+    found: list[Problem | Skipped] = [*problems, *(one for one in skipped if one.is_damage)]
+    return sorted(found, key=lambda one: (one.file, one.position if isinstance(one, Problem) else inf, one.reason))
+
+
 def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
     """What was passed over, a line each. ``remarks``: by the reason, connections of which not all could be read."""
-    told = [str(one) for one in skipped]
+    by_file = sorted(skipped, key=lambda one: (one.file, one.reason))
+    told = [str(one) for one in by_file if not one.is_damage]
     for reason, count in sorted(remarks.items()):
         told.append(f"{count} {'connection' if count == 1 else 'connections'} not read in full: {reason}")
     return told

@@ -159,6 +159,8 @@ def remark_row(item: Connection | Problem | Skipped) -> Row | None:
         case Problem():
             row["time"] = None if item.time_us is None else time_text(item.time_us)
             return row | {"file": item.file, "position": item.position, "error": item.reason}
+        case Skipped(is_damage=True):
+            return row | {"file": item.file, "reason": item.reason, "packets": item.packets, "error": item.note}
         case Skipped():
             return row | {"file": item.file, "reason": item.reason, "packets": item.packets, "note": item.note}
         case Connection(remark=None):
@@ -180,7 +182,7 @@ def rows(
     for item in in_order(items):
         if not isinstance(item, tuple):
             remark = remark_row(item)
-            if remark is not None and (where is None or isinstance(item, Problem) or where(remark)):
+            if remark is not None and (where is None or remark.get("error") or where(remark)):
                 yield remark
             continue
         row = row_of(*item)

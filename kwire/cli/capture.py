@@ -15,7 +15,7 @@ import click
 from kwire.capture.call import GAPS, NOT_READ, NOTED, REASONS
 from kwire.capture.forms import Context
 from kwire.capture.reading import read
-from kwire.capture.records import PASSED_OVER
+from kwire.capture.records import PASSED_OVER, SNAPLEN
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
 from kwire.cli import lines
 from kwire.filter import Column, FilterError, parse
@@ -61,8 +61,9 @@ def command(
     kwire capture --where "body.group_id == 'orders'" -o frames.parquet --format parquet trace.pcapng.gz
 
     What is damaged is passed over, up to the next record, and told: by a row of its own with "error", a line on stderr,
-    and exit code 1. Packets that cannot be Kafka's, connections that are something else (TLS) and those with bytes
-    missing have a row with "reason" and "note", without a direction.
+    and exit code 1. So are files whose packets were cut by a snap length, with their number ("packets"). Packets that
+    cannot be Kafka's, connections that are something else (TLS) and those with bytes missing have a row with "reason"
+    and "note", without a direction.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs -o OUT")
@@ -75,7 +76,7 @@ def command(
         found = rows(reading, context, where=check, needs_body="body" in used)
         some = _write(found, form, stack.enter_context(_opened(output)))
     missing = None if some or where is not None else lines.no_traffic(paths, reading.files, ports)
-    lines.tell(reading.problems, reading.notes(), missing)
+    lines.tell(reading.damage, reading.notes(), missing)
 
 
 def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
@@ -92,7 +93,7 @@ def columns() -> dict[str, Column]:
     known: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
-        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *PASSED_OVER),
+        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *PASSED_OVER, SNAPLEN),
     }
     return {
         name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", known.get(name))
@@ -135,7 +136,8 @@ def _write(found: Iterator[Row], form: str, out: IO[bytes]) -> bool:
 def table_line(row: Row) -> str:
     """One row as text for people."""
     if row.get("error") and row["direction"] is None:
-        return lines.one_line(f"{row['time'] or '':28}{row['file']} at byte {row['position']}: {row['error']}")
+        place = "" if row.get("position") is None else f" at byte {row['position']}"
+        return lines.one_line(f"{row['time'] or '':28}{row['file']}{place}: {row['error']}")
     if row["direction"] is None:
         about = row["file"] or f"{row['client']} - {row['broker']}"
         return lines.one_line(f"{row['time'] or '':28}{about}: {row['note']}")

@@ -51,7 +51,8 @@ def command(
     """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
     and cost, assignments, commits, errors. With --what-if also what another assignor would have made of it.
 
-    Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there.
+    Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there. So are packets that
+    were cut by a snap length.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)
@@ -83,7 +84,7 @@ def command(
         }
     shown = list(view.groups(found))
     if as_json:
-        damage = [str(problem) for problem in reading.problems]
+        damage = [str(problem) for problem in reading.damage]
         passed_over = [view.readable(PROBLEMS.name, row, without=["capture_id"]) for row in found[PROBLEMS.name]]
         passed_over = [row for row in passed_over if row["error"] is None]
         click.echo(json.dumps({"groups": shown, "problems": damage, "passed_over": passed_over}, indent=1))
@@ -100,9 +101,9 @@ def command(
     if lacking := set(wanted) - {group["group_id"] for group in shown}:
         known = ", ".join(sorted(map(str, present))) or "none"
         missing = f"no group {', '.join(sorted(lacking))} in it; its groups: {known}"
-    elif not shown and not reading.problems:
+    elif not shown and not reading.damage:
         missing = "no consumer group in it" if found["clients"] else no_traffic(paths, reading.files, ports)
-    tell(reading.problems, reading.notes(), missing)
+    tell(reading.damage, reading.notes(), missing)
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:

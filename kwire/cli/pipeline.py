@@ -57,7 +57,8 @@ def command(
     kwire pipeline --input 'captures/*.pcap' --output tables
     kwire pipeline --input captures --output tables --stream
 
-    Exit 1 if a file is damaged, also at the end of a stream; all before and behind the damage is in the tables.
+    Exit 1 if a file is damaged or its packets were cut by a snap length, also at the end of a stream; all that could be
+    read is in the tables.
     """
     if once and not stream:
         raise click.UsageError("--once is for --stream")
@@ -88,7 +89,7 @@ def command(
     if not paths:
         raise click.ClickException(no_traffic(given, paths))
     told = Job(paths, place, name, split_size, assignor=assignor).run(_session(master))
-    tell(told.problems, told.notes)
+    tell(told.damaged, told.notes)
 
 
 def _session(master: str | None) -> Any:

@@ -37,6 +37,7 @@ TOLD = (
     "damage",
     "skipped",
     "remarks",
+    "unread",
     "written",
     "size",
 )  # for the driver
@@ -141,7 +142,7 @@ class Bundler:
             if fresh := {(kind, *row) for row in rows} - self._told:
                 self._told |= fresh
                 yield bundle(kind, "", [row[1:] for row in fresh])
-        for kind in ("sizes", "sayings", "damage", "skipped", "remarks"):
+        for kind in ("sizes", "sayings", "damage", "skipped", "remarks", "unread"):
             if rows := found.get(kind):
                 yield bundle(kind, "", rows)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from kwire.analysis import evidence, extract, topics, transactions, usage
+from kwire.analysis import evidence, extract, topics, transactions, unread, usage
 from kwire.analysis.clusters import saying_of
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
@@ -128,6 +128,7 @@ class Following:
     conversation: Conversation | None = None
     counts: usage.Usage = field(default_factory=lambda: usage.Usage({}))
     said: set[Any] = field(default_factory=set)  # what the connection told of its cluster
+    watch: unread.Watch = field(default_factory=unread.Watch)
 
     def segment(self, row: Row, source: Any, base: int, path: str, found: Rows) -> None:
         """The next segment; its payload begins at ``row.start - base`` of ``source``."""
@@ -156,6 +157,7 @@ class Following:
             found["endings"] += transactions.endings(call)
             happened = extract.events_of(call)
             found["events"] += happened
+            self.watch.note(call, happened)
             self.notice(call, happened, found)
             saying = saying_of(call)
             if saying is not None and saying.content not in self.said:
@@ -177,12 +179,13 @@ class Following:
         if (remark := connection.remark) is not None:
             found["problems"].append(problem_row(connection, self.capture_id))
             found["remarks"].append(remark[0])
+        found["unread"] += self.watch.finish(connection)
         software = {"software_name": connection.software_name, "software_version": connection.software_version}
         found["errors"] += self.counts.refused(self.capture_id)
         counted = self.counts.rows(self.capture_id, {})
         for name in COUNTED:
             found[name] += [row | software for row in counted[name]]
-        self.conversation, self.counts, self.said = None, usage.Usage({}), set()
+        self.conversation, self.counts, self.said, self.watch = None, usage.Usage({}), set(), unread.Watch()
 
 
 @dataclass(slots=True)

@@ -19,9 +19,10 @@ from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import located, problem_row
 from kwire.analysis.tables import FRAMES, LATENCY
 from kwire.analysis.transactions import Transactions
+from kwire.analysis.unread import Unread
 from kwire.capture.calls import Row as Segment
 from kwire.capture.places import below
-from kwire.capture.records import Problem, Skipped, notes
+from kwire.capture.records import Problem, Skipped, damage, notes
 from kwire.spark import bundles
 from kwire.spark.bundles import COUNTED, EACH, MET, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.following import SEALED, Following, Payloads
@@ -159,6 +160,7 @@ class Told:
     damage: set[Problem] = field(default_factory=set)
     packets: Counter[tuple[str, str]] = field(default_factory=Counter)  # passed over: by file and reason
     remarks: Counter[str] = field(default_factory=Counter)  # connections not read in full, by the reason
+    unread: set[Unread] = field(default_factory=set)
     written: list[str] = field(default_factory=list)  # parts of tables
     size: int = 0  # bytes of bundles
 
@@ -185,6 +187,8 @@ class Told:
                         told.packets[which] += packets
                 case "remarks":
                     told.remarks.update(rows)
+                case "unread":
+                    told.unread.update(rows)
                 case "written":
                     told.written += rows
                 case "size":
@@ -192,12 +196,13 @@ class Told:
         return told
 
     def __or__(self, other: Told) -> Told:
-        """All that both say of names, commits and clusters."""
+        """All that both say of names, commits, clusters and what was not read."""
         return Told(
             self.names | other.names,
             self.commits | other.commits,
             self.producers | other.producers,
             sayings=self.sayings | other.sayings,
+            unread=self.unread | other.unread,
             size=self.size + other.size,
         )
 
@@ -210,6 +215,11 @@ class Told:
     def skipped(self) -> list[Skipped]:
         """What was passed over, in order."""
         return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
+
+    @property
+    def damaged(self) -> list[Problem | Skipped]:
+        """What is damaged: places in files, and files whose packets were cut."""
+        return damage(self.problems, self.skipped)
 
     @property
     def notes(self) -> list[str]:
@@ -277,7 +287,10 @@ def written(
     tasks = min(known.size // A_TASK + 1, most)
     met = others.repartition(tasks, "about") if tasks > 1 else others.coalesce(1)
     fold = partial(
-        _fold, Folding(capture_id, known.names, Clusters(known.sayings), assignor), staging, buckets is not None
+        _fold,
+        Folding(capture_id, known.names, Clusters(known.sayings), frozenset(known.unread), assignor),
+        staging,
+        buckets is not None,
     )
     made = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
     return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
@@ -361,6 +374,7 @@ class Folding:
     capture_id: str
     names: Mapping[str, str]
     clusters: Clusters
+    unread: frozenset[Unread] = frozenset()
     assignor: str | None = None
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
@@ -378,7 +392,7 @@ class Folding:
             found: dict[str, list[Row]] = defaultdict(list)
             known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
             for group, named in by_group.items():
-                made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters, ended)
+                made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
                 if self.assignor is not None:
                     made_of_group |= what_if.fold(self.assignor, made_of_group, known)
                 for name, rows in made_of_group.items():

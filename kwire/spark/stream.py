@@ -185,11 +185,11 @@ class Stream:
         told = before | heard_now
         self._keep(told, number)
         was, now = before | stages.told(stood), told | stages.told(standing)
-        for problem in heard_now.problems:
+        for problem in heard_now.damaged:
             LOG.warning("%s", problem)
             self.damaged.add(problem.file)
         is_moved = Clusters(was.sayings) != Clusters(now.sayings)
-        if is_moved or was.names != now.names:
+        if is_moved or was.names != now.names or was.unread != now.unread:
             touched = set(range(BUCKETS))
         else:
             touched = self._touched(batch.unionByName(stood.join(keys, "key", "left_semi")), now)

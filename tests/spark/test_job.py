@@ -8,6 +8,7 @@ import struct
 
 import commands
 import pytest
+from captures import snapped
 from click.testing import CliRunner
 from elsewhere import bucket
 from spark import traces
@@ -181,6 +182,20 @@ def test_the_command(spark, tmp_path, long):
     written = spark.read.parquet(str(tmp_path / "out" / "frames"))
     assert {"capture_id", "date"} <= set(written.columns)
     assert written.count() == len(expected["frames"])
+
+
+def test_packets_cut_by_a_snap_length_have_the_same_rows(spark, tmp_path):
+    """And the same lines on stderr, and exit code."""
+    for number, path in enumerate(traces.COMMITTED[3:9:2]):
+        (tmp_path / f"{number}.pcap").write_bytes(snapped(path, 200))
+    asked = ["--input", str(tmp_path), "--output", str(tmp_path / "out"), "--split-size", "16000", "--capture-id", "c"]
+    result = CliRunner().invoke(command, asked)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.count("packets cut by the snap length") == 3
+    assert result.stderr == CliRunner().invoke(groups, ["--json", str(tmp_path)]).stderr
+    found = parquet.read(tmp_path / "out")
+    assert found == traces.single(files([str(tmp_path)]), "c")
+    assert {row["incomplete"] for row in found["rebalances"]} == {False, True}
 
 
 def test_read_frames(spark, long):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from captures import snapped
 from spark import traces
 
 pytest.importorskip("pyspark")
@@ -52,6 +53,20 @@ def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long,
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
     assert parquet.read(place) == traces.single(paths, "c")
     assert stream.damaged == {str(paths[1])}
+
+
+def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
+    """What was not read of a connection that goes on concerns groups of earlier files, too."""
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(snapped(traces.COMMITTED[4], 200))
+    paths = traces.cut(whole, tmp_path / "rotating", 2)
+    place = tmp_path / "out"
+    stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1)
+    assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    found = parquet.read(place)
+    assert found == traces.single(paths, "c")
+    assert any(row["incomplete"] for row in found["rebalances"])
+    assert stream.damaged == {str(path) for path in paths}
 
 
 def rows_by_connection(paths, files=None):

@@ -133,10 +133,50 @@ def test_a_hole_inside_a_frame_costs_that_frame(written: Write) -> None:
 
 def test_cut_by_the_snapshot_length(written: Write) -> None:
     segments = [replace(s, cut=40) for s in spoken(Talk())]
-    calls, _ = told(written, segments)
+    calls, connections = told(written, segments)
+    missing = [len(s.payload) - 40 for s in segments if len(s.payload) > 40]
+    assert (connections[0].gaps, connections[0].gap_bytes) == (len(missing), sum(missing))
     assert [call.reason for call in calls[1:] if call.response is not None] == [INCOMPLETE] * 40
     assert [c.response.throttle_time_ms for c in calls[1:]] == list(range(1, 41))
     assert [c.client_id for c in calls[1:]] == ["billing-7"] * 40
+
+
+@pytest.mark.parametrize("cut", range(8, 40))
+def test_what_the_header_of_a_cut_request_still_says(cut: int, written: Write) -> None:
+    """Size, API, version and correlation id; the client id if its length and what is there of it are the known ones."""
+    talk = Talk()
+    segments = [*talk.open(), *greeting(talk), *(replace(s, cut=cut) for s in heartbeats(talk, 3)), *talk.close()]
+    calls, connections = told(written, segments)
+    beats = [call for call in calls if call.api_key == 12]
+    assert connections[0].status == "kafka"
+    if cut < 12:
+        assert (beats, connections[0].lost) == ([], [(segments[5].time_us, segments[-5].time_us)])
+        return
+    sizes = [len(s.payload) - 4 for s in segments[5:-3:2]]
+    known = "billing-7" if cut >= 14 else None
+    assert [(c.api_version, c.correlation_id, c.client_id, c.request_size) for c in beats] == [
+        (4, n, known, size) for n, size in zip((1, 2, 3), sizes, strict=True)
+    ]
+    assert [(c.reason, c.request, c.group_id) for c in beats] == [
+        (INCOMPLETE, None, "orders" if cut >= 31 else None)
+    ] * 3
+
+
+def test_a_client_id_that_was_cut_is_that_of_the_connection_or_none(written: Write) -> None:
+    talk = Talk()
+    segments = [*talk.open(), *greeting(talk), *heartbeats(talk, 1, client_id="billing-8"), *talk.close()]
+    segments[5] = replace(segments[5], cut=20)
+    assert [call.client_id for call in told(written, segments)[0]] == ["billing-7", "billing-7"]  # 6 bytes agree
+    segments[5] = replace(segments[5], cut=23)
+    assert [call.client_id for call in told(written, segments)[0]] == ["billing-7", None]
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+def test_a_connection_of_which_nothing_was_captured_is_not_judged(cut: int, written: Write) -> None:
+    segments = [replace(s, cut=cut) for s in spoken(Talk())]
+    calls, connections = told(written, segments)
+    assert (calls, connections[0].status) == ([], "kafka")
+    assert connections[0].remark is not None
 
 
 @pytest.mark.parametrize("cut", range(3, 20))

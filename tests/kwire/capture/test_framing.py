@@ -17,6 +17,7 @@ class Listener:
         self.passed = passed
         self.frames: list[bytes] = []
         self.partials: list[tuple[int, int, str | None]] = []
+        self.lost = 0
 
     def request(self, frame: bytes, framer: Framer) -> bool:
         self.frames.append(frame)
@@ -47,6 +48,10 @@ class Listener:
         return False
 
     def strayed(self, is_request: bool) -> None: ...
+
+    def lost_track(self, is_request: bool) -> None:
+        self.lost += 1
+
     def found_again(self, is_request: bool) -> None: ...
     def searched(self, is_request: bool, size: int) -> None: ...
 
@@ -81,8 +86,9 @@ def test_holes() -> None:
     framer.lost(listener, 54)
     framer.data(listener, prefixed(b"one"), "f", 0)
     framer.data(listener, prefixed(b"two")[:5], "f", 0)
+    assert listener.lost == 0  # all of the hole was in a frame
     framer.lost(listener, 20)
-    assert framer.mode == SEARCH
+    assert (framer.mode, listener.lost) == (SEARCH, 1)
     framer.data(listener, b"rest of it" + prefixed(b"good morning"), "f", 0)
     assert listener.frames == [prefixed(b"one"), prefixed(b"good morning")]
     assert listener.partials == [(50, 100, "incomplete"), (5, 3, "incomplete")]

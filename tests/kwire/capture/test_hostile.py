@@ -267,6 +267,8 @@ def test_a_lie_is_the_same_in_parts(name: str, written: Callable[..., str]) -> N
         found: list[object] = []
         for part in parts:
             for item in read_segments(part):
+                if isinstance(item, Skipped):  # counted by part
+                    continue
                 found += (
                     [item]
                     if isinstance(item, Problem)
@@ -407,7 +409,8 @@ def test_headers_that_are_cut_or_lie_are_told(written: Callable[..., str]) -> No
     path = written(cut_and_lying())
     reading = read(path)
     assert sum(isinstance(item, Call) for item in reading) > 4
-    assert reading.skipped == [Skipped(path, 3, "bad_headers"), Skipped(path, 1, "cut_headers")]
+    assert reading.skipped == [Skipped(path, 3, "bad_headers"), Skipped(path, 1, "snaplen")]
+    assert reading.damage == reading.skipped[1:]
 
 
 BOUNDED: dict[str, Callable[[], bytes]] = {

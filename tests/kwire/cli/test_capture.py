@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from captures import CAPTURES, COMMITTED, heartbeats, records, tls_hello
+from captures import CAPTURES, COMMITTED, heartbeats, records, snapped, tls_hello
 from commands import kwire, printed
 from tools.pcap import Talk, packets, pcap, pcapng
 
@@ -104,6 +104,25 @@ def test_what_was_not_looked_at_is_a_row(tmp_path: Path) -> None:
     assert f"{mixed}: 3 packets passed over: not TCP" in kwire("capture", "--format", "table", str(mixed)).stdout
     assert "packets passed over" not in kwire("capture", "--where", "size > 0", str(mixed)).stdout
     assert printed(kwire("capture", "--where", "reason == 'not_tcp'", str(mixed))) == notes[1:]
+
+
+def test_packets_cut_by_a_snap_length_are_damage(tmp_path: Path) -> None:
+    """Calls have what the headers still say; a row, a line on stderr and the exit code say that not all is there."""
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(snapped(PATH, 96))
+    result = kwire("capture", str(cut))
+    found = printed(result)
+    (damage,) = [row for row in found if "error" in row]
+    assert (result.exit_code, damage["file"], damage["reason"]) == (1, str(cut), "snaplen")
+    assert damage["error"].startswith(f"{damage['packets']} packets cut by the snap length")
+    assert f"{cut}: {damage['error']}" in result.stderr.splitlines()
+    calls, whole = ([row for row in rows if row["direction"] == "request"] for rows in (found, rows_of(PATH)))
+    names = ("time", "api_name", "api_version", "correlation_id", "size")
+    assert [[row[name] for name in names] for row in calls] == [[row[name] for name in names] for row in whole]
+    assert f"{cut}: {damage['error']}" in kwire("capture", "--format", "table", str(cut)).stdout
+    assert printed(kwire("capture", "--where", "reason == 'snaplen'", str(cut))) == [damage]
+    output = tmp_path / "out.parquet"
+    assert kwire("capture", "--format", "parquet", "-o", str(output), str(cut)).exit_code == 1
 
 
 @pytest.mark.parametrize("make", [pcap, pcapng])

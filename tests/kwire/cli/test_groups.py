@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from captures import tls_hello
+from captures import snapped, tls_hello
 from commands import command, kwire, printed
 from tools.captures import CAPTURES
 from tools.pcap import Talk, packets, pcap
@@ -151,6 +151,25 @@ def test_what_was_not_read_is_told_as_capture_tells_it(tmp_path: Path) -> None:
     assert shown["problems"] == [f"{path} at byte {damage['position']}: {damage['error']}"]
     assert done.stderr == kwire("capture", str(path)).stderr
     assert done.exit_code == 1
+
+
+@pytest.mark.parametrize("snaplen", [96, 200])
+def test_packets_cut_by_a_snap_length_are_damage(snaplen: int, tmp_path: Path) -> None:
+    """With 96 bytes no group is known; with 200 its rebalances are marked. Both are told, and nothing else is."""
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(snapped(CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__kip848.pcap", snaplen))
+    result = kwire("groups", "--json", str(cut))
+    shown = json.loads(result.stdout)
+    (problem,) = shown["problems"]
+    assert result.exit_code == 1
+    assert problem.startswith(f"{cut}: ")
+    assert "packets cut by the snap length" in problem
+    assert {row["reason"] for row in shown["passed_over"]} == {"gaps"}
+    assert "no consumer group" not in result.stderr
+    assert any(rebalance["incomplete"] for group in shown["groups"] for rebalance in group["rebalances"]) == (
+        snaplen == 200
+    )
+    assert problem in kwire("groups", str(cut)).stderr.splitlines()
 
 
 @pytest.mark.parametrize("verb", ["capture", "groups"])
