@@ -1,12 +1,15 @@
 """How fast captures are read, in one process, beside tshark where it is installed.
 
-    python benchmarks/capture.py [FOLDER]
+    python benchmarks/capture.py [FOLDER [CAPTURE...]]
 
 Makes three traces in FOLDER, unless they are there: *bulk*, 300 MB of Produce and Fetch with a group beside them;
 *control*, 20 MB of heartbeats, commits, metadata and joins; *lossy*, the control trace with 0.1 % of its segments lost,
 1 % out of order, 0.5 % twice. Their frames are built by kwire, cut into segments of 1448 bytes. CPU seconds of the
 process count, the best of three, of tshark as well; cycles are searched as seldom as ``kwire capture`` does. Prints a
 table for benchmarks/results/capture.md.
+
+Then the captures of real clients that are named, or those in fixtures/captures: JSON lines by the whole commands,
+``kwire capture`` and ``tshark -T json``, each with what it takes to start. benchmarks/clients.py records larger ones.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from uuid import UUID
 
@@ -48,6 +52,7 @@ BULK, CONTROL = 300_000_000, 20_000_000
 TOPIC = UUID(int=7)
 GROUP_APIS = frozenset({3, 8, 9, 10, 11, 12, 13, 14, 68})
 ROUNDS = 3
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "captures"
 
 
 class Client:
@@ -224,22 +229,53 @@ def measured(work: Callable[[], int]) -> tuple[float, int]:
     return best, given
 
 
-def tshark(path: Path, form: str) -> float | None:
+def tshark(path: Path, form: str, ports: Iterable[int] = (9092,)) -> float | None:
     """CPU seconds of tshark; None if it is not installed."""
     if shutil.which("tshark") is None:
         return None
     fields = ["-T", "json"] if form == "json" else ["-T", "fields", "-e", "kafka.api_key", "-e", "kafka.correlation_id"]
-    command = ["tshark", "-r", str(path), "-d", "tcp.port==9092,kafka", *fields]
+    decode = [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
+    return command_seconds(["tshark", "-r", str(path), *decode, *fields])
+
+
+def command_seconds(command: list[str]) -> float:
+    """CPU seconds of a command with all that it takes to start, the best of some rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        # a capture without packets is exit code 1
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return best
 
 
-def main(folder: Path) -> None:
+def broker_ports(path: Path) -> list[int]:
+    """On which brokers listen in a capture."""
+    found = {item.broker for item in read(path) if isinstance(item, Connection)}
+    return sorted({int(broker.rpartition(":")[2]) for broker in found})
+
+
+def of_clients(paths: Iterable[Path]) -> None:
+    """Whole commands over captures of real clients, and over one without packets."""
+    kwire_capture = [sys.executable, "-m", "kwire", "capture"]
+    print("\n| capture | MB | pairs | JSON lines, in a process that has started | `kwire capture` | `tshark -T json` |")
+    print("|---|---|---|---|---|---|")
+    with TemporaryDirectory() as folder:
+        empty = Path(folder) / "empty.pcap"
+        empty.write_bytes(pcap([]))
+        for path in [empty, *paths]:
+            seconds, pairs = measured(lambda path=path: as_json(path, None))  # type: ignore[misc]
+            whole, other = command_seconds([*kwire_capture, str(path)]), tshark(path, "json", broker_ports(path))
+            name = "none: what it takes to start" if path == empty else path.name.partition(".pcap")[0]
+            shown = "" if other is None else f"{other:.2f}"
+            print(
+                f"| {name} | {path.stat().st_size / 1e6:.2f} | {pairs} | {seconds:.2f} | {whole:.2f} | {shown} |",
+                flush=True,
+            )
+
+
+def main(folder: Path, captures: Iterable[Path]) -> None:
     paths = make(folder)
     everything = frozenset(APIS)
     print("| trace | what | CPU s | MB/CPU-s | pairs | pairs/CPU-s |")
@@ -263,8 +299,10 @@ def main(folder: Path) -> None:
         seconds_or_none = tshark(paths["control"], form)
         if seconds_or_none is not None:
             print(f"| control | tshark -T {form} | {seconds_or_none:.2f} | | | |", flush=True)
+    of_clients(captures)
     print(f"\nlargest resident set: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(".cache") / "traces")
+    real = map(Path, sys.argv[2:]) if len(sys.argv) > 2 else sorted(FIXTURES.glob("*.pcap*"))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(".cache") / "traces", real)
