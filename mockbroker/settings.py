@@ -130,7 +130,7 @@ class Settings:
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 NOT_SERVED = frozenset({"share", "streams"})  # group protocols that Kafka has besides
 CONTROLLERS = "controller.listener.names"
-READ_ELSEWHERE = {CONTROLLERS}  # listeners.py leaves these out
+READ_ELSEWHERE = {CONTROLLERS, "log.cleanup.policy"}  # listeners.py leaves the first out, topics take the second
 _WORDS: Mapping[str, tuple[frozenset[str], bool]] = {
     "group.consumer.assignors": (frozenset({"uniform", "range"}), True),
     "group.consumer.migration.policy": (frozenset({"bidirectional", "upgrade", "downgrade", "disabled"}), False),

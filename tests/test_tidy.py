@@ -202,6 +202,7 @@ ORDER: Mapping[str, list[str]] = {
         "cluster/producers",
         "cluster/log",
         "message_sets",
+        "cluster/record_rules",
         "cluster/model",
         "cluster/alteration",
         "cluster/__init__",

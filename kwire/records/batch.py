@@ -29,6 +29,7 @@ PREFIX = 12  # base offset and length: what stands before the part that the leng
 MAGIC_AT = 16
 CRC_AT = 17
 CRC_FROM = 21  # the checksum covers everything from the attributes on
+MAX_TIMESTAMP_AT = 35
 COUNT_AT = 57
 MAX_BATCH = 2**31 - 1
 
@@ -172,6 +173,16 @@ def batches(data: bytes) -> Iterator[Batch]:
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
     """The bytes of the batch with another base offset and leader epoch; the checksum stays right."""
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
+
+
+def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch:
+    """The batch with another largest timestamp and type of timestamps, as a broker stores it, and a new checksum."""
+    attributes = batch.attributes | LOG_APPEND_TIME if log_append_time else batch.attributes & ~LOG_APPEND_TIME
+    data = bytearray(batch.data)
+    struct.pack_into(">h", data, CRC_FROM, attributes)
+    struct.pack_into(">q", data, MAX_TIMESTAMP_AT, max_timestamp)
+    struct.pack_into(">I", data, CRC_AT, _crc32c(bytes(data[CRC_FROM:])))
+    return read_batch(bytes(data))
 
 
 def build_batch(

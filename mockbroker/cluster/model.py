@@ -19,6 +19,7 @@ from mockbroker.cluster.epochs import LeaderEpochs
 from mockbroker.cluster.log import Copy, PartitionLog
 from mockbroker.cluster.placement import place
 from mockbroker.cluster.producers import LAST_EPOCH, Producer, Producers
+from mockbroker.cluster.record_rules import RecordRules
 from mockbroker.java import partition_for
 from mockbroker.settings import MAX_PARTITIONS
 from mockbroker.texts import shortened
@@ -190,10 +191,13 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
+    """``rules``: what its configurations ask of records; None until a record comes."""
+
     name: str
     topic_id: UUID
     partitions: list[Partition]
     configs: Mapping[str, str | None] = field(default_factory=dict)
+    rules: RecordRules | None = None
 
     @property
     def internal(self) -> bool:
@@ -297,6 +301,7 @@ class Cluster:
     def configure(self, topic: Topic, configs: Mapping[str, str | None]) -> None:
         """The topic has these configurations from now on."""
         topic.configs = configs
+        topic.rules = None
         self.changed()
 
     def changed(self) -> None:

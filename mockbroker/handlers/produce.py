@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch
+from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch, restamp
 from kwire.records.compression import ZSTD, decompress
 from kwire.schema import Versions
 from mockbroker import message_sets
@@ -19,6 +19,7 @@ from mockbroker.calls import Call, Close, Effects, NoReply, Reply
 from mockbroker.cluster import topic_configs
 from mockbroker.cluster.model import Partition, Topic
 from mockbroker.cluster.producers import Appended
+from mockbroker.cluster.record_rules import RecordRules, Rejection, rejection
 from mockbroker.handlers import fetch
 from mockbroker.handlers.handler import Handler
 from mockbroker.transaction.state import NO_PRODUCER, Identity
@@ -31,7 +32,7 @@ ABORTABLE_SINCE = 11  # the version that knows TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # the version whose batches take their partition into the transaction
 TRANSACTIONAL_AT = CRC_FROM + 1  # the byte of a batch that says it
 MAGIC_2 = 2
-FIRST_TIMESTAMP = -(2**63)  # so early that Java's difference to now overflows, and it is in the future
+NO_APPEND_TIME = -1
 BATCHES_SINCE = 3  # the version that has batches
 BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
@@ -155,18 +156,41 @@ def _append(
         error = ErrorCode.NOT_ENOUGH_REPLICAS
     if error or partition is None:
         return Answer(index=data.index, error_code=error, base_offset=-1)
-    batch = check(data.records, call.version, broker.settings.message_max_bytes)
+    assert topic is not None
+    rules = topic.rules
+    if rules is None:
+        rules = topic.rules = RecordRules.of(topic.configs, broker.settings, broker.release)
+    batch = check(data.records, call.version, rules.largest_batch)
     if batch is None:
         return Answer(index=data.index, base_offset=-1)
     if isinstance(batch, ErrorCode):
         return Answer(index=data.index, error_code=batch, base_offset=-1)
-    if error := _content_error(broker, batch, now):
-        return Answer(index=data.index, error_code=error, base_offset=-1)
+    now_ms = broker.wall_ms(now)
+    if rejected := _rejection(broker, batch, rules, partition, now_ms):
+        return _rejected(partition, rejected)
+    if len(batch.data) > rules.largest_segment:
+        return Answer(index=data.index, error_code=ErrorCode.RECORD_LIST_TOO_LARGE, base_offset=-1)
+    if rules.append_time or batch.log_append_time:  # what producers say of the type of timestamps does not count
+        stamp = now_ms if rules.append_time else batch.max_timestamp
+        batch = restamp(batch, stamp, log_append_time=rules.append_time)
     named = batch.producer_id != NO_PRODUCER  # Kafka checks no others
     if batch.transactional and named and (error := _transaction_error(broker, call, partition, batch, now)):
         told = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None
         return Answer(index=data.index, error_code=error, base_offset=-1, error_message=told)
     return _store(partition, batch, grown, knows_all=batch.transactional and call.version >= KIP_890_SINCE)
+
+
+def _rejected(partition: Partition, rejected: Rejection) -> Answer:
+    return Answer(
+        index=partition.index,
+        error_code=rejected.error,
+        base_offset=-1,
+        log_start_offset=partition.log.start if rejected.text else -1,
+        record_errors=[
+            Answer.RecordError(batch_index=index, batch_index_error_message=text) for index, text in rejected.records
+        ],
+        error_message=rejected.text,
+    )
 
 
 def _too_few(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
@@ -216,7 +240,10 @@ def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_
         return Answer(index=partition.index, error_code=verdict, base_offset=-1, log_start_offset=log.start)
     base_offset = partition.append(batch)
     grown.append(partition)
-    return Answer(index=partition.index, base_offset=base_offset, log_start_offset=log.start)
+    stored_at = batch.max_timestamp if batch.log_append_time else NO_APPEND_TIME
+    return Answer(
+        index=partition.index, base_offset=base_offset, log_append_time_ms=stored_at, log_start_offset=log.start
+    )
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
@@ -249,26 +276,22 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
     return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
 
 
-def _content_error(broker: Broker, batch: Batch, now: float) -> ErrorCode:
-    """What is wrong with timestamps, and with records where they are looked at."""
-    if broker.release.batches_only:
-        latest = broker.wall_ms(now) + broker.settings.log_message_timestamp_after_max_ms
-        if batch.max_timestamp > latest or batch.base_timestamp > latest or batch.base_timestamp == FIRST_TIMESTAMP:
-            return ErrorCode.INVALID_TIMESTAMP
-    if not broker.settings.mockbroker_check_records:
-        return NONE
+def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
+    """What is wrong with the records of a batch. They are read only if its header or a setting makes that necessary."""
+    if not (rules.are_doubtful(batch, now_ms) or broker.settings.mockbroker_check_records):
+        return None
     try:
         decompress(batch.codec, batch.data[HEADER.size :])
     except LimitError:  # Kafka would take it
-        return NONE
+        return None
     except DecodeError:
-        return ErrorCode.CORRUPT_MESSAGE
+        return Rejection(ErrorCode.CORRUPT_MESSAGE)
     try:
-        for _ in batch.records(verify_crc=False, copy=False):
-            pass
+        place = f"{partition.topic}-{partition.index}"
+        found = rejection(batch.records(verify_crc=False, copy=False), batch, rules, place, now_ms)
     except DecodeError:
-        return ErrorCode.INVALID_RECORD
-    return NONE
+        return Rejection(ErrorCode.INVALID_RECORD)
+    return found
 
 
 def _is_alone(batch: Batch, records: bytes) -> bool:

@@ -22,9 +22,13 @@ from kwire.messages.describe_groups import DescribeGroupsRequest
 from kwire.messages.describe_producers import DescribeProducersRequest
 from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
+from kwire.records.compression import GZIP
 
 TOPIC, BROKER = 2, 4  # resource types
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -312,6 +316,116 @@ async def topic_configs_refused(p: Prober) -> None:
         configuration_keys=["cleanup.policy", "retention.ms", "max.compaction.lag.ms", "min.compaction.lag.ms"],
     )
     await p.ask("A", DescribeConfigsRequest(resources=[wanted]), 4)
+
+
+async def send(p: Prober, name: str, *records: Record, version: int = 9, acks: int = -1, **batch: object) -> None:
+    await send_bytes(p, name, build_batch(records, **batch), version, acks)  # type: ignore[arg-type]
+
+
+async def send_bytes(p: Prober, name: str, records: bytes, version: int = 9, acks: int = -1) -> None:
+    data = ProduceRequest.Topic.Partition(index=0, records=records)
+    topics = [ProduceRequest.Topic(name=name, partition_data=[data])]
+    await p.ask("P", ProduceRequest(acks=acks, timeout_ms=5000, topic_data=topics), version)
+
+
+async def fetch(p: Prober, name: str) -> None:
+    place = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=MEBIBYTE)
+    topics = [FetchRequest.Topic(topic=name, partitions=[place])]
+    await p.ask("F", FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=MEBIBYTE, topics=topics), 11)
+
+
+async def configured(p: Prober, suffix: str, *given: tuple[str, str]) -> str:
+    name = f"{p.scenario}-{suffix}"
+    await make(p, topic(name, given), version=4)
+    await p.wait(600, "until the leader is known")
+    return name
+
+
+def of(size: int, key: bytes | None = None) -> Record:
+    return Record(timestamp=LONG_AGO, key=key, value=bytes(size))
+
+
+@script()
+async def records_too_large(p: Prober) -> None:
+    """Produce: a topic's max.message.bytes and segment.bytes, which count bytes of a batch as it was sent."""
+    small = await configured(p, "small", ("max.message.bytes", "200"))
+    for version in (3, 7, 9):
+        await send(p, small, of(100), version=version)
+        await send(p, small, of(200), version=version)
+    for size in (129, 130, 131):  # a batch of 200 bytes and those beside it
+        await send(p, small, of(size))
+    await send(p, small, of(1000), codec=GZIP)
+    await fetch(p, small)
+    none = await configured(p, "none", ("max.message.bytes", "0"))
+    await send(p, none, of(1))
+    large = await configured(p, "large", ("max.message.bytes", "3000000"), ("segment.bytes", str(MEBIBYTE)))
+    for size in (MEBIBYTE - 100, MEBIBYTE, 3_000_000):
+        await send(p, large, of(size))
+    usual = await configured(p, "usual")
+    for size in (1_048_500, 1_048_588):
+        await send(p, usual, of(size))
+
+
+@script({"message.max.bytes": 300})
+async def records_too_large_for_the_broker(p: Prober) -> None:
+    """Produce: the broker's message.max.bytes is the default of topics, which may have more or less."""
+    usual = await configured(p, "usual")
+    large = await configured(p, "large", ("max.message.bytes", "500"))
+    for name in (usual, large):
+        for size in (200, 300, 500):
+            await send(p, name, of(size))
+    wanted = DescribeConfigsRequest.Resource(
+        resource_type=TOPIC, resource_name=usual, configuration_keys=["max.message.bytes"]
+    )
+    for synonyms in (False, True):
+        await p.ask("A", DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms), 4)
+    wanted = DescribeConfigsRequest.Resource(
+        resource_type=TOPIC, resource_name=large, configuration_keys=["max.message.bytes"]
+    )
+    await p.ask("A", DescribeConfigsRequest(resources=[wanted], include_synonyms=True), 4)
+
+
+@script()
+async def records_without_a_key(p: Prober) -> None:
+    """Produce to compacted topics: every record needs a key, else none is stored, and the answer names the records."""
+    keyed, bare = of(1, b"k"), of(1)
+    for suffix, policy in (("compact", "compact"), ("both", "compact,delete"), ("delete", "delete"), ("neither", "")):
+        name = await configured(p, suffix, ("cleanup.policy", policy))
+        await send(p, name, keyed)
+        await send(p, name, of(1, b""))
+        for version in (3, 7, 8, 9):
+            await send(p, name, bare, version=version)
+        await send(p, name, keyed, bare, keyed, bare, bare, bare)
+        await send(p, name, keyed, bare, codec=GZIP)
+        await fetch(p, name)
+    await send(p, f"{p.scenario}-both", Record(timestamp=LONG_AGO, key=b"k", value=None))
+    await send(p, f"{p.scenario}-compact", Record(timestamp=FAR_OFF, value=b"v"), bare)
+
+
+@script()
+async def record_timestamps(p: Prober) -> None:
+    """Produce: how far timestamps may be from now, what LogAppendTime makes of them, and records without any."""
+    past, now, future = Record(timestamp=LONG_AGO), Record(timestamp=-1), Record(timestamp=FAR_OFF)
+    usual = await configured(p, "usual")
+    early = await configured(p, "before", ("message.timestamp.before.max.ms", "1000"))
+    late = await configured(p, "after", ("message.timestamp.after.max.ms", "9223372036854775807"))
+    strict = await configured(
+        p, "strict", ("message.timestamp.after.max.ms", "0"), ("message.timestamp.before.max.ms", "0")
+    )
+    append = await configured(p, "append", ("message.timestamp.type", "LogAppendTime"))
+    for name in (usual, early, late, strict, append):
+        await send(p, name, past)
+        await send(p, name, now)
+        await send(p, name, future)
+        await send(p, name, past, future, now, future, past)
+        await send(p, name, future, past, codec=GZIP)
+        await send(p, name, past, log_append_time=LONG_AGO)
+        await send(p, name, future, log_append_time=FAR_OFF)
+        await send(p, name, past, version=3)
+        await send(p, name, future, version=7)
+    stamped = await configured(p, "stamped")
+    await send(p, stamped, past, past, log_append_time=LONG_AGO)
+    await fetch(p, stamped)
 
 
 @script()
