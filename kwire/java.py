@@ -42,6 +42,11 @@ def partition_hash(topic: str, partition: int) -> int:
     return 31 * (31 + partition) + string_hash(topic)
 
 
+def id_partition_hash(topic_id: UUID, partition: int) -> int:
+    """``TopicIdPartition.hashCode`` of the broker, before it is cut to 32 bits."""
+    return 31 * (31 + uuid_hash(topic_id)) + partition
+
+
 def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
     """Strings as a HashMap iterates them; see ``bucket_order``."""
     return bucket_order(keys, string_hash, most)

@@ -58,7 +58,14 @@ class Broker:
         self.waits: Deadlines[Due] = Deadlines()
         self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
         self.outside: Callable[[float], float] = _same
-        self.groups = Groups(self.cluster, settings, self.waits, new_uuid, java_coordinator=release.java_coordinator)
+        self.groups = Groups(
+            self.cluster,
+            settings,
+            self.waits,
+            new_uuid,
+            java_coordinator=release.java_coordinator,
+            uniform=release.uniform,
+        )
         self.fetches = ParkedFetches()
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()

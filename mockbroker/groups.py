@@ -31,7 +31,8 @@ G = TypeVar("G", bound=Group | ConsumerGroup)
 
 
 class Groups(dict[str, AnyGroup]):
-    """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0 (release.py).
+    """Groups by id. ``java_coordinator``: whether classic groups are as since Kafka 4.0, ``uniform``: the
+    release whose assignor of this name assigns the others (release.py).
 
     ``touched``: ids of groups that may have changed, or gone, since somebody looked.
     ``pending_ids``: how many member ids were given out and not yet used, in all groups.
@@ -47,6 +48,7 @@ class Groups(dict[str, AnyGroup]):
         new_uuid: Callable[[], UUID],
         *,
         java_coordinator: bool,
+        uniform: str,
     ) -> None:
         super().__init__()
         self.touched: dict[str, None] = {}
@@ -58,6 +60,7 @@ class Groups(dict[str, AnyGroup]):
         self._waits = waits
         self._new_uuid = new_uuid
         self._java_coordinator = java_coordinator
+        self._uniform = uniform
         self.settle = settings.mockbroker_join_settle_ms / 1000
         self.quiet_until = -inf
 
@@ -144,7 +147,7 @@ class Groups(dict[str, AnyGroup]):
         return found
 
     def _world(self) -> World:
-        return World(self._cluster, self._settings, self._matches)
+        return World(self._cluster, self._settings, self._uniform, self._matches)
 
     def _put(self, group: G) -> G:
         self[group.group_id] = group

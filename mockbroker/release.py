@@ -115,7 +115,8 @@ class Release:
     - an empty group goes with the last offset that OffsetDelete takes (Scala), or stays (Java),
     - OffsetFetch v8+ that names no group is answered (Java), or never.
 
-    ``offset_value_version``: in which committed offsets are written.
+    ``offset_value_version``: in which committed offsets are written. ``uniform``: the release whose ``uniform`` assigns
+    groups of the consumer protocol (kwire.assignors).
 
     ``kip890``: transactions as since 4.0, in part also for clients of the flow before. Where it is not there:
 
@@ -135,6 +136,7 @@ class Release:
     java_coordinator: bool = True
     kip890: bool = True
     offset_value_version: int = 4
+    uniform: str = "4.2"
     batches_only: bool = True
     everything: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
@@ -180,6 +182,7 @@ def _scala(name: str, metadata_version: int = 0, *, supported: Mapping[str, tupl
         java_coordinator=False,
         kip890=False,
         offset_value_version=3,
+        uniform="3.9",
         batches_only=False,
         features=levels,
         supported=ranges | dict(supported or {}),
@@ -226,6 +229,7 @@ KAFKA_4_1 = Release(
 KAFKA_4_0 = Release(
     name="4.0",
     offset_value_version=3,
+    uniform="4.0",
     features={"group.version": 1, METADATA_VERSION: 25, "transaction.version": 2},
     supported={
         "eligible.leader.replicas.version": (0, 1),

@@ -19,9 +19,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kwire.assignors import range as range_assignor
-from kwire.assignors import uniform
+from kwire.assignors import uniform, uniform_3_9
 from kwire.assignors.client import (
     COOPERATIVE,
     EAGER,
@@ -117,12 +118,22 @@ def assignor(name: str) -> Assignor:
     return CLIENT[name]()
 
 
-def assign(name: str, members: Members, partitions: Partitions, *, alike: bool | None = None) -> GroupAssignment:
-    """The target assignment of a whole group, as Kafka 4.2's assignor of this name gives it.
+_UNIFORM: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignment]] = {
+    "4.2": uniform.assign,
+    "4.0": partial(uniform.assign, first_are_larger=True),
+    "3.9": uniform_3_9.assign,
+}  # by release; 4.1 is as 4.2
 
+
+def assign(
+    name: str, members: Members, partitions: Partitions, *, alike: bool | None = None, release: str = "4.2"
+) -> GroupAssignment:
+    """The target assignment of a whole group, as the assignor of this name gives it.
+
+    ``release``: of Kafka, 4.2, 4.0 or 3.9: ``uniform`` is another in each, ``range`` the same.
     ``partitions``: topic id -> how many there are; ``alike``: whether all members gave the same topic names, None tells
     it by their topic ids. Partitions in ``assigned`` that are no more are nobody's. The time grows with members and
     partitions, not with their product, where members subscribe alike. Raises KeyError for a name that is not in
-    ``SERVER``, AssignorError for a topic without metadata.
+    ``SERVER`` or a release that is not there, AssignorError for a topic without metadata.
     """
-    return SERVER[name](members, partitions, alike)
+    return (_UNIFORM[release] if name == "uniform" else SERVER[name])(members, partitions, alike)

@@ -10,8 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 
 from kwire.assignors.client import GroupAssignment, Racks, Subscription, TopicPartition, Topics
+from kwire.assignors.movements import Movements
 from kwire.assignors.sticky_history import Ownership
-from kwire.java import bucket_of, partition_hash, table_size, utf16
+from kwire.java import partition_hash, utf16
 
 
 def share_out(
@@ -66,7 +67,7 @@ class _Group:
         self.owners: dict[TopicPartition, int] = {}
         self._holders: dict[str, dict[int, int]] = {topic: {} for topic in topics}  # place -> how many it has of it
         self._ranks: list[tuple[int, int]] = []
-        self._movements = _Movements()
+        self._movements = Movements(partition_hash)
         self._balanced: bool | None = None  # None: something moved since it was asked
 
     def _limit(self, wanted: Sequence[str]) -> int:
@@ -197,52 +198,6 @@ class _Group:
         for place in {giver, taker}:
             insort(self._ranks, (len(self.shares[place]), place))
         self._balanced = None
-
-
-class _Movements:
-    """Which partitions moved from whom to whom: instead of a second one, the first is moved back."""
-
-    def __init__(self) -> None:
-        self._of: dict[TopicPartition, tuple[int, int]] = {}
-        self._between: dict[tuple[str, int, int], _Partitions] = {}
-
-    def add(self, partition: TopicPartition, giver: int, taker: int) -> None:
-        source, _ = self._of.pop(partition, (giver, giver))
-        if source != giver:
-            self._between[partition[0], source, giver].remove(partition)
-        if source != taker:
-            self._of[partition] = source, taker
-            self._between.setdefault((partition[0], source, taker), _Partitions()).add(partition)
-
-    def instead(self, partition: TopicPartition, giver: int, taker: int) -> TopicPartition:
-        """The partition to move, if this one were to move from giver to taker."""
-        source, _ = self._of.get(partition, (giver, giver))
-        back = self._between.get((partition[0], taker, source))
-        return back.first() if back else partition
-
-
-class _Partitions:
-    """Partitions of which the first is the one that a HashSet iterates first; it never shrinks."""
-
-    def __init__(self) -> None:
-        self._held: dict[TopicPartition, None] = {}
-        self._most = 0
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def add(self, partition: TopicPartition) -> None:
-        self._held[partition] = None
-        self._most = max(self._most, len(self._held))
-
-    def remove(self, partition: TopicPartition) -> None:
-        del self._held[partition]
-        if not self._held:
-            self._most = 0  # Java throws an empty set away, and makes a new one
-
-    def first(self) -> TopicPartition:
-        size = table_size(self._most)
-        return min(self._held, key=lambda partition: bucket_of(partition_hash(*partition), size))
 
 
 def _imbalance(loads: Sequence[int]) -> int:

@@ -2,7 +2,8 @@
 
 This file is for members that subscribe to the same topics, ``uniform_mixed`` for others; it is told apart by the names
 they gave, so also by names of topics that do not exist. Source: UniformAssignor and
-UniformHomogeneousAssignmentBuilder of Kafka 4.2 (4.0 and before gave the larger shares to other members).
+UniformHomogeneousAssignmentBuilder of Kafka 4.2 (4.0 and before gave the larger shares to other members: see
+``first_are_larger``, and ``uniform_3_9`` for members that do not subscribe alike).
 """
 
 from __future__ import annotations
@@ -26,14 +27,19 @@ from kwire.java import copy_order, uuid_hash
 _Partition = tuple[UUID, int]
 
 
-def assign(members: Members, partitions: Partitions, alike: bool | None = None) -> GroupAssignment:
-    """The assignment; ``alike``: whether all gave the same names, None tells it by the ids. Raises AssignorError."""
+def assign(
+    members: Members, partitions: Partitions, alike: bool | None = None, *, first_are_larger: bool = False
+) -> GroupAssignment:
+    """The assignment; ``alike``: whether all gave the same names, None tells it by the ids. Raises AssignorError.
+
+    ``first_are_larger``: where all subscribe alike, the larger shares are those of the first members, as before 4.1.
+    """
     if subscribed_alike(members.values()) if alike is None else alike:
-        return _equal(members, partitions)
+        return assign_alike(members, partitions, first_are_larger=first_are_larger)
     return uniform_mixed.assign(members, partitions)
 
 
-def _equal(members: Members, partitions: Partitions) -> GroupAssignment:
+def assign_alike(members: Members, partitions: Partitions, *, first_are_larger: bool = False) -> GroupAssignment:
     """Everyone keeps up to its share; what is nobody's, then what was cut off, goes to those below theirs."""
     if not members:
         return {}
@@ -51,7 +57,9 @@ def _equal(members: Members, partitions: Partitions) -> GroupAssignment:
         cut += over
         room -= sum(map(len, target[member_id].values()))
         takes_larger = larger > 0
-        if room and takes_larger and behind > larger:  # left to a later member; there are enough of them
+        if (
+            room and takes_larger and behind > larger and not first_are_larger
+        ):  # left to a later member; there are enough of them
             room -= 1
             takes_larger = False
         if room:

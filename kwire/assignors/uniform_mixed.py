@@ -7,7 +7,7 @@ a subscriber come first. Source: UniformHeterogeneousAssignmentBuilder of Kafka 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from uuid import UUID
@@ -17,14 +17,14 @@ from kwire.java import uuid_order
 
 MAX_ROUNDS = 16  # over all topics, as in Kafka; what is not balanced by then stays so
 
-_NOBODY = -1
+NOBODY = -1
 
 
 @dataclass(slots=True)
-class _Topic:
+class Topic:
     id: UUID
     subscribers: list[int]  # places of members
-    owners: list[int]  # by partition, _NOBODY or the place of a member
+    owners: list[int]  # by partition, NOBODY or the place of a member
 
     @property
     def order(self) -> tuple[float, int, int]:
@@ -34,6 +34,16 @@ class _Topic:
 
 def assign(members: Members, partitions: Partitions) -> GroupAssignment:
     """The assignment; raises AssignorError."""
+    topics, loads = owned_topics(members, partitions)
+    ordered = in_order(topics)
+    for topic in ordered:
+        _fill(topic, loads)
+    _balance([topic for topic in ordered if len(topic.subscribers) > 1], loads)
+    return target_of(list(members), ordered)
+
+
+def owned_topics(members: Members, partitions: Partitions) -> tuple[list[Topic], list[int]]:
+    """Subscribed topics, with what stays where it is; and the loads of members. Raises AssignorError."""
     topics = _topics(members, partitions)
     loads = [0] * len(members)
     for place, member in enumerate(members.values()):
@@ -43,17 +53,18 @@ def assign(members: Members, partitions: Partitions) -> GroupAssignment:
                 if number < len(owners):
                     owners[number] = place
                     loads[place] += 1
-    ordered = sorted(topics.values(), key=lambda topic: topic.order)
-    for topic in ordered:
-        _fill(topic, loads)
-    _balance([topic for topic in ordered if len(topic.subscribers) > 1], loads)
-    return _target(list(members), ordered)
+    return list(topics.values()), loads
 
 
-def _topics(members: Members, partitions: Partitions) -> dict[UUID, _Topic]:
+def in_order(topics: Iterable[Topic]) -> list[Topic]:
+    """Those with most partitions a subscriber first."""
+    return sorted(topics, key=lambda topic: topic.order)
+
+
+def _topics(members: Members, partitions: Partitions) -> dict[UUID, Topic]:
     subscribers = _subscribers(members)
     counts = partitions_of(subscribers, partitions)
-    return {topic: _Topic(topic, subscribers[topic], [_NOBODY] * count) for topic, count in counts.items()}
+    return {topic: Topic(topic, subscribers[topic], [NOBODY] * count) for topic, count in counts.items()}
 
 
 def _subscribers(members: Members) -> dict[UUID, list[int]]:
@@ -79,15 +90,15 @@ def _subscribers(members: Members) -> dict[UUID, list[int]]:
     return found
 
 
-def _fill(topic: _Topic, loads: list[int]) -> None:
-    free = [number for number, owner in enumerate(topic.owners) if owner == _NOBODY]
+def _fill(topic: Topic, loads: list[int]) -> None:
+    free = [number for number, owner in enumerate(topic.owners) if owner == NOBODY]
     if free:
         for number, (_, place) in zip(free, _from_least(_by_load(topic, loads), loads), strict=False):
             topic.owners[number] = place
             loads[place] += 1
 
 
-def _balance(topics: list[_Topic], loads: list[int]) -> None:
+def _balance(topics: list[Topic], loads: list[int]) -> None:
     """Goes around the topics until it is back where it last moved something."""
     last = 0
     for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
@@ -97,7 +108,7 @@ def _balance(topics: list[_Topic], loads: list[int]) -> None:
             last = at
 
 
-def _even_out(topic: _Topic, loads: list[int]) -> int:
+def _even_out(topic: Topic, loads: list[int]) -> int:
     """Moves partitions of one topic from those with most to those with least; how many. Nothing moves twice."""
     held = [loads[place] for place in topic.subscribers]
     if max(held) - min(held) <= 1:
@@ -119,7 +130,7 @@ def _even_out(topic: _Topic, loads: list[int]) -> int:
     return moved
 
 
-def _by_load(topic: _Topic, loads: list[int]) -> list[int]:
+def _by_load(topic: Topic, loads: list[int]) -> list[int]:
     return sorted(topic.subscribers, key=loads.__getitem__)  # stable: ties stay in the order of members
 
 
@@ -152,7 +163,7 @@ def _from_most(by_load: list[int], loads: list[int], gives: dict[int, list[int]]
                 first += 1
 
 
-def _target(member_ids: list[str], topics: list[_Topic]) -> GroupAssignment:
+def target_of(member_ids: list[str], topics: list[Topic]) -> GroupAssignment:
     target: GroupAssignment = {member_id: {} for member_id in member_ids}
     for topic in topics:
         for number, owner in enumerate(topic.owners):

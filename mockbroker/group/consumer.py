@@ -50,10 +50,11 @@ Assignment = ConsumerGroupHeartbeatResponse.Assignment
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a group has to know of the cluster it lives in."""
+    """What a group has to know of the cluster it lives in. ``uniform``: as in release.py."""
 
     cluster: Cluster
     settings: Settings
+    uniform: str
     matches: TopicMatches = field(default_factory=TopicMatches)
 
 
@@ -263,7 +264,7 @@ def _refresh(group: ConsumerGroup, world: World, now: float, reason: str, *, ali
             effects.append(_bump(group, reason))
         alike = group.alike
     if group.epoch > group.assignment_epoch:
-        effects.append(assign(group, world.cluster, world.settings, alike=alike))
+        effects.append(assign(group, world.cluster, world.settings, alike=alike, uniform=world.uniform))
     return effects
 
 

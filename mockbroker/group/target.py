@@ -20,9 +20,9 @@ def assignor_of(group: ConsumerGroup, settings: Settings) -> str:
     return group.preferred_assignor(default=settings.group_consumer_assignors.split(",")[0])
 
 
-def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike: bool) -> Note:
+def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike: bool, uniform: str) -> Note:
     """Make the target of every member anew, for the epoch of the group. ``alike``: as Kafka believes of the
-    subscriptions; then the first member's counts for all."""
+    subscriptions; then the first member's counts for all. ``uniform``: the release that it is as in."""
     name = assignor_of(group, settings)
     ids: dict[frozenset[str], frozenset[UUID]] = {}
     members: dict[str, MemberSubscription] = {}
@@ -32,7 +32,7 @@ def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike:
             ids[topics] = group.ids_of(member, cluster)
         members[member.member_id] = _described(group, member, ids[topics])
     partitions = {topic.topic_id: len(topic.partitions) for topic in cluster.topics.values()}
-    group.target = assignors.assign(name, members, partitions, alike=alike)
+    group.target = assignors.assign(name, members, partitions, alike=alike, release=uniform)
     group.assignment_epoch = group.epoch
     return Note(
         event="generation",

@@ -3,10 +3,13 @@ what real brokers answer step by step stands in fixtures/conversations."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tools.consumers import Consumers
 
 from kwire import ErrorCode as E
+from mockbroker.release import RELEASES
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
 
@@ -167,6 +170,26 @@ def test_the_first_of_the_configuration_if_nobody_asks():
 def test_an_assignor_that_the_broker_does_not_have_now():
     desk = Consumers(config={"group.consumer.assignors": "range"})
     assert desk.join("a", server_assignor="uniform").answer.error_code == E.UNSUPPORTED_ASSIGNOR
+
+
+UNIFORM = [  # release, who has a partition of two
+    ("3.9", ["a", "b"]),
+    ("4.0", ["a", "b"]),
+    ("4.1", ["b", "c"]),
+    ("4.2", ["b", "c"]),
+    ("all", ["b", "c"]),
+]
+
+
+@pytest.mark.parametrize(("release", "owners"), UNIFORM)
+def test_uniform_is_that_of_the_release(release, owners):
+    every_version = replace(RELEASES[release], everything=True)  # 3.9 had ConsumerGroupHeartbeat v0 only
+    desk = Consumers(config={"group.coordinator.rebalance.protocols": "classic,consumer"}, release=every_version)
+    for name in "abc":
+        desk.join(name, ["later"])
+    desk.broker.cluster.create_topic("later", [[0], [0]])
+    desk.settle()
+    assert [name for name, client in desk.clients.items() if client.owns] == owners
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])

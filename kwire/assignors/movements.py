@@ -1,0 +1,62 @@
+"""Which partitions an assignor has moved in one run: instead of a second one of a topic, the first is moved back.
+
+Source: PartitionMovements of Kafka's AbstractStickyAssignor, and of UniformHeterogeneousAssignmentBuilder before 4.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from kwire.java import bucket_of, table_size
+
+_Topic = TypeVar("_Topic")  # a name, or an id
+
+
+class Movements(Generic[_Topic]):
+    """``hash_of``: the hash that Java's class has for a partition of a topic. Members are numbers."""
+
+    def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:
+        self._hash_of = hash_of
+        self._of: dict[tuple[_Topic, int], tuple[int, int]] = {}
+        self._between: dict[tuple[_Topic, int, int], _Partitions[_Topic]] = {}
+
+    def add(self, partition: tuple[_Topic, int], giver: int, taker: int) -> None:
+        source, _ = self._of.pop(partition, (giver, giver))
+        if source != giver:
+            self._between[partition[0], source, giver].remove(partition)
+        if source != taker:
+            self._of[partition] = source, taker
+            between = self._between.setdefault((partition[0], source, taker), _Partitions(self._hash_of))
+            between.add(partition)
+
+    def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
+        """The partition to move, if this one were to move from giver to taker."""
+        source, _ = self._of.get(partition, (giver, giver))
+        back = self._between.get((partition[0], taker, source))
+        return back.first() if back else partition
+
+
+class _Partitions(Generic[_Topic]):
+    """Partitions of which the first is the one that a HashSet iterates first; it never shrinks."""
+
+    def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:
+        self._hash_of = hash_of
+        self._held: dict[tuple[_Topic, int], None] = {}
+        self._most = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, partition: tuple[_Topic, int]) -> None:
+        self._held[partition] = None
+        self._most = max(self._most, len(self._held))
+
+    def remove(self, partition: tuple[_Topic, int]) -> None:
+        del self._held[partition]
+        if not self._held:
+            self._most = 0  # Java throws an empty set away, and makes a new one
+
+    def first(self) -> tuple[_Topic, int]:
+        size = table_size(self._most)
+        return min(self._held, key=lambda partition: bucket_of(self._hash_of(*partition), size))
