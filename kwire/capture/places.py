@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+://")
 QUERY = re.compile(r"\?\w+=.*$")  # what a file system is told about itself
@@ -44,10 +44,10 @@ def below(path: str, *names: str) -> str:
     return "/".join([plain.rstrip("/"), *names]) + path[len(plain) :]
 
 
-def open_at(path: str) -> BinaryIO:
-    """A file for reading, by bytes and places. Raises: OSError."""
+def open_at(path: str, *, exact: bool = False) -> BinaryIO:
+    """A file for reading, by bytes and places; ``exact``: not a byte more than asked for. Raises: OSError."""
     if not is_address(path):
-        return open(path, "rb")
+        return cast("BinaryIO", open(path, "rb", buffering=0)) if exact else open(path, "rb")
     files, inside = file_system(path)
     opened: BinaryIO = files.open_input_file(inside)
     return opened

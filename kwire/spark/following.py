@@ -22,11 +22,11 @@ from kwire.capture.call import Call
 from kwire.capture.calls import Conversation, Row
 from kwire.capture.gzipped import GZIP
 from kwire.capture.packets import SYN, unpack_key
-from kwire.capture.places import below, file_system, is_address, open_at
+from kwire.capture.places import below, file_system, open_at
 from kwire.spark.bundles import COUNTED, Rows
 
-LEAST, MOST = 4_096, 1_048_576  # bytes read at a time: little where connections are many, much where one goes on
-FAR = 262_144  # the least where each read is a request to another machine
+AT_ONCE = 262_144  # bytes read at a time, of the packets of one connection
+FOREIGN = 8  # of what is read at once, one part in so many may be packets of other connections
 OPEN_FILES = 16
 SEALED = 36  # bytes of the key of a TCP connection; a key of another length names a connection of a frame log
 
@@ -65,6 +65,28 @@ class Spool:
         self.files.move(self._draft, self._place)
 
 
+def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """For each segment of a connection, up to where the file may be read with it: the end of a segment.
+
+    What lies between are headers, and packets of other connections where these are few. So all connections together
+    read each byte of a file once, and one part in FOREIGN of it again. ``positions``: of their records in the file.
+    """
+    found = [0] * len(starts)
+    first, begin, end, foreign = 0, 0, 0, 0
+    for n, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        position = min(positions[n], start)
+        gap = position - end
+        goes_on = n > 0 and files[n] == files[n - 1] and gap >= 0 and start + size - begin <= AT_ONCE
+        if goes_on and (foreign + gap) * FOREIGN <= end - begin:
+            foreign += gap
+        else:
+            found[first:n] = [end] * (n - first)
+            first, begin, foreign = n, start, 0
+        end = start + size
+    found[first:] = [end] * (len(found) - first)
+    return found
+
+
 class Payloads:
     """Bytes of files by their place; as a ``Sliced`` those of the file that ``of`` chose last.
 
@@ -76,12 +98,12 @@ class Payloads:
         self.unpacked = unpacked
         self._open: OrderedDict[int, BinaryIO] = OrderedDict()
         self._file = -1
-        self._least = LEAST
         self._begin, self._data = 0, b""
-        self._ahead = LEAST
+        self._until = 0
 
-    def of(self, file: int) -> Payloads:
-        """Those of the file with this number."""
+    def of(self, file: int, until: int = 0) -> Payloads:
+        """Those of the file with this number; what is read next may be read up to ``until``, see ``reaches``."""
+        self._until = until
         if file != self._file:
             if file not in self._open:
                 if len(self._open) >= OPEN_FILES:
@@ -89,26 +111,23 @@ class Payloads:
                 self._open[file] = self._opened(self.paths[file])
             self._open.move_to_end(file)
             self._file = file
-            self._least = FAR if is_address(self.paths[file]) else LEAST
             self._begin, self._data = 0, b""
         return self
 
     def _opened(self, path: str) -> BinaryIO:
-        raw = open_at(path)
+        raw = open_at(path, exact=True)
         if self.unpacked and raw.read(2) == GZIP:
             raw.close()
-            raw = open_at(unpacked_at(self.unpacked, path))
+            raw = open_at(unpacked_at(self.unpacked, path), exact=True)
         return raw
 
     def __getitem__(self, part: slice) -> bytes:
         start, stop = part.start, part.stop
         begin = start - self._begin
         if begin < 0 or stop - self._begin > len(self._data):
-            near = 0 <= begin <= len(self._data) + self._ahead
-            self._ahead = min(4 * self._ahead, MOST) if near else self._least
             raw = self._open[self._file]
             raw.seek(start)
-            self._data = raw.read(max(stop - start, self._ahead))
+            self._data = raw.read(max(stop, self._until) - start)
             self._begin, begin = start, 0
         return self._data[begin : begin + stop - start]
 

@@ -71,7 +71,7 @@ ORDER = ("file", "position", "number")  # of the segments of a connection
 @dataclass
 class Part(InputPartition):
     """Part of a file, the file's number, the folder for what is unpacked, if there is one; whether it is a ``guess``,
-    and the next part if so.
+    and the next part if so. ``carried``: payload is in the rows, and not read again where it lies.
     """
 
     file: int
@@ -79,6 +79,7 @@ class Part(InputPartition):
     unpacked: str | None = None
     guess: bool = False
     then: Split | None = None
+    carried: bool = False
 
 
 def register(spark: SparkSession) -> None:
@@ -145,10 +146,11 @@ class CaptureReader(DataSourceReader):
 
     def _parts(self, number: int, path: str) -> list[Part]:
         found = guessed(path, self.size) if path in self.guess else []
+        far = is_address(path)  # where each read is a request, and connections have many short pieces in a file
         if len(found) > 1:
             pairs = zip(found, [*found[1:], None], strict=True)
-            return [Part(number, split, self.unpacked, True, then) for split, then in pairs]
-        return [Part(number, split, self.unpacked) for split in found or parts(path, self.size)]
+            return [Part(number, split, self.unpacked, True, then, far) for split, then in pairs]
+        return [Part(number, split, self.unpacked, carried=far) for split in found or parts(path, self.size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
@@ -267,7 +269,8 @@ def references(part: Part) -> Iterator[pa.RecordBatch]:
         yield from _logged(part)
         return
     number = 0
-    spool = Spool(part.unpacked, part.split.path) if part.split.packed and part.unpacked else None
+    is_spooled = part.split.packed and part.unpacked and not part.carried
+    spool = Spool(part.unpacked, part.split.path) if is_spooled and part.unpacked else None
     for found in read_segments(part.split, guess=part.guess, then=part.then):
         if spool and isinstance(found, Segments):
             spool.add(found.data, found.base)
@@ -283,7 +286,7 @@ def references(part: Part) -> Iterator[pa.RecordBatch]:
 def _batch(part: Part, found: Segments, number: int) -> pa.RecordBatch:
     count = len(found)
     keys = pa.array([struct.pack(">QQHQQH", *key) for key in found.keys], pa.binary())
-    if part.split.packed and not part.unpacked:
+    if part.carried or (part.split.packed and not part.unpacked):
         payload = pa.array([found.payload(n) for n in range(count)], pa.binary())
     elif found.spare:
         payload = pa.array([found.spare.get(start) for start in found.start.tolist()], pa.binary())

@@ -25,7 +25,7 @@ from kwire.capture.places import below
 from kwire.capture.records import Problem, Skipped, damage, notes
 from kwire.spark import bundles
 from kwire.spark.bundles import COUNTED, EACH, MET, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
-from kwire.spark.following import SEALED, Following, Payloads
+from kwire.spark.following import SEALED, Following, Payloads, reaches
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER
 
@@ -133,15 +133,17 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
             else:
                 found["skipped"].append(((path, reason), packets))
         return
-    segments = map(Segment._make, zip(*(rows.column(name).to_pylist() for name in SEGMENT), strict=True))
-    for file, segment, payload in zip(files, segments, rows.column("payload").to_pylist(), strict=True):
+    told = {name: rows.column(name).to_pylist() for name in SEGMENT}
+    segments = map(Segment._make, zip(*told.values(), strict=True))
+    until = reaches(files, told["position"], told["start"], told["captured"])
+    for file, segment, payload, reach in zip(files, segments, rows.column("payload").to_pylist(), until, strict=True):
         path = payloads.paths[int(file)]
         if len(following.key) != SEALED:
             following.frame(segment.upward, payload, segment.time_us, path, segment.position)
         elif payload is not None:
             following.segment(segment, payload, segment.start, path, found)
         else:
-            following.segment(segment, payloads.of(file), 0, path, found)
+            following.segment(segment, payloads.of(file, reach), 0, path, found)
     following.tell(found)
 
 

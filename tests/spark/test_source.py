@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import random
 from collections import Counter
 
+import pyarrow as pa
 import pytest
+from captures import heartbeats
 from spark import traces
+from tools.pcap import START, Talk, packets, pcap, prefixed
 
 pytest.importorskip("pyspark")
 
-from kwire.spark import source
-from kwire.spark.following import Payloads
+import kwire
+from kwire.analysis.tables import TABLES
+from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kwire.spark import source, stages
+from kwire.spark.following import AT_ONCE, Payloads
 
 SIZES = [65_536, 65_537, 100_003, 200_000]
 
@@ -159,3 +167,93 @@ class TestStream:
     def test_an_empty_folder(self, tmp_path):
         stream = self.stream(tmp_path)
         assert stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit()) == stream.initialOffset()
+
+
+def interleaved(path, connections=100, rounds=60, *, mss=1448):
+    """Connections that all go on over the whole file, with small and large frames, in no order."""
+    chance = random.Random(7)
+    every = []
+    for number in range(connections):
+        talk = Talk(client=(f"10.1.0.{number + 1}", 40_000 + number), mss=mss, gap_us=10)
+        every += talk.open()
+        for beat in range(1, rounds + 1):
+            talk.time_us = START + 10_000 * beat + chance.randrange(9_000)
+            every += heartbeats(talk, 1, first=beat)
+            if chance.random() < 0.3:
+                metadata = "x" * chance.choice([200, 3_000, 40_000])
+                request = OffsetCommitRequest(group_id=metadata[:20_000], topics=[])
+                every += talk.say(True, prefixed(kwire.encode_request(request, 8, correlation_id=10_000 + beat)))
+                answer = OffsetCommitResponse()
+                every += talk.say(False, prefixed(kwire.encode_response(answer, 8, correlation_id=10_000 + beat)))
+        every += talk.close()
+    every.sort(key=lambda segment: segment.time_us)
+    path.write_bytes(pcap(packets(every)))
+    return path
+
+
+def ordered(path, count=10_000, **how):
+    """References as Spark brings them to the task that follows connections."""
+    split = source.parts(str(path), 1 << 40)[0]
+    table = pa.Table.from_batches(source.references(source.Part(0, split, **how)))
+    keys = [(name, "ascending") for name in ("connection", *source.ORDER)]
+    return table.sort_by(keys).combine_chunks().to_batches(max_chunksize=count)
+
+
+class Counting(io.FileIO):
+    """A file that counts the bytes that are read of it, and the largest piece."""
+
+    read_bytes = largest = 0
+
+    def read(self, size=-1):
+        found = super().read(size)
+        Counting.read_bytes += len(found)
+        Counting.largest = max(Counting.largest, len(found))
+        return found
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    def opened(path, *, exact=False):
+        assert exact
+        return Counting(path)
+
+    monkeypatch.setattr(Counting, "read_bytes", 0)
+    monkeypatch.setattr(Counting, "largest", 0)
+    monkeypatch.setattr("kwire.spark.following.open_at", opened)
+    return Counting
+
+
+def followed(path, **how):
+    found = []
+    for rows in stages.followed([str(path)], "c", iter(ordered(path, **how))):
+        found += rows.pop("frames", [])
+        rows.clear()
+    return TABLES["frames"].sorted(found)
+
+
+INTERLEAVED = [(100, 40, 1448), (57, 60, 1448), (2, 500, 1448), (2, 500, 30), (100, 30, 60_000), (1, 500, 1448)]
+
+
+@pytest.mark.parametrize(("connections", "rounds", "mss"), INTERLEAVED)
+def test_interleaved_connections_read_a_file_once(tmp_path, counting, connections, rounds, mss):
+    """Bytes, not time: no more than 1.2 times the file, in pieces of bounded size, and the same frames."""
+    path = interleaved(tmp_path / "i.pcap", connections, rounds, mss=mss)
+    found = followed(path)
+    assert found == traces.single([path], "c")["frames"]
+    assert len({row["conn_id"] for row in found}) == connections
+    assert 0 < counting.read_bytes <= 1.2 * path.stat().st_size
+    assert counting.largest <= AT_ONCE
+
+
+def test_a_real_capture_is_read_once(long, counting):
+    followed(long)
+    assert 0 < counting.read_bytes <= 1.2 * long.stat().st_size
+
+
+def test_payload_of_another_machine_travels_with_its_reference(tmp_path, counting):
+    """There each read is a request: what was read once to find the segments is not asked for again."""
+    path = interleaved(tmp_path / "i.pcap", 20, 10)
+    assert followed(path, carried=True) == traces.single([path], "c")["frames"]
+    assert counting.read_bytes == 0
+    (part,) = source.CaptureReader([path.as_uri()], 1 << 40).partitions()
+    assert part.carried
