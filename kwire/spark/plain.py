@@ -25,6 +25,7 @@ MODULES = frozenset(  # whose classes may be kept, besides the messages
         "kwire.analysis.events",
         "kwire.analysis.evidence",
         "kwire.analysis.topics",
+        "kwire.analysis.transactions",
         "kwire.analysis.unread",
         "kwire.analysis.usage",
         "kwire.assignors.client",

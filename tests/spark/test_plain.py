@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow")
 from kwire import ErrorCode
 from kwire.analysis.clusters import Saying
 from kwire.analysis.topics import Watermark
+from kwire.analysis.transactions import Ending
 from kwire.analysis.usage import _Count
 from kwire.capture.tcp import Piece
 from kwire.messages.join_group import JoinGroupRequest
@@ -110,3 +111,9 @@ def test_a_class_that_is_not_known_is_an_error_at_once() -> None:
 def test_damage_is_one_error(data: bytes) -> None:
     with pytest.raises(plain.PlainError, match="not a value that this release of kwire keeps"):
         plain.loads(data)
+
+
+def test_the_end_of_a_transaction_is_kept() -> None:
+    """What Following hands on of a capture with transactions."""
+    found = Ending(*range(len(Ending.__slots__)))
+    assert plain.loads(plain.dumps([found])) == [found]
