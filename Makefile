@@ -102,10 +102,12 @@ assignors: .venv/.dev  # random groups beside Apache Kafka's own assignors, some
 	$(BIN)/pytest tests/interop/test_assignors.py --groups $(GROUPS)
 
 # Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
+# Without TARGETS it then counts the work of every request, some minutes.
 MINUTES ?= 1
 
 fuzz: .venv/.fuzz-coverage
 	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(TARGETS)
+	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted)
 
 clean:
 	rm -rf .fuzzing .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

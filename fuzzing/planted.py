@@ -1,0 +1,90 @@
+"""Slow code to plant in the broker: what fuzzing/cost.py must find, each in the requests of one API."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Planted(NamedTuple):
+    """In ``module`` the text ``old`` becomes ``new``, which costs more than it should in requests of ``api``."""
+
+    what: str
+    api: str
+    module: str
+    old: str
+    new: str
+
+
+PLANTED = (
+    Planted(
+        "all partitions are counted for each new topic",
+        "CreateTopics",
+        "mockbroker.cluster.model",
+        "return self.partition_count + partitions <= MAX_PARTITIONS",
+        "return len(self.partitions()) + partitions <= MAX_PARTITIONS",
+    ),
+    Planted(
+        "a topic that is named twice is answered twice",
+        "Metadata",
+        "mockbroker.handlers.metadata",
+        "names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)",
+        "names = [topic.name for topic in asked if topic.name is not None]",
+    ),
+    Planted(
+        "names are looked for in a list",
+        "DeleteGroups",
+        "mockbroker.handlers.delete_groups",
+        "for group_id in dict.fromkeys(call.request.groups_names):",
+        "for group_id in [name for name in call.request.groups_names if name in list(call.request.groups_names)]:",
+    ),
+    Planted(
+        "all users are read for each",
+        "DescribeUserScramCredentials",
+        "mockbroker.sasl.users",
+        "found = ((mechanism, self.scram.get((user, mechanism))) for mechanism in SCRAM_NUMBERS)",
+        "found = ((mechanism, kept) for (name, mechanism), kept in self.scram.items() if name == user)",
+    ),
+    Planted(
+        "text grows by being copied",
+        "FindCoordinator",
+        "mockbroker.handlers.find_coordinator",
+        "    if call.version >= SILENT_SINCE:\n",
+        "    if call.version >= SILENT_SINCE:\n        for key in request.coordinator_keys:\n"
+        "            request.key = request.key + key + key + key + key\n",
+    ),
+    Planted(
+        "a list is sorted for each element",
+        "DeleteRecords",
+        "mockbroker.handlers.delete_records",
+        "    cut.append(partition)\n",
+        "    cut.append(partition)\n    cut.sort(key=id)\n",
+    ),
+    Planted(
+        "a list is counted for each element",
+        "CreateTopics",
+        "mockbroker.handlers.create_topics",
+        "        if named[topic.name] > 1:\n",
+        "        if list(map(id, call.request.topics)).count(id(topic)) > 1:\n",
+    ),
+    Planted(
+        "elements are put in at the front",
+        "LeaveGroup",
+        "mockbroker.group.classic",
+        "        answers.append(leave_answer(leaving, error))\n    effects",
+        "        answers.insert(0, leave_answer(leaving, error))\n    effects",
+    ),
+    Planted(
+        "a sum of what is there, in C",
+        "OffsetCommit",
+        "mockbroker.handlers.offset_commit",
+        "        topic.partitions.append(",
+        "        sum(map(id, topic.partitions))\n        topic.partitions.append(",
+    ),
+    Planted(
+        "subscriptions are read for each topic",
+        "OffsetDelete",
+        "mockbroker.handlers.offset_delete",
+        "_delete(broker, group, topic, subscribed, topics",
+        "_delete(broker, group, topic, _subscribed(group), topics",
+    ),
+)
