@@ -27,7 +27,7 @@ class LazyGroup(click.Group):
     """Verbs by name; a verb's module is imported only when the verb runs.
 
     ``package``: its modules are named as the verbs, with ``_`` after Python's keywords, and each has a ``command``.
-    ``verbs``: what ``--help`` says of each. ``extras``: of verbs that need more than is always installed.
+    ``verbs``: the help of each in one line. ``extras``: of verbs that need more than is always installed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
             sys.stdout.flush()
         except OSError as error:
             code = code or _unwritten(error)
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what is left in the buffers at the end
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - takes what remains in the buffers
         sys.exit(code)
 
     def make_context(self, *args: Any, **options: Any) -> click.Context:
@@ -110,7 +110,7 @@ def _first(error: BaseException) -> Any:
 
 
 def _unwritten(error: OSError) -> int:
-    """The exit code where output could not be written; says so, unless its reader is gone."""
+    """The exit code where output could not be written; reported on stderr unless the reader of stdout is gone."""
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""

@@ -16,7 +16,7 @@ class ResponseTooLargeError(Exception):
 
 
 class Room:
-    """What is left of the largest response. ``limit``: in bytes."""
+    """The bytes that remain of the largest response. ``limit``: in bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

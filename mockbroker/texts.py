@@ -6,7 +6,7 @@ from kwire import ErrorCode
 
 LONGEST_QUOTED = 1_000  # characters of a text that are quoted in a message: a client's may fill a string by itself
 
-OF_ERRORS = {  # what Kafka says of an error where it has nothing more to say
+OF_ERRORS = {  # Kafka's text of an error that has no text of its own
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
     " the message was sent to an incompatible broker. See the broker logs for more details.",

@@ -289,7 +289,7 @@ class _Group:
         return person.instance_id is not None and person.instance_id in named
 
     def _stop(self, phase: Phase, member: str) -> Stop:
-        """From the first JoinGroup since its last share to this one, or without an end if it was not told any."""
+        """From the first JoinGroup since its last share to this one, or without an end if it received none."""
         told, last = phase.told.get(member), self.resumed.get(member)
         until = phase.done_ts if told is None else told.ts
         asked = [
@@ -301,7 +301,7 @@ class _Group:
         return stop
 
     def _free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
-        """Since when partitions are not read: the owner is gone, or cooperative and was told a share without them."""
+        """Since when partitions are not read: their owner is gone, or cooperative and has a share without them."""
         for partition, owner in owners.items():
             if owner not in phase.members:
                 self.free_since.setdefault(partition, self._gone_since(owner, phase))
@@ -310,7 +310,7 @@ class _Group:
                 self.free_since.setdefault(partition, told.ts if told else phase.done_ts)
 
     def _gone_since(self, owner: str, phase: Phase) -> int:
-        """When a member of the generation before left, or was last heard of if it never said so."""
+        """When a member of the generation before left, or sent its last request if it did not leave."""
         person = self.people[owner]
         left = phase.done_ts if person.left_ts is None else person.left_ts
         if person.left_how == "leave" or self.sessions.is_heard(owner, left):
@@ -325,7 +325,7 @@ class _Group:
             if freed and stop is not None:
                 stop.stopped = min(freed) if stop.stopped is None else min(*freed, stop.stopped)
         if not phase.cooperative and shares and not phase.incomplete():
-            self.free_since.clear()  # what nobody got is not subscribed to any more
+            self.free_since.clear()  # what no member received is not subscribed to any more
 
     def _same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
         """Owners of the generation before; a static member that has a new id since then stands under it."""

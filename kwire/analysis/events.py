@@ -36,7 +36,7 @@ EVENTS: Mapping[str, str] = {
     "fenced": "KIP-848: the member is not known, or its epoch is not right: it starts over",
     "commit": "an offset of a partition is committed",
     "commit_error": "the same, refused",
-    "txn_commit": "an offset is committed in a transaction; `offset_commits.outcome` says what became of it",
+    "txn_commit": "an offset is committed in a transaction; `offset_commits.outcome` is its outcome",
     "txn_commit_error": "the same, refused",
     "coordinator_found": "FindCoordinator: `leader` is where the coordinator is",
     "coordinator_error": "FindCoordinator is refused",

@@ -164,7 +164,7 @@ class Outcome:
         end = inf if until is None else until
         rows = sorted(self.rebalances, key=lambda row: (row["started_ts"], row["to_generation"] or inf))
         ends = [max(row[name] or row["started_ts"] for name in ("started_ts", "joined_ts", "ended_ts")) for row in rows]
-        if self.protocol != CLASSIC:  # a member may be told of it until the next begins
+        if self.protocol != CLASSIC:  # a member may receive it until the next begins
             ends = [max(one, row["started_ts"]) for one, row in zip(ends, [*rows[1:], *rows[-1:]], strict=True)]
         since: dict[int | None, float] = {}
         for row, low, high in zip(rows, [-inf, -inf, *ends], [*ends[:-1], end], strict=False):

@@ -75,7 +75,7 @@ class Sessions:
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
-        """Whether a member is heard of, or answered that it is none any more, after a moment."""
+        """Whether a member sends a request, or is answered that it is fenced, after a moment."""
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
     def over(self, person: Membership, high: int) -> int | None:

@@ -175,7 +175,7 @@ REBALANCES = _table(
         "stw_kind",
         "what the stop-the-world times of this row are: `eager` (first JoinGroup to SyncGroup answer: nothing is "
         "read; or longer, for partitions of a member that is gone: from the moment it left or was last heard of), "
-        "`cooperative` and `consumer` (a partition that moved: from the moment its owner was told to give it "
+        "`cooperative` and `consumer` (a partition that moved: from the moment its owner had to give it "
         "up, left or was last heard of, to the moment the new owner was told)",
     ),
     millis("stw_ms_max", "longest of the members' `stw_ms`; null if nobody stopped"),
@@ -183,7 +183,7 @@ REBALANCES = _table(
     integer("partitions_moved", "partitions whose owner is another than the last that they had", "count"),
     flag(
         "incomplete",
-        "true if a member of it was never told its share, generations before it were not seen, or calls of the group "
+        "true if a member of it never received its share, generations before it were not seen, or calls of the group "
         "were not read (lost, cut by a snap length, not decodable) since the rebalance before the one before, or after "
         "the last: the row may then be another",
     ),
@@ -219,11 +219,13 @@ MEMBERS = _table(
         "begin of the stop that `stw_ms` measures; where `resumed_ts` is null, of one that lasted when the "
         "generation or the capture ended",
     ),
-    moment("resumed_ts", "when it was told its share; of a KIP-848 share told in steps, the end of the longest stop"),
+    moment(
+        "resumed_ts", "when it received its share; of a KIP-848 share received in steps, the end of the longest stop"
+    ),
     millis("join_ms", "classic: its first JoinGroup since its last share, to its share; KIP-848: trigger to epoch"),
     millis(
         "stw_ms",
-        "`resumed_ts - stopped_ts`: stop-the-world time, of the kind that `rebalances.stw_kind` says; null for "
+        "`resumed_ts - stopped_ts`: stop-the-world time, of the kind in `rebalances.stw_kind`; null for "
         "one that had no share yet and got none of a member that is gone",
     ),
     flag("incomplete", "true if calls of the group were not read from shortly before it joined to its end, as above"),
@@ -231,7 +233,7 @@ MEMBERS = _table(
 
 ASSIGNMENTS = _table(
     "assignments",
-    "one partition of one member in one generation; of a KIP-848 epoch in the last share that the member was told",
+    "one partition of one member in one generation; of a KIP-848 epoch in the last share that the member received",
     "group_id cluster life generation member_id topic partition",
     _GROUP,
     _CLUSTER,
@@ -255,7 +257,7 @@ ASSIGNMENT_CHANGES = _table(
     _CLUSTER,
     _LIFE,
     _PROTOCOL,
-    integer("generation", "the latest epoch that any member had been told by then, to which `assignments` counts it"),
+    integer("generation", "the latest epoch that any member had received by then, to which `assignments` counts it"),
     _MEMBER,
     _CLIENT,
     texts("partitions", "`topic-partition`: the share from then on"),
@@ -263,7 +265,7 @@ ASSIGNMENT_CHANGES = _table(
     texts("lost", "partitions that only the share before had"),
     millis(
         "unread_ms",
-        "how long `gained` was not read: since the owner was told to give it up, left or was last heard of; the "
+        "how long `gained` was not read: since the owner had to give it up, left or sent its last request; the "
         "longest of several partitions; null if no owner was seen before",
     ),
     flag(

@@ -47,7 +47,7 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """What a call of a transactional producer says of the end of its transactions."""
+    """The part of a transactional producer's call that concerns the end of its transactions."""
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
@@ -115,7 +115,7 @@ class Transactions:
         return decided, ts
 
     def _line(self, cluster: str | None, name: str) -> _Line:
-        """The endings in a cluster; brokers of no known cluster tell of any."""
+        """The endings in a cluster; those of brokers of no known cluster count for each."""
         if (cluster, name) not in self._joined:
             found = [one for where in {cluster, None} for one in self._of.get((where, name), ())]
             self._joined[cluster, name] = _Line(sorted(found, key=attrgetter("ts", "conn_id", "kind")))

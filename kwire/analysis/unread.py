@@ -1,6 +1,6 @@
-"""When a group may have said more than what was read, as bytes of its connections were lost, cut, or cannot be decoded.
+"""Times at which calls of a group may be missing: bytes of its connections were lost, cut, or cannot be decoded.
 
-Each connection tells by itself; what concerns a group is put together when all have.
+Each connection is read alone; what concerns a group is put together when all have been read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import GroupEvent
 from kwire.capture.call import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE, Call, Connection
 
-GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # whose calls tell of the members of one group
+GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # whose calls concern the members of one group
 NOT_READ = frozenset({INCOMPLETE, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE})
 MOST = 1_000  # times of a connection
 TOGETHER_US = 1_000_000  # times of the same group are one if less is between them

@@ -30,7 +30,7 @@ _Partition = tuple[UUID, int]
 def assign(
     members: Members, partitions: Partitions, alike: bool | None = None, *, first_are_larger: bool = False
 ) -> GroupAssignment:
-    """The assignment; ``alike``: whether all gave the same names, None tells it by the ids. Raises AssignorError.
+    """The assignment; ``alike``: whether all gave the same names; None: derived from the ids. Raises AssignorError.
 
     ``first_are_larger``: where all subscribe alike, the larger shares are those of the first members, as before 4.1.
     """

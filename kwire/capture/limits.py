@@ -13,7 +13,7 @@ MAX_EARLY_FRAGMENTS = 64  # of one packet, before its first
 
 MAX_CONNECTIONS = 32_768  # open at a time; the one that was silent longest makes room, and begins anew if it speaks
 EARLY_SEGMENTS = 16  # of a connection that wait for its SYN: packets change places by a few
-EARLY_BYTES = 1024 * 1024  # behind the SYN that those can be: what a peer may send before it is acknowledged
+EARLY_BYTES = 1024 * 1024  # after the SYN: what a peer may send before it is acknowledged
 MAX_HELD = 4 * 1024 * 1024  # of one direction behind a hole; a receive window is seldom larger
 MAX_HELD_SEGMENTS = 4_096
 MAX_ALL_HELD = 256 * 1024 * 1024  # of all connections: frames that are not complete, and what waits behind holes

@@ -51,8 +51,8 @@ def command(
     """Group by group, from captures (pcap, pcapng, gzip of them, frame logs): members, rebalances with their trigger
     and cost, assignments, commits, errors. With --what-if also what another assignor would have made of it.
 
-    Damage is told on stderr, with its place, and by exit code 1; all before and behind it is there. So are packets that
-    were cut by a snap length.
+    Damage is reported on stderr, with its place, and by exit code 1; all before and after it is there. Packets that
+    were cut by a snap length are damage too.
     """
     capture_id = capture_id or Path(paths[0]).name
     writable(html, paths)

@@ -22,7 +22,7 @@ from kwire.analysis.transactions import Ending
 from kwire.spark import plain
 
 Rows = dict[str, list[Any]]  # rows by their kind
-MET = ("marks", "sizes", "endings")  # rows for the groups that they concern, whatever connections told them
+MET = ("marks", "sizes", "endings")  # rows for the groups that they concern, whatever connections they come from
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums, wherever connections went
 WHOLE = ("connections", "errors", "problems")  # rows of connections; what all say tells the cluster of some
 EACH = ("frames", "connections", "problems")  # rows that each come of one connection

@@ -5,8 +5,10 @@ Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kwire import ErrorCode
 from mockbroker.cluster.model import Cluster, Topic, name_error
@@ -16,6 +18,7 @@ from mockbroker.texts import shortened
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC = 2  # a resource type
+Resource: TypeAlias = tuple[int, str]  # type and name
 OTHERS = {4: "brokers", 8: "loggers of brokers", 16: "client metrics", 32: "groups"}  # resource types of Kafka
 
 
@@ -40,6 +43,24 @@ NOT_REFUSED = Refusal(ErrorCode.NONE, None)
 REPEATED = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
+def alter_all(
+    cluster: Cluster,
+    release: Release,
+    wanted: Sequence[tuple[Resource, Sequence[Change]]],
+    *,
+    afresh: bool = False,
+    validate_only: bool = False,
+) -> list[Refusal]:
+    """Alter each resource of a request, in order; one that is named twice is refused each time."""
+    named = Counter(resource for resource, _ in wanted)
+    return [
+        REPEATED
+        if named[resource] > 1
+        else alter(cluster, release, *resource, changes, afresh=afresh, validate_only=validate_only)
+        for resource, changes in wanted
+    ]
+
+
 def alter(
     cluster: Cluster,
     release: Release,
@@ -50,7 +71,7 @@ def alter(
     afresh: bool = False,
     validate_only: bool = False,
 ) -> Refusal:
-    """Change the configurations of a topic, or tell why not. ``afresh``: what is not named goes back to its default."""
+    """Change the configurations of a topic. ``afresh``: what is not named goes back to its default."""
     topic, refusal = _find(cluster, resource_type, name)
     if topic is None:
         return refusal

@@ -267,7 +267,7 @@ class Cluster:
         return self._new_uuid()
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose metrics would have the same name, in which dots are underscores; None if there is none."""
+        """A topic whose metrics would have the same name, in which dots are underscores, or None."""
         return self._by_metric.get(_metric_name(name))
 
     def create_topic(

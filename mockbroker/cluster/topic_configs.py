@@ -86,7 +86,7 @@ def _throttled(name: str, value: Value) -> None:
 class TopicConfig:
     """``default``: as text, as everything in configurations. ``check``: of a value of this type, None if it may be any.
 
-    ``synonym``: the broker's setting that is the default of topics; None if there is none, or one in other units.
+    ``synonym``: the broker's setting that is the default of topics; None without one, or if its unit differs.
     """
 
     default: str

@@ -1,7 +1,7 @@
 """The time in which a conversation is played: that of a broker of our own, which waits for us, or that of the world.
 
 Our own broker's clock stands while the player or the machine is slow, so a conversation is played with the same times
-on a busy machine. Any other broker's clock runs on; then ``behind`` says how late the player was.
+on a busy machine. Any other broker's clock runs on; then ``behind`` is how late the player was.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ async def run(
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play all; ``tell`` hears of each in the order of ``files``.
+    """Play all; ``tell`` is called with each outcome, in the order of ``files``.
 
     Those that differ while the player is late are played again when the others are done, each alone.
     """

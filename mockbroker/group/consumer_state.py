@@ -116,7 +116,7 @@ class ConsumerGroup:
     it up. ``static``: instance id to member id; a name that a member had before it took another stays, as at Kafka.
     ``resolved``: expressions and what they matched, changed by ``resolve`` and ``unresolve``; ``matched``: how many of
     them match a topic; ``unresolved``: those that are still to be matched with the topics, since ``resolving``, and
-    whether one matched others than before. ``alike``: everybody subscribed to the same names when a member
+    whether one matched others than before. ``alike``: all members subscribed to the same names when a member
     was last put in or taken out, or topics were looked at.
     ``metadata``: subscribed topics that are there, with id and number of partitions, as they were when looked at last;
     ``version``: of the cluster then; ``refresh_at``: when to look again at the latest.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kwire.schema import Versions
 from mockbroker.broker import Broker
@@ -14,31 +12,21 @@ from mockbroker.handlers.handler import Handler
 
 
 def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    response = IncrementalAlterConfigsResponse()
-    named = Counter((asked.resource_type, asked.resource_name) for asked in call.request.resources)
-    for asked in call.request.resources:
-        repeated = named[asked.resource_type, asked.resource_name] > 1
-        refusal = (
-            alteration.REPEATED
-            if repeated
-            else alteration.alter(
-                broker.cluster,
-                broker.release,
-                asked.resource_type,
-                asked.resource_name,
-                [Change(config.name, config.config_operation, config.value) for config in asked.configs],
-                validate_only=call.request.validate_only,
-            )
+    wanted = [
+        (
+            (asked.resource_type, asked.resource_name),
+            [Change(config.name, config.config_operation, config.value) for config in asked.configs],
         )
-        response.responses.append(
-            IncrementalAlterConfigsResponse.Resource(
-                error_code=refusal.error,
-                error_message=refusal.text,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-            )
+        for asked in call.request.resources
+    ]
+    refusals = alteration.alter_all(broker.cluster, broker.release, wanted, validate_only=call.request.validate_only)
+    responses = [
+        IncrementalAlterConfigsResponse.Resource(
+            error_code=refusal.error, error_message=refusal.text, resource_type=resource_type, resource_name=name
         )
-    return [Reply(call.ticket, response)]
+        for ((resource_type, name), _), refusal in zip(wanted, refusals, strict=True)
+    ]
+    return [Reply(call.ticket, IncrementalAlterConfigsResponse(responses=responses))]
 
 
 HANDLER = Handler(Versions.parse("0-1"), handle)

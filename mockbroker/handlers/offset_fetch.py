@@ -33,9 +33,9 @@ Line = TypeVar("Line", OffsetFetchResponse.Topic.Partition, OffsetFetchResponse.
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A group's offsets as whoever asks may see them. ``stable``: not while a transaction may change them.
+    """A group's offsets as the client may see them. ``stable``: not while a transaction may change them.
 
-    ``room``: for what is told of them.
+    ``room``: the size that remains for them in the response.
     """
 
     offsets: Offsets

@@ -111,7 +111,7 @@ class Watchers:
 
 class Origins:
     """Which life of its group an answer comes from. One that waits for the disk may leave after the group was deleted,
-    or after its coordinator lost it; what it says is then of that group, and of that coordinator."""
+    or after its coordinator lost it; it is then one of that group, and of that coordinator."""
 
     def __init__(self) -> None:
         self._deleted: Counter[str] = Counter()

@@ -61,7 +61,7 @@ class Transactional(Client):
             self.later(self.script.commit * self.dice.random(), self._haunt, *former)
 
     def _haunt(self, producer_id: int, epoch: int) -> None:
-        """The former producer asks as if it had the id; it must be refused, and nobody reads its answers."""
+        """The former producer asks as if it had the id; it must be refused, and its answers are not read."""
         identity: dict[str, Any] = {
             "transactional_id": self.key[0],
             "producer_id": producer_id,

@@ -16,7 +16,7 @@ JOIN_GROUP, SYNC_GROUP = 11, 14
 
 @dataclass(slots=True)
 class View:
-    """What was told of one generation. ``told``: the members that were told of it, with the metadata of their
+    """What members received of one generation. ``told``: the members that received it, with the metadata of their
     JoinGroup, which may be another one in the next generation; ``shares``: what its leader gave each, once it has."""
 
     protocol: str | None
