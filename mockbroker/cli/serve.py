@@ -69,7 +69,7 @@ log = logging.getLogger("mockbroker")
     "users",
     multiple=True,
     metavar="NAME:PASSWORD",
-    help="Who may come in with SASL. All users of the machine can see it; not so --users-file and MOCKBROKER_USERS.",
+    help="A user for SASL, visible in the process list; --users-file and MOCKBROKER_USERS are not.",
 )
 @click.option(
     "--users-file",
