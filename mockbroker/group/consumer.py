@@ -387,7 +387,6 @@ def leave(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now: flo
     answer = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=event.epoch)
     if event.epoch == AWAY:
         group.put(replace(member, epoch=AWAY, revoking=NOTHING))
-        group.waits.forget(rebalance_of(member.member_id))  # it is of the epoch that the member has left
         effects: Turn = [note(group, "away", group.members[member.member_id], "static member, will be back")]
     else:
         effects = fence(group, [member], "leave", "left", world, now)

@@ -56,3 +56,24 @@ def test_only_the_last_few_are_remembered():
     producers = known(*(batch(number) for number in range(REMEMBERED + 1)))
     assert producers.judge(batch(0)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert isinstance(producers.judge(batch(1)), Appended)
+
+
+MARKERS = [  # epoch and coordinator epoch of the marker, after one of epoch 3 by coordinator 5
+    (3, 5, E.NONE),
+    (4, 6, E.NONE),
+    (2, 5, E.INVALID_PRODUCER_EPOCH),  # the epoch before
+    (0, 9, E.INVALID_PRODUCER_EPOCH),
+    (3, 4, E.TRANSACTION_COORDINATOR_FENCED),
+    (4, 4, E.TRANSACTION_COORDINATOR_FENCED),
+]
+
+
+@pytest.mark.parametrize(("epoch", "coordinator_epoch", "error"), MARKERS)
+def test_marker_of_an_older_epoch_or_coordinator_is_refused(epoch, coordinator_epoch, error):
+    producers = known(batch(0, epoch=3))
+    producers.end(7, 3, 5, 0)
+    assert producers.may_end(7, epoch, coordinator_epoch) is error
+
+
+def test_marker_of_a_producer_that_never_wrote_here():
+    assert Producers().may_end(7, 0, 0) is E.NONE

@@ -161,6 +161,16 @@ def test_static_member_that_restarts_twice_still_leads(play, begin, joined):
     assert play.group.leader == "a3"
 
 
+@pytest.mark.parametrize(("leader", "follower"), [("a", "z"), ("z", "a")], ids=["first in the map", "last in the map"])
+def test_leader_that_joins_again_leads_the_next_generation(leader, follower):
+    play = Play()
+    play.join(leader)
+    play.sync_all()
+    play.join(follower)
+    play.join(leader)
+    assert (play.group.generation, play.group.leader) == (2, leader)
+
+
 def finish_rebalance(play, members):
     """All join once more: a rebalance that is under way ends, or one begins and ends."""
     if play.state is not State.PREPARING:
@@ -232,6 +242,16 @@ def test_while_all_static_members_are_away_the_join_phase_goes_on(play):
 def test_a_static_member_goes_with_its_session(play):
     play.wait(11.0)
     assert (play.state, play.group.members, play.group.static) == (State.EMPTY, {}, {})
+
+
+@pytest.mark.parametrize("instance_id", ["i1", "i2"], ids=["leader", "follower"])
+def test_session_of_a_static_member_begins_again_with_its_restart(play, instance_id):
+    play.wait(5.0)
+    play.join_static(instance_id, "n")
+    play.wait(5.5)
+    assert list(play.group.static) == [instance_id]  # the other has been silent for its session
+    play.wait(65.0)
+    assert (play.state, play.group.members) == (State.EMPTY, {})
 
 
 LEAVES = [  # member id, instance id, answer
