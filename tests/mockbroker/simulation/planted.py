@@ -172,9 +172,9 @@ def nobody_waits_until_partitions_are_given_up(patch):
 def the_target_is_not_made_anew(patch):
     real = consumer.assign
 
-    def assign(group, cluster, settings, *, alike):
+    def assign(group, *given, **how):
         target = dict(group.target)
-        note = real(group, cluster, settings, alike=alike)
+        note = real(group, *given, **how)
         if target:
             group.target = target
         return note
