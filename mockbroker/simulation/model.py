@@ -46,6 +46,7 @@ class Model:
     ended: list[tuple[int, int, dict[Key, Stored]]] = field(default_factory=list)
     undecided: dict[int, None] = field(default_factory=dict)  # producers whose transaction may or may not have ended
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of calls that were answered
+    kept: dict[str, int] = field(default_factory=dict)  # of ``producers``, those that were acknowledged
 
     def of(self, group: str) -> dict[Place, int]:
         return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
@@ -84,6 +85,8 @@ class Model:
     def acknowledged(self, call: Call[Any]) -> None:
         """The answer has left: everything up to it is there for good."""
         number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
+        if call.ticket.api_key == INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
+            self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
         if number > self.durable:
             self.durable = number
             self.ended = [each for each in self.ended if each[0] > number]
@@ -154,6 +157,7 @@ class Model:
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
         self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
         self.held, self.ended, self.numbers = found, [], {}
+        self.producers = dict(self.kept)  # an id that was not acknowledged may be given to another
         return ""
 
     def _next(self, offset: int, now: float) -> Stored:

@@ -25,6 +25,8 @@ FAILED_ONCE = [  # what was wrong
     "two JoinGroups at once",
     "static leader of a lost generation",
     "two JoinGroups of a fenced member",
+    "metadata of a lost generation",
+    "producer id that was given twice",
 ]
 ONE_SEED = "from mockbroker.simulation.run import run; from mockbroker.simulation.schemes import swarm; print(run(swarm(7, 300)).hash)"
 
@@ -42,7 +44,7 @@ def test_nothing_is_broken(part):
         )
 
 
-@pytest.mark.parametrize("seed", [120038, 900182, 918352, 3884039826], ids=FAILED_ONCE)
+@pytest.mark.parametrize("seed", [120038, 900182, 918352, 3884039826, 3884040943, 1833343020], ids=FAILED_ONCE)
 def test_seed_that_a_client_or_a_checker_failed(seed):
     outcome = run(swarm(seed, 1_000))
     assert not outcome.broken, outcome.text
