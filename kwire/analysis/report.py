@@ -12,6 +12,7 @@ from typing import Any
 
 from kwire.analysis.columns import Row
 from kwire.analysis.outcome import MS
+from kwire.analysis.style import STYLE
 from kwire.analysis.transactions import COMMITTED
 from kwire.analysis.view import Tables, apart, moment, names, restarts
 
@@ -40,17 +41,6 @@ STOPPED = "#e45756"
 BAND, ABOVE = (-0.25, 0.5), (-0.43, 0.16)  # where in a lane a bar begins, and its height: a member may read in its stop
 LAYOUT: dict[str, Any] = {"template": "none", "margin": {"l": 160, "r": 20, "t": 40, "b": 40}, "font": {"size": 12}}
 
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; font-size: 13px; margin: .5rem 0 1.5rem }
-th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #ddd; vertical-align: top }
-td.n { text-align: right; font-variant-numeric: tabular-nums }
-tr.inferred td { font-style: italic }
-td:first-child { white-space: nowrap }
-tr.warn td { background: #fdecea }
-h2 { margin-top: 2.5rem; border-top: 2px solid #222; padding-top: .8rem }
-p.note { color: #555 }
-"""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 
 Figure = dict[str, Any]

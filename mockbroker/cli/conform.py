@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import click
 import trio
+
+from mockbroker.cli.quiet import SILENT, quiet
 
 BAD = frozenset({"differs", "failed"})
 AT_ONCE = 8  # conversations played side by side, each with a broker of its own; most of them only wait
@@ -54,21 +53,9 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
         else:
             show(outcome)
 
-    with _silent():
+    with quiet(SILENT):  # conversations have malformed requests on purpose
         trio.run(partial(run, files, address, tell, at_once=1 if address else AT_ONCE))
     for outcome in bad:
         show(outcome)
     click.echo(", ".join(f"{count} {verdict}" for verdict, count in counted.items()), err=True)
     sys.exit(1 if bad else 0)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Without the log of our own brokers: conversations have malformed requests on purpose."""
-    log = logging.getLogger("mockbroker")
-    before = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        log.setLevel(before)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mockbroker.cli.quiet import quiet
+
 if TYPE_CHECKING:
     from mockbroker.simulation.run import Outcome
 
@@ -60,7 +62,6 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
         return
     if html is not None:
         raise click.UsageError(f"--html draws ways to rebalance: {', '.join(('all', *HISTORY_NAMES))}")
-    logging.getLogger("mockbroker").setLevel(logging.ERROR)  # of files that a crash tore it would tell at length
     from mockbroker.simulation.run import repeated, run
     from mockbroker.simulation.schemes import SCHEMES
 
@@ -72,15 +73,16 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
     gc.set_threshold(*COLLECT_AFTER)
     begun, total = time.process_time(), 0
     try:
-        for number in range(first, first + count):
-            twice = number % REPEATED == 0 or count == 1
-            outcome = (repeated if twice else run)(SCHEMES[scheme](number, events))
-            total += outcome.events * (1 + twice)
-            if as_json:
-                click.echo(json.dumps(_line(number, scheme, outcome)))
-            if outcome.broken:
-                _tell(outcome, as_json=as_json)
-                sys.exit(1)
+        with quiet(logging.ERROR):  # a crash leaves torn files, and each would be a warning
+            for number in range(first, first + count):
+                twice = number % REPEATED == 0 or count == 1
+                outcome = (repeated if twice else run)(SCHEMES[scheme](number, events))
+                total += outcome.events * (1 + twice)
+                if as_json:
+                    click.echo(json.dumps(_line(number, scheme, outcome)))
+                if outcome.broken:
+                    _tell(outcome, as_json=as_json)
+                    sys.exit(1)
     finally:
         gc.set_threshold(*usual)
         gc.unfreeze()

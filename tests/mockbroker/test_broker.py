@@ -78,12 +78,12 @@ def test_fetches_wait_for_partitions_oldest_first():
     parked.park(first, READING, [("t", 0), ("t", 1)])
     parked.park(other, READING, [("u", 0)])
     parked.park(second, READING, [("t", 1)])
-    assert parked.of(Partition("t", 1, [0])) == [(first, READING), (second, READING)]
-    assert parked.of(Partition("t", 0, [0])) == [(first, READING)]
-    assert parked.of(Partition("t", 2, [0])) == []
+    assert parked.of([Partition("t", 1, [0])]) == [(first, READING), (second, READING)]
+    assert parked.of([Partition("t", 0, [0])]) == [(first, READING)]
+    assert parked.of([Partition("t", 2, [0])]) == []
     assert parked.take(first.ticket) == (first, READING)
     assert parked.take(first.ticket) is None
-    assert parked.of(Partition("t", 1, [0])) == [(second, READING)]
+    assert parked.of([Partition("t", 1, [0])]) == [(second, READING)]
     parked.take(second.ticket)
     parked.take(other.ticket)
     assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})
@@ -93,6 +93,6 @@ def test_a_partition_named_twice_in_one_fetch():
     parked = ParkedFetches()
     twice = call(1)
     parked.park(twice, READING, [("t", 0), ("t", 0)])
-    assert parked.of(Partition("t", 0, [0])) == [(twice, READING)]
+    assert parked.of([Partition("t", 0, [0])]) == [(twice, READING)]
     assert parked.take(twice.ticket) == (twice, READING)
     assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})

@@ -43,7 +43,7 @@ def test_help_names_every_verb() -> None:
 
 def test_every_file_of_verbs_is_listed() -> None:
     files = {path.stem.rstrip("_") for path in (Path(package.__file__).parent / "cli").glob("[!_]*.py")}
-    assert files == {*VERBS, "clock_lines", "history_lines"}
+    assert files == {*VERBS, "clock_lines", "history_lines", "quiet"}
 
 
 def test_every_verb_is_among_those_that_print() -> None:

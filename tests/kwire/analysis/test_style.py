@@ -1,0 +1,10 @@
+"""Pages are self-contained, so their look must be too."""
+
+from __future__ import annotations
+
+from kwire.analysis.style import STYLE
+
+
+def test_style_loads_nothing_from_elsewhere() -> None:
+    assert "table {" in STYLE
+    assert not any(word in STYLE for word in ("url(", "@import", "</", "http"))
