@@ -88,6 +88,7 @@ class Router:
         if isinstance(call.request, UnsupportedVersion):
             return [Reply(call.ticket, api_versions.unsupported(self.broker))]
         self.requests.record(call, now)
+        effects: Effects
         try:
             effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
         except ResponseTooLargeError as error:  # of an API that only reads
