@@ -18,7 +18,8 @@ class Leadership(Watcher):
     """Members by their instance, if they have one: a static member keeps its leadership over a restart, in every state.
 
     ``_leaders``: the leader of the newest generation, by group. ``_joining``: JoinGroups without an answer, with group
-    and member; when a generation begins they are those that it is made of.
+    and member; when a generation begins they are those that it is made of. None outlives it: one that the same member
+    replaced by a newer one, as on another connection, is never answered.
     Source: Kafka's ClassicGroup (maybeElectNewJoinedLeader, replaceStaticMember).
     """
 
@@ -41,6 +42,7 @@ class Leadership(Watcher):
         group = broker.groups.get(event.group)
         if event.event in GONE:
             self._leaders.pop(event.group, None)
+            self._forget_joins(event.group)
         elif event.event in ("leave", "expire"):
             if self._leaders.get(event.group) == self._name(event.group, event.member_id):
                 del self._leaders[event.group]
@@ -60,6 +62,11 @@ class Leadership(Watcher):
         if before not in (None, leader) and (event.group, before) in self._joining.values():
             raise self.broken(f"{before} led {event.group} and has joined, and {leader} leads {event.generation}")
         self._leaders[event.group] = leader
+        self._forget_joins(event.group)
+
+    def _forget_joins(self, group: str) -> None:
+        for ticket in [ticket for ticket, (of, _) in self._joining.items() if of == group]:
+            del self._joining[ticket]
 
     def _learn(self, group: Group) -> None:
         for instance, member_id in group.static.items():

@@ -29,7 +29,8 @@ class Due:
 class Revocations(Watcher):
     """The time begins when a member is given partitions to revoke, and again when a coordinator loads the group.
 
-    A static member that is away has no such time before the next coordinator.
+    A static member that is away has no such time before the next coordinator, and that ends when it is back: the id
+    that it had is replaced, without an event of its own.
     Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
     """
 
@@ -41,13 +42,15 @@ class Revocations(Watcher):
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         group = broker.groups.get(getattr(call.request, "group_id", ""))
         if isinstance(group, ConsumerGroup):
+            for key in [key for key in self._due if key[0] == group.group_id and key[1] not in group.members]:
+                del self._due[key]
             for member in group.members.values():
                 self._learn(group.group_id, member, now)
 
     def noted(self, broker: Broker, event: Event) -> None:
         group, now = broker.groups.get(event.group), event.time_ms / 1000
         match event.event:
-            case "unload" | "delete":
+            case "unload" | "delete" | "downgrade":
                 for key in [key for key in self._due if key[0] == event.group]:
                     del self._due[key]
             case "load" if isinstance(group, ConsumerGroup):

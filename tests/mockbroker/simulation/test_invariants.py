@@ -6,17 +6,22 @@ from typing import Any
 
 import pytest
 
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mockbroker.broker import Broker
 from mockbroker.calls import Call, Client, Ticket
 from mockbroker.cluster.model import Node
+from mockbroker.group.consumer_state import ConsumerGroup, ConsumerMember, MemberState
+from mockbroker.group.state import Group
 from mockbroker.journal import Event
 from mockbroker.settings import Settings
 from mockbroker.simulation.clients import plans
 from mockbroker.simulation.dice import Dice
 from mockbroker.simulation.invariants.generations import Generations
+from mockbroker.simulation.invariants.leadership import Leadership
 from mockbroker.simulation.invariants.one_owner import OneOwner
+from mockbroker.simulation.invariants.revocations import Revocations
 from mockbroker.simulation.watching import Broken, Watcher
 
 JOIN_GROUP, SYNC_GROUP = 11, 14
@@ -116,3 +121,83 @@ def test_answer_of_a_group_that_was_deleted_since(checker):
     checked.acknowledge(late)
     checked.note("load", 1)
     checked.acknowledge(checked.sync("b", 3))
+
+
+class Led(Checked):
+    """Leadership of a classic group, which member "a" has in generation 1."""
+
+    def __init__(self) -> None:
+        super().__init__(Leadership())
+        self.broker.groups["g"] = Group(group_id="g", initial_delay=0.0)
+        self.begin(1, "a")
+
+    def asks(self, member_id: str) -> Call[Any]:
+        self.calls += 1
+        request = JoinGroupRequest(group_id="g", member_id=member_id)
+        call = Call(Ticket(1, self.calls, JOIN_GROUP, 5), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.before(self.broker, call, NOW)
+        return call
+
+    def begin(self, generation: int, leader: str) -> None:
+        event = Event(time_ms=0, event="generation", group="g", generation=generation, leader=leader)
+        self.watcher.noted(self.broker, event)
+
+
+def test_a_leader_that_joined_loses_its_leadership():
+    led = Led()
+    led.asks("a")
+    with pytest.raises(Broken, match="a led g and has joined, and b leads 2"):
+        led.begin(2, "b")
+
+
+def test_a_join_group_that_a_newer_one_replaced_is_over():
+    """Only the newer one is answered, when its generation begins; in the next the leader is missing."""
+    led = Led()
+    led.asks("a")
+    newer = led.asks("a")
+    led.begin(2, "a")
+    led.watcher.answered(led.broker, newer, JoinGroupResponse(generation_id=2), NOW)
+    led.begin(3, "b")
+
+
+class Revoking(Checked):
+    """A static member, away while it had partitions to give up; the next coordinator has loaded its group."""
+
+    def __init__(self) -> None:
+        super().__init__(Revocations())
+        self.group = ConsumerGroup(group_id="g")
+        self.broker.groups["g"] = self.group
+        self.put("old", MemberState.UNREVOKED_PARTITIONS, -2)
+        self.note("load", 1)
+
+    def put(self, member_id: str, state: MemberState, epoch: int) -> None:
+        self.group.members = {
+            member_id: ConsumerMember(
+                member_id=member_id, instance_id="i", state=state, epoch=epoch, rebalance_timeout=20.0
+            )
+        }
+
+    def heartbeat(self, member_id: str) -> None:
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id)
+        call = Call(Ticket(1, 1, 68, 1), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.handled(self.broker, call, 5.0)
+
+
+def test_partitions_are_not_given_up_in_the_rebalance_timeout():
+    revoking = Revoking()
+    revoking.watcher.look(revoking.broker, 20.0)
+    with pytest.raises(Broken, match="old of g has not given up its partitions for 21"):
+        revoking.watcher.look(revoking.broker, 21.0)
+
+
+def test_a_static_member_that_is_back_owes_nothing_by_its_old_id():
+    revoking = Revoking()
+    revoking.put("new", MemberState.STABLE, 1)
+    revoking.heartbeat("new")
+    revoking.watcher.look(revoking.broker, 21.0)
+
+
+def test_a_group_that_was_downgraded_has_nothing_to_give_up():
+    revoking = Revoking()
+    revoking.note("downgrade", 1)
+    revoking.watcher.look(revoking.broker, 21.0)
