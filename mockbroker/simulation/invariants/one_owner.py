@@ -17,8 +17,10 @@ SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 14, 68
 class OneOwner(Watcher):
     """Classic: in a generation no partition is told to two members, and each is told what the leader gave it.
 
-    KIP-848: what a member was told to read is its own until it has said that it reads it no more, or is gone.
-    A member that is gone and does not know it yet may read on: that is Kafka's protocol, and no failure.
+    KIP-848: what a member was assigned is its own until it has reported that it does not own it, or is gone.
+    Kafka's protocol lets two members read a partition, and that is no failure, if the first is gone and does not know
+    it yet, or if it sent a full heartbeat while it still reconciled: that reports the partitions as not owned, and the
+    member begins to read them if the response is lost.
     """
 
     name = "I1"
@@ -31,14 +33,18 @@ class OneOwner(Watcher):
         self._reads: dict[str, dict[str, frozenset[Any]]] = {}  # by group and member
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """What a member says that it reads is so, whatever is answered; but not what it said on an older connection."""
+        """Keep those of a member's partitions that it still reports, whatever the response will be.
+
+        A report on an older connection does not count, nor do partitions that the member had already given back.
+        """
         if call.ticket.api_key != CONSUMER_GROUP_HEARTBEAT:
             return
         request = call.request
         lines = request.topic_partitions
         if lines is not None and self._is_newest(call):
             share = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
-            self._reads.setdefault(request.group_id, {})[request.member_id] = share
+            reads = self._reads.setdefault(request.group_id, {})
+            reads[request.member_id] = reads.get(request.member_id, frozenset()) & share
 
     def _is_newest(self, call: Call[Any]) -> bool:
         key = call.request.group_id, call.request.member_id

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from mockbroker.broker import Broker
@@ -26,6 +27,7 @@ from mockbroker.simulation.watching import Broken, Watcher
 
 JOIN_GROUP, SYNC_GROUP = 11, 14
 NOW = 0.0
+TOPIC = UUID(int=1)
 
 
 class Checked:
@@ -121,6 +123,47 @@ def test_answer_of_a_group_that_was_deleted_since(checker):
     checked.acknowledge(late)
     checked.note("load", 1)
     checked.acknowledge(checked.sync("b", 3))
+
+
+class Owned(Checked):
+    """Partition 0 of one topic, in a KIP-848 group of members "a" and "b"."""
+
+    def __init__(self) -> None:
+        super().__init__(OneOwner())
+        members = {name: ConsumerMember(member_id=name) for name in "ab"}
+        self.broker.groups["g"] = ConsumerGroup(group_id="g", members=members)
+
+    def report(self, member_id: str, *partitions: int) -> None:
+        lines = [ConsumerGroupHeartbeatRequest.TopicPartition(topic_id=TOPIC, partitions=list(partitions))]
+        self.watcher.before(self.broker, self.heartbeat(member_id, lines), NOW)
+
+    def assign(self, member_id: str, *partitions: int) -> None:
+        response = ConsumerGroupHeartbeatResponse(member_id=member_id)
+        lines = [response.Assignment.TopicPartition(topic_id=TOPIC, partitions=list(partitions))]
+        response.assignment = response.Assignment(topic_partitions=lines)
+        self.watcher.acknowledged(self.broker, self.heartbeat(member_id, None), response, NOW)
+
+    def heartbeat(self, member_id: str, lines: Any) -> Call[Any]:
+        self.calls += 1
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, topic_partitions=lines)
+        return Call(Ticket(1, self.calls, 68, 1), Client(0, "c", "/127.0.0.1"), request)
+
+
+def test_partition_goes_to_a_member_while_another_owns_it():
+    owned = Owned()
+    owned.assign("a", 0)
+    owned.report("a", 0)
+    with pytest.raises(Broken, match="goes to b, and a reads it"):
+        owned.assign("b", 0)
+
+
+def test_a_late_claim_of_a_partition_that_was_given_back():
+    """A member that sent a full heartbeat before it had reconciled, and then reads what that gave back."""
+    owned = Owned()
+    owned.assign("a", 0)
+    owned.report("a")
+    owned.report("a", 0)
+    owned.assign("b", 0)
 
 
 class Led(Checked):
