@@ -45,6 +45,7 @@ class Model:
     history: dict[Key, list[tuple[int, Stored | None]]] = field(default_factory=dict)
     ended: list[tuple[int, int, dict[Key, Stored]]] = field(default_factory=list)
     undecided: dict[int, None] = field(default_factory=dict)  # producers whose transaction may or may not have ended
+    unsettled: list[dict[Key, Stored]] = field(default_factory=list)  # of such, until their groups are loaded
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of calls that were answered
     kept: dict[str, int] = field(default_factory=dict)  # of ``producers``, those that were acknowledged
 
@@ -68,7 +69,10 @@ class Model:
             case key if key == END_TXN and not response.error_code:
                 self._finish(request.producer_id, committed=request.committed)
             case key if key == INIT_PRODUCER_ID and response.error_code in ABORTING:
-                self._finish(self.producers.get(request.transactional_id, -1), committed=False)
+                producer_id = self.producers.get(request.transactional_id, -1)
+                if producer_id in self.undecided:
+                    self.unsettled.append(dict(self.held.get(producer_id, {})))
+                self._finish(producer_id, committed=False)
                 if not response.error_code:
                     self.producers[request.transactional_id] = response.producer_id
             case key if key == DELETE_GROUPS:
@@ -97,6 +101,7 @@ class Model:
             self._change((group, place), None)
         self.offsets.pop(group, None)
         self._drop([key for held in self.held.values() for key in held if key[0] == group])
+        self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """The broker has committed a transaction whose end was under way when it crashed."""
@@ -109,6 +114,18 @@ class Model:
                     self._store(key, stored)
                 self.order += 1
                 self.ended.append((self.order, producer_id, done))
+
+    def settle(self, group: str, committed: Mapping[Place, int]) -> None:
+        """Store what a transaction would store in a group, if the group has all of it.
+
+        Its end was decided before a crash, and its producer has begun another since. ``committed``: its offsets.
+        """
+        for transaction in self.unsettled:
+            stored = {key: transaction.pop(key) for key in list(transaction) if key[0] == group}
+            if all(committed.get(key[1]) == each.offset for key, each in stored.items()):
+                for key, each in stored.items():
+                    self._store(key, each)
+        self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def forget(self, group: str, place: Place) -> None:
         if place in self.offsets.get(group, {}):
@@ -128,13 +145,15 @@ class Model:
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
         found = sure + [stored for order, stored in entries if order > self.durable]
+        found += [transaction[key] for transaction in self.unsettled if key in transaction]
         return [None if stored is None else stored.offset for stored in found]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
         """After a crash it is this, which it may be."""
-        stored = next(
-            (each for _, each in reversed(self.history.get((group, place), [])) if each and each.offset == offset), None
-        )
+        key = group, place
+        asked = [stored for _, stored in self.history.get(key, [])]
+        asked += [transaction[key] for transaction in self.unsettled if key in transaction]
+        stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
         self.history[group, place] = [(self.durable, stored)]
         if stored is None:
             self.offsets.get(group, {}).pop(place, None)
@@ -156,7 +175,7 @@ class Model:
                 found.setdefault(producer_id, {})[key] = asked[-1]
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
         self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
-        self.held, self.ended, self.numbers = found, [], {}
+        self.held, self.ended, self.numbers, self.unsettled = found, [], {}, []
         self.producers = dict(self.kept)  # an id that was not acknowledged may be given to another
         return ""
 

@@ -9,7 +9,7 @@ from mockbroker.broker import Broker
 from mockbroker.calls import Call
 from mockbroker.journal import Event
 from mockbroker.simulation.model import Key, Model
-from mockbroker.simulation.watching import Watcher
+from mockbroker.simulation.watching import Watcher, is_away
 
 OFFSET_FETCH = 9
 
@@ -29,6 +29,9 @@ class CommitsKept(Watcher):
                     self._fetched(group, stable=call.request.require_stable)
         else:
             self.model.answered(call, response, now)
+            for group in {key[0]: None for transaction in self.model.unsettled for key in transaction}:
+                if not is_away(broker, group):  # a commit of it was noted when it was made
+                    self.model.settle(group, {})
 
     def _fetched(self, group: Any, *, stable: bool) -> None:
         expected = self.model.of(group.group_id)
@@ -69,3 +72,6 @@ class CommitsKept(Watcher):
             self.model.delete(event.group)
         elif event.event == "commit" and event.reason:
             self.model.committed_by_itself(event.group, event.offsets)
+        elif event.event == "load" and event.group in broker.groups:
+            committed = broker.groups[event.group].offsets.committed
+            self.model.settle(event.group, {place: each.offset for place, each in committed.items()})
