@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,357 +15,54 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["kwire", "mockbroker"]
 
-# A file imports only from those above it in its own package. The first pattern that fits a file is its place; files of
-# one pattern do not import each other. mockbroker may import all of kwire, kwire nothing of mockbroker.
-ORDER: Mapping[str, list[str]] = {
+# Modules and folders at the top of a package, one line per rank, the lowest first: a name imports only names of lower
+# ranks. Inside the folders, at every depth, only cycles are forbidden: of modules, and of two folders that import each
+# other. mockbroker may import all of kwire, kwire nothing of mockbroker.
+RANKS: Mapping[str, list[str]] = {
     "kwire": [
-        "errors",
-        "extras",
-        "limits",
-        "java",
-        "varints",
-        "schema",
-        "layout",
-        "history",
-        "primitives",
-        "engines/reference",
-        "engines/runtime",
-        "engines/text",
-        "engines/shapes",
-        "engines/reader",
-        "engines/writer",
-        "engines/compiled",
-        "engines/__init__",
-        "errorcodes",
-        "messages/[!_]*",
-        "messages/__init__",
-        "codec",
-        "jsonform",
-        "jsontext",
-        "headers",
-        "blobs/[!_]*",
-        "blobs/__init__",
-        "assignors/server",
-        "assignors/movements",
-        "assignors/uniform_mixed",
-        "assignors/uniform",
-        "assignors/range",
-        "assignors/client",
-        "assignors/sticky_history",
-        "assignors/sticky_[am]*",
-        "assignors/[!_]*",
-        "assignors/__init__",
-        "records/limits",
-        "records/compression",
-        "records/record",
-        "records/batch",
-        "records/message_set",
-        "records/control",
-        "records/__init__",
-        "frames",
-        "envelope",
-        "explain/pieces",
-        "explain/meanings",
-        "explain/records",
-        "explain/walk",
-        "explain/__init__",
-        "connection",
-        "redact",
-        "filter",
-        "capture/call",
-        "capture/limits",
-        "capture/places",
-        "capture/records",
-        "capture/salvage",
-        "capture/gzipped",
-        "capture/framelog",
-        "capture/pcap",
-        "capture/pcapng",
-        "capture/files",
-        "capture/guessing",
-        "capture/packets",
-        "capture/tcp",
-        "capture/peek",
-        "capture/search",
-        "capture/framing",
-        "capture/exchange",
-        "capture/calls",
-        "capture/topics",
-        "capture/reading",
-        "capture/forms",
-        "capture/rows",
-        "capture/__init__",
-        "analysis/style",
-        "analysis/columns",
-        "analysis/tables",
-        "analysis/events",
-        "analysis/topics",
-        "analysis/extract",
-        "analysis/clusters",
-        "analysis/unread",
-        "analysis/joins",
-        "analysis/lives",
-        "analysis/outcome",
-        "analysis/generations",
-        "analysis/transactions",
-        "analysis/sessions",
-        "analysis/classic",
-        "analysis/consumer",
-        "analysis/history",
-        "analysis/evidence",
-        "analysis/rounds",
-        "analysis/replay",
-        "analysis/what_if",
-        "analysis/usage",
-        "analysis/frames",
-        "analysis/run",
-        "analysis/view",
-        "analysis/parquet",
-        "analysis/report",
-        "analysis/page",
-        "analysis/__init__",
-        "spark/session",
-        "spark/plain",
-        "spark/bundles",
-        "spark/following",
-        "spark/parts",
-        "spark/source",
-        "spark/stages",
-        "spark/output",
-        "spark/job",
-        "spark/stream",
-        "spark/__init__",
-        "pages",
-        "fuzz/edges",
-        "fuzz/values",
-        "fuzz/strategies",
-        "fuzz/__init__",
-        "fuzz/sites",
-        "fuzz/mutate",
-        "fuzz/session",
-        "fuzz/findings",
-        "fuzz/live",
-        "__init__",
-        "process",
-        "command",
-        "cli/lines",
-        "cli/frames",
-        "cli/[!_]*",
-        "cli/__init__",
-        "spark/__main__",
+        "errorcodes errors extras filter java limits process redact varints",
+        "command frames primitives schema",
+        "headers layout messages",
+        "engines history jsonform",
+        "codec jsontext",
+        "blobs envelope",
+        "assignors connection pages records",
+        "__init__ explain fuzz",
+        "capture",
+        "analysis",
+        "spark",
+        "cli",
         "__main__",
     ],
     "mockbroker": [
-        # a client: on kwire alone, and nothing of the broker beside it imports it
-        "consumer/errors",
-        "consumer/settings",
-        "consumer/backoff",
-        "consumer/call",
-        "consumer/link",
-        "consumer/network",
-        "consumer/metadata",
-        "consumer/positions",
-        "consumer/interest",
-        "consumer/coordinator",
-        "consumer/flow",
-        "consumer/heartbeat",
-        "consumer/committing",
-        "consumer/parts",
-        "consumer/by_leader",
-        "consumer/committed",
-        "consumer/log_offsets",
-        "consumer/validating",
-        "consumer/membership",
-        "consumer/shares",
-        "consumer/classic",
-        "consumer/consumer_member",
-        "consumer/resolving",
-        "consumer/records",
-        "consumer/fetch_session",
-        "consumer/fetching",
-        "consumer/engine",
-        "consumer/driver",
-        "consumer/consumer",
-        "consumer/__init__",
-        "java",
-        "kafka_settings",
-        "settings",
-        "budget",
-        "room",
-        "listeners",
-        "addresses",
-        "release",
-        "texts",
-        "deadlines",
-        "answers",
-        "calls",
-        "due",
-        "cluster/placement",
-        "cluster/topic_configs",
-        "cluster/epochs",
-        "cluster/producers",
-        "cluster/log",
-        "message_sets",
-        "cluster/record_rules",
-        "cluster/model",
-        "cluster/alteration",
-        "cluster/__init__",
-        "sasl/users",
-        "sasl/mechanism",
-        "sasl/plain",
-        "sasl/scram",
-        "sasl/oauthbearer",
-        "sasl/__init__",
-        "group/events",
-        "group/offsets",
-        "group/state",
-        "group/consumer_state",
-        "group/rules",
-        "group/subscription",
-        "group/expiry",
-        "group/phases",
-        "group/classic",
-        "group/reconcile",
-        "group/regex",
-        "group/target",
-        "group/migration",
-        "group/consumer",
-        "group/mixed",
-        "group/__init__",
-        "journal",
-        "request_log",
-        "transaction/__init__",
-        "transaction/state",
-        "transaction/rules",
-        "storage/__init__",
-        "storage/segments",
-        "storage/disk",
-        "storage/real_disk",
-        "storage/pretend",
-        "storage/indexes",
-        "storage/layout",
-        "storage/log_dirs",
-        "storage/catalogue",
-        "storage/partition_files",
-        "storage/work",
-        "storage/recovery",
-        "storage/data_dir",
-        "durable/__init__",
-        "durable/clock",
-        "durable/offset_records",
-        "durable/classic_records",
-        "durable/consumer_records",
-        "durable/image",
-        "durable/compaction",
-        "durable/keeper",
-        "durable/replay",
-        "durable/rebuild",
-        "durable/transaction_records",
-        "imported/__init__",
-        "imported/groups",
-        "imported/forms",
-        "imported/data_dir",
-        "fetch_sessions",
-        "parked",
-        "groups",
-        "transactions",
-        "described",
+        "consumer",  # a client: no other name imports it
+        "answers calls clock deadlines java kafka_settings release texts watch",
+        "due journal request_log settings",
+        "budget cluster listeners room sasl tls",
+        "addresses described fetch_sessions group message_sets storage transaction",
+        "durable groups parked",
+        "imported transactions",
         "broker",
-        "handlers/handler",
-        "handlers/fetch",
-        "failover",
-        "handlers/[!_]*",
-        "handlers/__init__",
-        "sasl/gate",
-        "router",
-        "session",
-        "line",
-        "sasl/session",
-        "tls",
-        "watch",
-        "clock",
+        "failover snapshots",
+        "handlers waiting",
+        "inside router",
+        "session simulation",
+        "history line",
         "server",
-        "snapshots",
-        "waiting",
-        "inside",
         "cluster_clock",
         "cluster_api",
         "cluster_thread",
-        "__init__",
-        "pytest_plugin",
-        "simulation/__init__",
-        "simulation/dice",
-        "simulation/script",
-        "simulation/schemes",
-        "simulation/trace",
-        "simulation/queue",
-        "simulation/words",
-        "simulation/model",
-        "simulation/watching",
-        "simulation/network",
-        "simulation/disk",
-        "simulation/shell",
-        "simulation/clients/__init__",
-        "simulation/clients/client",
-        "simulation/clients/plans",
-        "simulation/clients/reader",
-        "simulation/clients/[!_]*",
-        "simulation/liveness",
-        "simulation/invariants/[!_]*",
-        "simulation/invariants/__init__",
-        "simulation/world",
-        "simulation/run",
-        "simulation/shrink",
-        "history/__init__",
-        "history/draft/messages",
-        "history/draft/rules",
-        "history/draft/strategies",
-        "history/draft/store",
-        "history/draft/actions",
-        "history/draft/coordinator",
-        "history/draft/broker",
-        "history/draft/consumer",
-        "history/draft/trace",
-        "history/draft/network",
-        "history/draft/failover",
-        "history/draft/cluster",
-        "history/draft/__init__",
-        "history/story",
-        "history/ledger",
-        "history/zookeeper",
-        "history/scheme",
-        "history/watching",
-        "history/assigning",
-        "history/drafted",
-        "history/coordinated",
-        "history/old_offsets",
-        "history/comparison",
-        "history/experiments",
-        "history/page",
-        "conform/conversation",
-        "conform/records",
-        "conform/compare",
-        "conform/connection",
-        "conform/pace",
-        "conform/asker",
-        "conform/player",
-        "conform/foreign",
-        "conform/waiting",
-        "conform/runner",
-        "conform/table",
-        "conform/__init__",
-        "demo/__init__",
-        "demo/checks",
-        "demo/timeline",
-        "demo/client",
-        "demo/story",
-        "cli/quiet",
-        "cli/clock_lines",
-        "cli/history_lines",
-        "cli/[!_]*",
-        "cli/__init__",
+        "__init__ conform demo pytest_plugin",
+        "cli",
         "__main__",
     ],
+}
+UPWARD = {  # imports of higher ranks that remain: module, the name at the top that it imports
+    ("kwire/spark/__main__", "cli"),
+    ("mockbroker/sasl/gate", "handlers"),
+    ("mockbroker/sasl/session", "router"),
+    ("mockbroker/sasl/session", "session"),
+    ("mockbroker/failover", "handlers"),
 }
 
 # Files that talk to the world outside: sockets, clocks, chance.
@@ -472,10 +170,6 @@ def modules(package: str) -> dict[str, Path]:
     return {path.relative_to(root).with_suffix("").as_posix(): path for path in sorted(root.rglob("*.py"))}
 
 
-def place(package: str, name: str) -> int | None:
-    return next((n for n, pattern in enumerate(ORDER[package]) if fits(name, pattern)), None)
-
-
 def fits(name: str, pattern: str) -> bool:
     """Like fnmatch, but ``*`` stays inside one folder."""
     return name.count("/") == pattern.count("/") and fnmatch(name, pattern)
@@ -507,22 +201,83 @@ def imports(tree: ast.AST, package: str, name: str) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
-def order_problems(package: str, name: str, tree: ast.AST) -> list[str]:
-    here = place(package, name)
-    if here is None:
-        return ["has no place in ORDER"]
+def imported_modules(package: str, name: str, tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Package and name of every module of ours that a file imports."""
+    found = {module for dotted in imports(tree, package, name) if (module := module_of(dotted)) is not None}
+    yield from sorted(found - {(package, name)})
+
+
+def top(name: str) -> str:
+    return name.partition("/")[0]
+
+
+@cache
+def ranks(package: str) -> Mapping[str, int]:
+    return {name: rank for rank, names in enumerate(RANKS[package]) for name in names.split()}
+
+
+def rank_problems(package: str, name: str, tree: ast.AST) -> list[str]:
+    rank = ranks(package)
+    if top(name) not in rank:
+        return [f"{package}/{name}: {top(name)} has no place in RANKS"]
     found = []
-    for dotted in imports(tree, package, name):
-        match module_of(dotted):
-            case (other, target) if other == package:
-                there = place(package, target)
-                if target != name and (there is None or there >= here):
-                    found.append(f"imports {dotted}, which is not above it")
-            case (other, _) if PACKAGES.index(other) > PACKAGES.index(package):
-                found.append(f"imports {dotted}")
-            case _:
-                pass
+    for other, target in imported_modules(package, name, tree):
+        what = f"{package}/{name} imports {other}/{target}"
+        if PACKAGES.index(other) > PACKAGES.index(package):
+            found.append(f"{what}: {package} imports nothing of {other}")
+        here, there = rank[top(name)], rank.get(top(target), len(rank))
+        if other == package and top(target) != top(name) and there >= here and not is_upward(package, name, target):
+            found.append(f"{what}: {top(name)} has rank {here} and imports only lower ranks, {top(target)} has {there}")
     return found
+
+
+def is_upward(package: str, name: str, target: str) -> bool:
+    return (f"{package}/{name}", top(target)) in UPWARD
+
+
+@cache
+def graph(package: str) -> Mapping[str, set[str]]:
+    """The modules of a package that each of them imports, without those of UPWARD."""
+    return {
+        name: {
+            target
+            for other, target in imported_modules(package, name, parsed(package, name))
+            if other == package and not is_upward(package, name, target)
+        }
+        for name in modules(package)
+    }
+
+
+def module_cycles(imported: Mapping[str, Iterable[str]]) -> list[str]:
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return [f"{' imports '.join(reversed(error.args[1]))}: modules must not form an import cycle"]
+    return []
+
+
+def folder_cycles(imported: Mapping[str, Iterable[str]]) -> list[str]:
+    """Two folders of one folder that import each other, at every depth."""
+    examples: dict[tuple[Path, Path], str] = {}
+    for name, targets in imported.items():
+        for target in targets:
+            sides = folders_apart(name, target)
+            if sides is not None:
+                examples.setdefault(sides, f"{name} imports {target}")
+    return [
+        f"{what}, {examples[there, here]}: the folders {here} and {there} must not import each other"
+        for (here, there), what in examples.items()
+        if here < there and (there, here) in examples
+    ]
+
+
+def folders_apart(name: str, target: str) -> tuple[Path, Path] | None:
+    """The folders of two modules just below the folder that they share; None if a module is in that folder itself."""
+    ours, theirs = Path(name).parts[:-1], Path(target).parts[:-1]
+    for depth, (here, there) in enumerate(zip(ours, theirs, strict=False), 1):
+        if here != there:
+            return Path(*ours[:depth]), Path(*theirs[:depth])
+    return None
 
 
 def used_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -569,13 +324,26 @@ def parsed(package: str, name: str) -> ast.AST:
 
 
 @pytest.mark.parametrize(("package", "name"), FILES)
-def test_imports_only_from_above(package: str, name: str) -> None:
-    assert order_problems(package, name, parsed(package, name)) == []
+def test_imports_only_lower_ranks(package: str, name: str) -> None:
+    assert rank_problems(package, name, parsed(package, name)) == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_line_of_the_order_is_used(package: str) -> None:
-    assert [p for p in ORDER[package] if not any(fits(name, p) for name in modules(package))] == []
+def test_every_name_at_the_top_has_one_rank(package: str) -> None:
+    assert {top(name) for name in modules(package)} == set(ranks(package))
+    assert len(ranks(package)) == sum(len(names.split()) for names in RANKS[package])
+
+
+@pytest.mark.parametrize(("where", "target"), sorted(UPWARD))
+def test_upward_import_remains(where: str, target: str) -> None:
+    package, _, name = where.partition("/")
+    found = imported_modules(package, name, parsed(package, name))
+    assert target in {top(module) for other, module in found if other == package}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_import_cycles(package: str) -> None:
+    assert module_cycles(graph(package)) + folder_cycles(graph(package)) == []
 
 
 @pytest.mark.parametrize(("package", "name"), FILES)
@@ -627,18 +395,48 @@ def test_the_bans_leave_alone(text: str) -> None:
     assert ban_problems("kwire/codec", ast.parse(text)) == []
 
 
-BAD_IMPORTS = [
-    ("layout", "from kwire import codec"),
-    ("layout", "from kwire.codec import decode"),
-    ("layout", "import kwire.codec"),
-    ("layout", "def f():\n    from kwire import decode"),
-    ("messages/fetch", "from kwire.messages import produce"),
-    ("messages/fetch", "from . import produce"),
-    ("cli/decode", "from kwire.cli import main"),
-    ("errors", "import mockbroker.server"),
+BAD_IMPORTS = [  # module, its text, what is said of it
+    ("layout", "from kwire import codec", "kwire/layout imports kwire/codec: layout has rank"),
+    ("layout", "from kwire.codec import decode", "kwire/layout imports kwire/codec: layout has rank"),
+    ("layout", "import kwire.codec", "kwire/layout imports kwire/codec: layout has rank"),
+    ("layout", "def f():\n    from kwire import decode", "kwire/layout imports kwire/__init__: layout has rank"),
+    (
+        "messages/fetch",
+        "from kwire.headers import header_versions",
+        "kwire/messages/fetch imports kwire/headers: messages",
+    ),
+    ("records/batch", "from ..capture.tcp import Stream", "kwire/records/batch imports kwire/capture/tcp: records has"),
+    ("errors", "import mockbroker.server", "kwire imports nothing of mockbroker"),
+    ("elsewhere", "", "elsewhere has no place in RANKS"),
 ]
 
 
-@pytest.mark.parametrize(("name", "text"), BAD_IMPORTS)
-def test_the_order_notices(name: str, text: str) -> None:
-    assert len(order_problems("kwire", name, ast.parse(text))) == 1
+@pytest.mark.parametrize(("name", "text", "problem"), BAD_IMPORTS)
+def test_the_ranks_notice(name: str, text: str, problem: str) -> None:
+    (found,) = rank_problems("kwire", name, ast.parse(text))
+    assert problem in found
+
+
+CYCLES = [  # imports of modules, what is said of them
+    ({"a": ["b"], "b": ["a"]}, "a imports b imports a: modules must not"),
+    ({"x/a": ["y/b"], "y/c": ["x/d"]}, "x/a imports y/b, y/c imports x/d: the folders x and y must not"),
+    ({"f/x/a": ["f/y/g/b"], "f/y/c": ["f/x/h/d"]}, "the folders f/x and f/y must not"),
+]
+
+
+@pytest.mark.parametrize(("imported", "problem"), CYCLES)
+def test_cycles_are_noticed(imported: dict[str, list[str]], problem: str) -> None:
+    (found,) = module_cycles(imported) + folder_cycles(imported)
+    assert problem in found
+
+
+NO_CYCLES = [
+    {"a": ["b"], "b": ["c"]},
+    {"x/a": ["y/b"], "x/c": ["d"], "d": ["x/e"]},
+    {"x/g/a": ["x/b"], "x/c": ["x/g/d"]},
+]
+
+
+@pytest.mark.parametrize("imported", NO_CYCLES)
+def test_what_is_not_a_cycle(imported: dict[str, list[str]]) -> None:
+    assert module_cycles(imported) + folder_cycles(imported) == []
