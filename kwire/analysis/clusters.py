@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kwire.capture.call import Call
+from kwire.capture.calls.model import Call
 
 _METADATA, _FIND_COORDINATOR, _DESCRIBE_CLUSTER = 3, 10, 60
 

@@ -18,7 +18,7 @@ from kwire.analysis.topics import topic_key
 from kwire.assignors import Partition, Subscription, read_subscription
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
-from kwire.capture.call import Call
+from kwire.capture.calls.model import Call
 from kwire.errors import WireError
 
 _METADATA, _JOIN = 3, 11

@@ -12,7 +12,7 @@ from kwire.analysis.events import CLASSIC, CONSUMER, SHARE, STREAMS, GroupEvent,
 from kwire.analysis.topics import topic_key
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kwire.capture.call import Call
+from kwire.capture.calls.model import Call
 from kwire.errorcodes import ErrorCode
 from kwire.errors import WireError
 

@@ -10,8 +10,8 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
 from kwire.analysis.usage import Refusal, api_name
-from kwire.capture.call import Call, Connection
-from kwire.capture.records import Problem, Skipped
+from kwire.capture.calls.model import Call, Connection
+from kwire.capture.files.blocks import Problem, Skipped
 from kwire.capture.rows import remark_row
 from kwire.errors import WireError
 from kwire.jsontext import json_text

@@ -12,8 +12,8 @@ from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
 from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.topics import Watermark
-from kwire.capture.call import Call, Connection
-from kwire.capture.records import Problem, Skipped
+from kwire.capture.calls.model import Call, Connection
+from kwire.capture.files.blocks import Problem, Skipped
 
 
 def analyse(

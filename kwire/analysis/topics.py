@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.capture.call import Call
-from kwire.capture.topics import said
+from kwire.capture.calls.model import Call
+from kwire.capture.calls.topic_names import said
 from kwire.jsonform import uuid_text
 
 _FETCH, _LIST_OFFSETS, _LATEST = 1, 2, -1

@@ -17,7 +17,7 @@ from operator import attrgetter
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.outcome import MS
-from kwire.capture.call import Call
+from kwire.capture.calls.model import Call
 from kwire.errorcodes import ErrorCode
 
 COMMITTED, ABORTED, REFUSED, NOT_KNOWN = "committed", "aborted", "refused", "unknown"

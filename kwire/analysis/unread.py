@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import GroupEvent
-from kwire.capture.call import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE, Call, Connection
+from kwire.capture.calls.model import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE, Call, Connection
 
 GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # whose calls concern the members of one group
 NOT_READ = frozenset({INCOMPLETE, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE})

@@ -13,7 +13,7 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
 from kwire.analysis.topics import topic_key
-from kwire.capture.call import Call, Connection
+from kwire.capture.calls.model import Call, Connection
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
 

@@ -7,11 +7,11 @@ through parts of a file, ``Conversation`` makes calls of the segments of one con
 from kwire.extras import missing
 
 try:
-    from kwire.capture.call import Call, Connection
-    from kwire.capture.calls import Conversation, Row
-    from kwire.capture.packets import Segments, read_segments, splits
+    from kwire.capture.calls.conversation import Conversation, Row
+    from kwire.capture.calls.model import Call, Connection
+    from kwire.capture.files.blocks import Problem, Skipped, Split
     from kwire.capture.reading import Reading, read
-    from kwire.capture.records import Problem, Skipped, Split
+    from kwire.capture.tcp.packets import Segments, read_segments, splits
 except ModuleNotFoundError as error:
     raise missing(error, "capture") from error
 

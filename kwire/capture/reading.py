@@ -12,13 +12,13 @@ from uuid import UUID
 
 import numpy as np
 
-from kwire.capture.call import Call, Connection
-from kwire.capture.calls import Conversation, Row
-from kwire.capture.files import CaptureFile, find
+from kwire.capture.calls.conversation import Conversation, Row
+from kwire.capture.calls.model import Call, Connection
+from kwire.capture.calls.topic_names import NAMING_APIS, TopicNames
+from kwire.capture.files.blocks import Problem, Skipped, damage, notes
+from kwire.capture.files.capture_file import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
-from kwire.capture.packets import SYN, Key, Reader, Segments
-from kwire.capture.records import Problem, Skipped, damage, notes
-from kwire.capture.topics import NAMING_APIS, TopicNames
+from kwire.capture.tcp.packets import SYN, Key, Reader, Segments
 
 Item = Call | Connection | Problem | Skipped
 

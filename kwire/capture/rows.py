@@ -8,10 +8,10 @@ from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any
 
-from kwire.capture.call import UNREADABLE, Call, Connection
+from kwire.capture.calls.model import UNREADABLE, Call, Connection
+from kwire.capture.files.blocks import Problem, Skipped
 from kwire.capture.forms import PLAIN, Context, error_of, form_of
 from kwire.capture.reading import Item
-from kwire.capture.records import Problem, Skipped
 from kwire.messages import APIS
 
 COLUMNS = (

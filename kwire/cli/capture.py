@@ -12,10 +12,10 @@ from typing import IO, Any
 
 import click
 
-from kwire.capture.call import GAPS, NOT_READ, NOTED, REASONS
+from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
+from kwire.capture.files.blocks import PASSED_OVER, SNAPLEN
 from kwire.capture.forms import Context
 from kwire.capture.reading import read
-from kwire.capture.records import PASSED_OVER, SNAPLEN
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
 from kwire.cli import lines
 from kwire.filter import Column, FilterError, parse

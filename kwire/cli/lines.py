@@ -206,8 +206,8 @@ def progress(paths: Iterable[str], *, hidden: bool = False) -> Iterator[Callable
     if hidden or not sys.stderr.isatty():
         yield None
         return
-    from kwire.capture.files import each
-    from kwire.capture.places import size_of
+    from kwire.capture.files.capture_file import each
+    from kwire.capture.files.file_systems import size_of
 
     size = sum(map(size_of, each(paths)))
     with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr) as bar:

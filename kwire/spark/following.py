@@ -18,11 +18,11 @@ from kwire.analysis import evidence, extract, topics, transactions, unread, usag
 from kwire.analysis.clusters import saying_of
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
-from kwire.capture.call import Call
-from kwire.capture.calls import Conversation, Row
-from kwire.capture.gzipped import GZIP
-from kwire.capture.packets import SYN, unpack_key
-from kwire.capture.places import below, file_system, open_at
+from kwire.capture.calls.conversation import Conversation, Row
+from kwire.capture.calls.model import Call
+from kwire.capture.files.file_systems import below, file_system, open_at
+from kwire.capture.files.gzipped import GZIP
+from kwire.capture.tcp.packets import SYN, unpack_key
 from kwire.spark.bundles import COUNTED, Rows
 
 AT_ONCE = 262_144  # bytes read at a time, of the packets of one connection

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kwire.capture.guessing import NOT_PROVEN
-from kwire.capture.places import is_address, size_of
+from kwire.capture.files.file_systems import is_address, size_of
+from kwire.capture.files.splits import NOT_PROVEN
 from kwire.spark import source, stages
 from kwire.spark.following import Following, Witness
 from kwire.spark.output import Output

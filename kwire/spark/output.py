@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 
 from kwire.analysis.columns import SPARK, Table
 from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
-from kwire.capture.places import below, file_system
+from kwire.capture.files.file_systems import below, file_system
 from kwire.spark import parts
 
 PARQUET = "parquet"

@@ -21,7 +21,7 @@ from pyarrow import fs
 
 from kwire.analysis.columns import Row, Table, arrow_schema, arrow_table
 from kwire.analysis.tables import EVERY, TABLES
-from kwire.capture.places import file_system
+from kwire.capture.files.file_systems import file_system
 
 CAPTURE, DATE = "capture_id", "date"
 DAY = 86_400_000_000  # microseconds

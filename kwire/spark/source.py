@@ -24,11 +24,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kwire.capture.files import CaptureFile, each, find, first_time
-from kwire.capture.guessing import guessed
-from kwire.capture.packets import Segments, read_segments, splits
-from kwire.capture.places import changed_at, is_address, size_of
-from kwire.capture.records import Problem, Skipped, Split
+from kwire.capture.files.blocks import Problem, Skipped, Split
+from kwire.capture.files.capture_file import CaptureFile, each, find, first_time
+from kwire.capture.files.file_systems import changed_at, is_address, size_of
+from kwire.capture.files.splits import guessed
+from kwire.capture.tcp.packets import Segments, read_segments, splits
 from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"

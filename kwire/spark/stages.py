@@ -20,9 +20,9 @@ from kwire.analysis.frames import located, problem_row
 from kwire.analysis.tables import FRAMES, LATENCY
 from kwire.analysis.transactions import Transactions
 from kwire.analysis.unread import Unread
-from kwire.capture.calls import Row as Segment
-from kwire.capture.places import below
-from kwire.capture.records import Problem, Skipped, damage, notes
+from kwire.capture.calls.conversation import Row as Segment
+from kwire.capture.files.blocks import Problem, Skipped, damage, notes
+from kwire.capture.files.file_systems import below
 from kwire.spark import bundles
 from kwire.spark.bundles import COUNTED, EACH, MET, TOLD, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.following import SEALED, Following, Payloads, reaches

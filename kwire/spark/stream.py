@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from kwire.analysis.clusters import Clusters
-from kwire.capture.places import file_system
+from kwire.capture.files.file_systems import file_system
 from kwire.spark import bundles, plain, source, stages
 from kwire.spark.bundles import BUCKETS, EACH, MET, TOLD, Bundler, Rows, about_group, bucket_of, bundle, unbundle
 from kwire.spark.following import Following, Payloads

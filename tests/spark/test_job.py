@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from kwire.analysis import parquet
 from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
-from kwire.capture.guessing import guessed
+from kwire.capture.files.splits import guessed
 from kwire.cli.groups import command as groups
 from kwire.cli.pipeline import command
 from kwire.spark import read_frames, stages

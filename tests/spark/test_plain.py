@@ -16,7 +16,7 @@ from kwire.analysis.clusters import Saying
 from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import Ending
 from kwire.analysis.usage import _Count
-from kwire.capture.tcp import Piece
+from kwire.capture.tcp.stream import Piece
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.spark import plain
 from kwire.spark.bundles import unbundle
@@ -76,12 +76,12 @@ def test_a_pickle_that_runs_a_command_is_refused(tmp_path) -> None:
 
 FORGED = [  # name, state
     ("os:system", ()),
-    ("kwire.capture.places:os", ()),
+    ("kwire.capture.files.file_systems:os", ()),
     ("kwire.analysis.usage:Counter", {}),
     ("kwire.analysis.usage:cache", {}),
     ("kwire.messages.__init__:import_module", {}),
     ("kwire.messages...os:system", {}),
-    ("kwire.capture.records:Damage", {}),
+    ("kwire.capture.files.blocks:Damage", {}),
     ("kwire.analysis.topics:Watermark.__init__", {}),
     ("kwire.analysis.topics:Watermark", {"__class__": 1}),
     ("kwire.analysis.topics:Watermark", {"none": 1}),

@@ -22,7 +22,7 @@ from kwire.analysis.history import Ends, fold
 from kwire.analysis.run import analyse
 from kwire.analysis.unread import MOST, Unread, Watch, in_cluster
 from kwire.capture import Call, Connection, Problem, Skipped, read
-from kwire.capture.call import INCOMPLETE, KAFKA, RESPONSE_NOT_SEEN, TLS, UNKNOWN_VERSION, UNREADABLE
+from kwire.capture.calls.model import INCOMPLETE, KAFKA, RESPONSE_NOT_SEEN, TLS, UNKNOWN_VERSION, UNREADABLE
 
 PATHS = sorted(CAPTURES.glob("*.pcap*"))
 SNAPLENS = (64, 96, 128, 192, 256, 512)

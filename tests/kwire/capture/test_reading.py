@@ -8,7 +8,7 @@ import pytest
 from captures import COMMITTED, all_of
 
 from kwire.capture import Call, Connection, read
-from kwire.capture.files import CaptureFile
+from kwire.capture.files.capture_file import CaptureFile
 
 
 def test_everything_comes_once_and_connections_after_their_calls() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from captures import COMMITTED
 
 from kwire.capture import Problem, read
-from kwire.capture.call import Call
+from kwire.capture.calls.model import Call
 from kwire.capture.rows import COLUMNS, remark_row, rows, time_text
 
 

@@ -10,24 +10,8 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from kwire.capture import search
-from kwire.capture.call import (
-    KAFKA,
-    NOT_KAFKA,
-    OPAQUE,
-    REQUEST_NOT_SEEN,
-    RESPONSE_NOT_SEEN,
-    SASL_TOKEN,
-    TLS,
-    TOO_LARGE,
-    UNKNOWN_VERSION,
-    UNREADABLE,
-    Call,
-    Connection,
-)
-from kwire.capture.framing import OFF, SEARCH, Framer
-from kwire.capture.limits import LOST_TOGETHER_US, MAX_KEPT_FRAME, MAX_LOST, MAX_NOTES, MAX_PENDING, MAX_TOKENS, STRANGE
-from kwire.capture.peek import (
+from kwire.capture.calls import frame_search
+from kwire.capture.calls.frame_headers import (
     INT32,
     LEAST_REQUEST,
     LEAST_RESPONSE,
@@ -45,6 +29,22 @@ from kwire.capture.peek import (
     response_body,
     server_name,
 )
+from kwire.capture.calls.framing import OFF, SEARCH, Framer
+from kwire.capture.calls.model import (
+    KAFKA,
+    NOT_KAFKA,
+    OPAQUE,
+    REQUEST_NOT_SEEN,
+    RESPONSE_NOT_SEEN,
+    SASL_TOKEN,
+    TLS,
+    TOO_LARGE,
+    UNKNOWN_VERSION,
+    UNREADABLE,
+    Call,
+    Connection,
+)
+from kwire.capture.limits import LOST_TOGETHER_US, MAX_KEPT_FRAME, MAX_LOST, MAX_NOTES, MAX_PENDING, MAX_TOKENS, STRANGE
 from kwire.envelope import answers_unsupported
 from kwire.errors import DecodeError
 from kwire.headers import API_VERSIONS
@@ -392,8 +392,8 @@ class Exchange:
     def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
         """Where a frame may begin, from ``start`` on."""
         if is_request:
-            return search.requests(data, start, self._client_id)
-        return search.responses(data, start, self._pending)
+            return frame_search.requests(data, start, self._client_id)
+        return frame_search.responses(data, start, self._pending)
 
     def is_frame(self, is_request: bool, frame: bytes) -> bool:
         """True if a frame decodes to its last byte."""

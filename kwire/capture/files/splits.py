@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kwire.capture.files import PASSED, CaptureFile
+from kwire.capture.files.blocks import CUT, Block, Problem, Split
+from kwire.capture.files.capture_file import PASSED, CaptureFile
+from kwire.capture.files.file_systems import open_at
+from kwire.capture.files.pcap import BEFORE
+from kwire.capture.files.salvage import AHEAD, AHEAD_BLOCKS, Blocks, Records
 from kwire.capture.limits import SNAPLEN
-from kwire.capture.pcap import BEFORE
-from kwire.capture.places import open_at
-from kwire.capture.records import CUT, Block, Problem, Split
-from kwire.capture.salvage import AHEAD, AHEAD_BLOCKS, Blocks, Records
 
 NOT_PROVEN = "no record ends where the next part begins"
 LOOK = 1024 * 1024  # bytes in which a place is looked for

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kwire.capture.files.blocks import Interface, Ints, words
 from kwire.capture.limits import BLOCKS, CHAIN, MAX_CHAINED, NEAR_SECONDS
-from kwire.capture.records import Interface, Ints, words
 
 FIRST_LOOK, LONGEST_LOOK = 4_096, 1 << 20  # places tried together: few at first, for most damage is short
 AHEAD = CHAIN * (16 + MAX_CHAINED) + 64  # bytes behind a place that may be needed to judge it, of a pcap

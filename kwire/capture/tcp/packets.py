@@ -17,10 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kwire.capture.files import CaptureFile
-from kwire.capture.guessing import NOT_PROVEN, UNKNOWN, is_proven
-from kwire.capture.limits import BLOCK, MAX_EARLY_FRAGMENTS, MAX_EXTENSIONS, MAX_FRAGMENTED, MAX_VLANS
-from kwire.capture.records import (
+from kwire.capture.files.blocks import (
     BAD_HEADERS,
     CUT_HEADERS,
     NO_FIRST_FRAGMENT,
@@ -34,6 +31,9 @@ from kwire.capture.records import (
     Skipped,
     Split,
 )
+from kwire.capture.files.capture_file import CaptureFile
+from kwire.capture.files.splits import NOT_PROVEN, UNKNOWN, is_proven
+from kwire.capture.limits import BLOCK, MAX_EARLY_FRAGMENTS, MAX_EXTENSIONS, MAX_FRAGMENTED, MAX_VLANS
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 TCP = 6

@@ -6,8 +6,8 @@ import zlib
 from contextlib import suppress
 from typing import Any, BinaryIO
 
+from kwire.capture.files.blocks import Damage
 from kwire.capture.limits import FREE_GZIP, MAX_GZIP_RATIO
-from kwire.capture.records import Damage
 
 GZIP = b"\x1f\x8b"
 

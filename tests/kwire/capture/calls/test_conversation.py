@@ -12,7 +12,7 @@ from tools.pcap import ACK, RST, Segment, Talk, packets, pcap, prefixed, shaken
 
 import kwire
 from kwire.capture import Call, Conversation, Row, read
-from kwire.capture.call import (
+from kwire.capture.calls.model import (
     INCOMPLETE,
     NOT_KAFKA,
     OPAQUE,
@@ -23,7 +23,7 @@ from kwire.capture.call import (
     UNKNOWN_VERSION,
     UNREADABLE,
 )
-from kwire.capture.packets import SYN
+from kwire.capture.tcp.packets import SYN
 from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.produce import ProduceRequest, ProduceResponse

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kwire.capture.files.blocks import Damage
 from kwire.capture.limits import MAX_LINE
-from kwire.capture.records import Damage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.capture.limits import ACKED_US, HOLE_SECONDS, MAX_HELD_SEGMENTS
-from kwire.capture.tcp import Piece, Stream
+from kwire.capture.tcp.stream import Piece, Stream
 
 
 def stream(at: int = 100) -> Stream:

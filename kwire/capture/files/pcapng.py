@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from kwire.capture.files.blocks import CUT, US, Block, Damage, Interface, Lost, Passed, Split
+from kwire.capture.files.salvage import AHEAD_BLOCKS, Blocks
 from kwire.capture.limits import MAX_PACKET
-from kwire.capture.records import CUT, US, Block, Damage, Interface, Lost, Passed, Split
-from kwire.capture.salvage import AHEAD_BLOCKS, Blocks
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 TSRESOL, TSOFFSET = 9, 14  # options of an interface

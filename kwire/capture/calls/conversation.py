@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from kwire.capture.call import Call, Connection
-from kwire.capture.exchange import Exchange
-from kwire.capture.framing import OFF, SEARCH, SYNC, Framer
+from kwire.capture.calls.exchange import Exchange
+from kwire.capture.calls.frame_headers import INT32, is_tls
+from kwire.capture.calls.framing import OFF, SEARCH, SYNC, Framer
+from kwire.capture.calls.model import Call, Connection
 from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, MAX_UNDECIDED
-from kwire.capture.packets import ACK, FIN, RST, SYN, Key, endpoints
-from kwire.capture.peek import INT32, is_tls
-from kwire.capture.tcp import KEPT, MASK, Piece, Stream
+from kwire.capture.tcp.packets import ACK, FIN, RST, SYN, Key, endpoints
+from kwire.capture.tcp.stream import KEPT, MASK, Piece, Stream
 
 NOT_PLAIN = ACK | FIN | RST | SYN
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools.pcap import prefixed
 
-from kwire.capture.framing import SEARCH, SYNC, Framer
+from kwire.capture.calls.framing import SEARCH, SYNC, Framer
 from kwire.capture.limits import HEAD
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from kwire.capture.call import Call
+from kwire.capture.calls.model import Call
 from kwire.capture.limits import MAX_TOPICS
 from kwire.schema import ZERO_UUID
 

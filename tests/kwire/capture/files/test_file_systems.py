@@ -10,8 +10,8 @@ from captures import COMMITTED
 from elsewhere import Bucket, bucket
 
 from kwire.capture import read
-from kwire.capture.files import find
-from kwire.capture.places import below, changed_at, file_system, listed, open_at, size_of
+from kwire.capture.files.capture_file import find
+from kwire.capture.files.file_systems import below, changed_at, file_system, listed, open_at, size_of
 
 SOME = COMMITTED[:2]
 

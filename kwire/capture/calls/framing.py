@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kwire.capture.call import INCOMPLETE
+from kwire.capture.calls.frame_headers import INT32
+from kwire.capture.calls.model import INCOMPLETE
 from kwire.capture.limits import HEAD, MAX_ORIGINS, MAX_SEARCH, MAX_TRIES
-from kwire.capture.peek import INT32
 
 SYNC, SEARCH, OFF = 0, 1, 2  # what a direction does: frame by frame, looking for a frame, nothing any more
 TAIL = 13  # bytes in which a header may have begun that is not all there

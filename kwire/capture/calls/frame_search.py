@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kwire.capture.calls.frame_headers import HEADER, INT32, LEAST_REQUEST, LEAST_RESPONSE, form_of
 from kwire.capture.limits import MAX_SEARCH, MAX_TRIES
-from kwire.capture.peek import HEADER, INT32, LEAST_REQUEST, LEAST_RESPONSE, form_of
 from kwire.messages import APIS
 
 SELECTIVE = 4  # bytes of a client id by which requests can be found

@@ -13,7 +13,7 @@ from captures import all_of, generations, greeting, heartbeats
 from tools.pcap import ETHERNET, RAW, Talk, block, enhanced, interface, packets, pcap, pcapng, section
 
 from kwire.capture import Problem
-from kwire.capture.files import CaptureFile, find
+from kwire.capture.files.capture_file import CaptureFile, find
 
 TALK = Talk()
 SEGMENTS = [*TALK.open(), *greeting(TALK), *heartbeats(TALK, 5), *TALK.close()]

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kwire.capture.framelog import LoggedFrame, lines, logged
-from kwire.capture.gzipped import GZIP, opened
+from kwire.capture.files.blocks import CUT, Block, Damage, Passed, Problem, Split
+from kwire.capture.files.file_systems import is_address, listed, open_at, size_of
+from kwire.capture.files.framelog import LoggedFrame, lines, logged
+from kwire.capture.files.gzipped import GZIP, opened
+from kwire.capture.files.pcap import HEADER, MAGICS, Pcap, whole
+from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
-from kwire.capture.pcap import HEADER, MAGICS, Pcap, whole
-from kwire.capture.pcapng import PCAPNG, Pcapng
-from kwire.capture.places import is_address, listed, open_at, size_of
-from kwire.capture.records import CUT, Block, Damage, Passed, Problem, Split
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files taken out of a folder; also with .gz
 PASSED = "; passed over "

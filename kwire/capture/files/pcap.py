@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kwire.capture.files.blocks import CUT, US, Block, Interface, Ints, Lost, Passed, Split, words
+from kwire.capture.files.salvage import NANOSECONDS, Records
 from kwire.capture.limits import MAX_PACKET, NEAR_SECONDS, SNAPLEN
-from kwire.capture.records import CUT, US, Block, Interface, Ints, Lost, Passed, Split, words
-from kwire.capture.salvage import NANOSECONDS, Records
 
 MAGICS = {  # first bytes of a pcap -> byte order, ticks per second
     b"\xd4\xc3\xb2\xa1": ("<", 1_000_000),

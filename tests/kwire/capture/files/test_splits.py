@@ -11,7 +11,7 @@ import pytest
 from tools.pcap import Segment, Talk, block, fragments, framed, interface, packets, pcap, pcapng
 
 from kwire.capture import Problem, Segments, Split, read_segments, splits
-from kwire.capture.guessing import NOT_PROVEN, guessed
+from kwire.capture.files.splits import NOT_PROVEN, guessed
 
 WAYS = [(pcap, {}), (pcap, {"order": ">"}), (pcap, {"nano": True}), (pcapng, {}), (pcapng, {"order": ">"})]
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from captures import COMMITTED
 
 from kwire.capture import read
-from kwire.capture.call import Call
-from kwire.capture.topics import TopicNames
+from kwire.capture.calls.model import Call
+from kwire.capture.calls.topic_names import TopicNames
 from kwire.messages.metadata import MetadataResponse
 
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 import kwire
-from kwire.capture.peek import form_of, is_tls, produce_acks, read_header, response_body, server_name
+from kwire.capture.calls.frame_headers import form_of, is_tls, produce_acks, read_header, response_body, server_name
 from kwire.errors import DecodeError
 from kwire.messages import APIS
 from kwire.messages.heartbeat import HeartbeatRequest

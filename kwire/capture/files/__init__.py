@@ -1,0 +1,1 @@
+"""Capture files: where they are, what kinds there are, and their records in blocks, damaged or not."""
