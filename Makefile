@@ -16,7 +16,7 @@ test: .venv/.dev
 # As on a laptop that has Python alone: what needs Java, Go, Node, kcat or Chromium is skipped, all else passes.
 BARE := tests/test_readme.py tests/interop tests/spark tests/mockbroker/cli tests/test_need.py tests/test_examples.py tests/test_consumer_examples.py \
 	tests/kwire/cli tests/kwire/test_process.py tests/kwire/test_errorcodes.py tests/kwire/messages/test_definitions.py \
-	tests/kwire/analysis/test_report.py tests/mockbroker/history/test_page.py
+	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/history/test_page.py
 
 test-bare: .venv/.dev
 	.ci/bare $(BIN)/pytest -n 3 $(BARE)

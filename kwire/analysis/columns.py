@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
 Row = dict[str, Any]  # a row of a table by its columns; timestamps are integers: microseconds since 1970, UTC
+Tables = Mapping[str, list[Row]]  # rows by the name of their table
+MS = 1000  # microseconds
 
 # Types of columns: how Spark and Arrow call each.
 SPARK = {

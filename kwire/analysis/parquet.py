@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from kwire.analysis.columns import Row, arrow_schema, arrow_table, rows_of
+from kwire.analysis.columns import Row, Tables, arrow_schema, arrow_table, rows_of
 from kwire.analysis.tables import EVERY, TABLES
-from kwire.analysis.view import Tables
 
 # Columns that tables of older versions do not have: null in them.
 NEWER = {"cluster", "life", "node_id", "response_file", "response_position"}

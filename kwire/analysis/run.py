@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kwire.analysis import evidence, extract, history, tables, topics, transactions, unread, usage, what_if
+from kwire.analysis import extract, tables, topics, transactions, unread, usage
 from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent, name_topics
 from kwire.analysis.frames import connection_row, frame_row, problem_row
+from kwire.analysis.groups import history
 from kwire.analysis.topics import Watermark
+from kwire.analysis.what_if import comparison, evidence
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.files.blocks import Problem, Skipped
 
@@ -76,7 +78,7 @@ def analyse(
         named = [name_topics(event, names) for event in happened]
         made_of_group = history.fold(capture_id, group, named, ends, clusters, ended, missing)
         if assignor is not None:
-            made_of_group |= what_if.fold(assignor, made_of_group, known_of_groups)
+            made_of_group |= comparison.fold(assignor, made_of_group, known_of_groups)
         for name, rows in made_of_group.items():
             found[name] += rows
     found["frames"] = tables.FRAMES.sorted(found["frames"])

@@ -15,8 +15,8 @@ from functools import partial
 from operator import attrgetter
 
 from kwire.analysis.clusters import Clusters
+from kwire.analysis.columns import MS
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.outcome import MS
 from kwire.capture.calls.model import Call
 from kwire.errorcodes import ErrorCode
 

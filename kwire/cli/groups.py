@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
-from kwire.analysis import parquet, report, run, view
+from kwire.analysis import parquet, run
 from kwire.analysis.events import CLASSIC, CONSUMER
-from kwire.analysis.replay import NAMES
+from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import PROBLEMS
+from kwire.analysis.what_if.replay import NAMES
 from kwire.capture import Call, Connection, Problem, Skipped, read
 from kwire.cli.lines import needed, no_traffic, one_line, progress, seldom_collected, tell, writable
 
@@ -76,16 +77,16 @@ def command(
         except OSError as error:
             raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
         found = run.analyse(calls(), connections, capture_id, problems, frames=tables is not None, assignor=assignor)
-    present = {row["group_id"] for name in view.OF_GROUPS for row in found[name] if row["group_id"] is not None}
+    present = {row["group_id"] for name in by_group.OF_GROUPS for row in found[name] if row["group_id"] is not None}
     if wanted:
         found = {
             name: [row for row in rows if "group_id" not in row or row["group_id"] in wanted]
             for name, rows in found.items()
         }
-    shown = list(view.groups(found))
+    shown = list(by_group.groups(found))
     if as_json:
         damage = [str(problem) for problem in reading.damage]
-        passed_over = [view.readable(PROBLEMS.name, row, without=["capture_id"]) for row in found[PROBLEMS.name]]
+        passed_over = [by_group.readable(PROBLEMS.name, row, without=["capture_id"]) for row in found[PROBLEMS.name]]
         passed_over = [row for row in passed_over if row["error"] is None]
         click.echo(json.dumps({"groups": shown, "problems": damage, "passed_over": passed_over}, indent=1))
     else:
@@ -96,7 +97,7 @@ def command(
     if tables is not None:
         parquet.write(tables, capture_id, found)
     if html is not None:
-        report.save(html, found, capture_id)
+        html_page.save(html, found, capture_id)
     missing = None
     if lacking := set(wanted) - {group["group_id"] for group in shown}:
         known = ", ".join(sorted(map(str, present))) or "none"

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from kwire.analysis.replay import NAMES
 from kwire.analysis.tables import ON_REQUEST
+from kwire.analysis.what_if.replay import NAMES
 from kwire.cli.lines import no_traffic, tell
 
 

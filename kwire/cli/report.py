@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from kwire.analysis import parquet, report
+from kwire.analysis import parquet
+from kwire.analysis.report import html_page
 from kwire.cli.lines import needed, writable
 
 
@@ -18,9 +19,9 @@ def command(folder: Path, html: Path) -> None:
     writable(html)
     needed("plotly", "report")
     try:
-        found = parquet.read(folder, report.NEEDED)
+        found = parquet.read(folder, html_page.NEEDED)
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not any(found.values()):
         raise click.ClickException(f"{folder}: no table of docs/pipeline.md is in it")
-    report.save(html, found, folder.name)
+    html_page.save(html, found, folder.name)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from kwire.analysis import evidence, extract, topics, transactions, unread, usage
+from kwire.analysis import extract, topics, transactions, unread, usage
 from kwire.analysis.clusters import saying_of
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import connection_row, frame_row, problem_row
+from kwire.analysis.what_if import evidence
 from kwire.capture.calls.conversation import Conversation, Row
 from kwire.capture.calls.model import Call
 from kwire.capture.files.file_systems import below, file_system, open_at

@@ -23,11 +23,11 @@ MODULES = frozenset(  # whose classes may be kept, besides the messages
     {
         "kwire.analysis.clusters",
         "kwire.analysis.events",
-        "kwire.analysis.evidence",
         "kwire.analysis.topics",
         "kwire.analysis.transactions",
         "kwire.analysis.unread",
         "kwire.analysis.usage",
+        "kwire.analysis.what_if.evidence",
         "kwire.assignors.client",
         "kwire.capture.calls.conversation",
         "kwire.capture.calls.exchange",

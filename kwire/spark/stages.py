@@ -12,14 +12,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from kwire.analysis import events, evidence, history, usage, what_if
+from kwire.analysis import events, usage
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.columns import Row, arrow_table, spark_schema
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.frames import located, problem_row
+from kwire.analysis.groups import history
 from kwire.analysis.tables import FRAMES, LATENCY
 from kwire.analysis.transactions import Transactions
 from kwire.analysis.unread import Unread
+from kwire.analysis.what_if import comparison, evidence
 from kwire.capture.calls.conversation import Row as Segment
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
@@ -396,7 +398,7 @@ class Folding:
             for group, named in by_group.items():
                 made_of_group = history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
                 if self.assignor is not None:
-                    made_of_group |= what_if.fold(self.assignor, made_of_group, known)
+                    made_of_group |= comparison.fold(self.assignor, made_of_group, known)
                 for name, rows in made_of_group.items():
                     found[name] += rows
             return found

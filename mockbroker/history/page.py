@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from kwire.analysis.style import STYLE
+from kwire.analysis.report.style import STYLE
 from mockbroker.history.comparison import COLUMNS, MEANING, Measured
 from mockbroker.history.experiments import BUSY, LAGS, SIZES, Experiments
 from mockbroker.history.ledger import Place

@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from tools.captures import capture
 
-from kwire.analysis import parquet, report
+from kwire.analysis import parquet
+from kwire.analysis.report import html_page
 
 NAME = "confluent-kafka-2.16.1__kafka-4.2.0__three"
 
@@ -42,5 +43,5 @@ def test_tables_of_an_older_version(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(file).drop_columns(["cluster", "life"]), file)
     expected = [row | {"cluster": None, "life": None} for row in tables["members"]]
     assert parquet.read(tmp_path, ["members"])["members"] == expected
-    everything = parquet.read(tmp_path, report.NEEDED)
-    assert "g-three" in report.page(everything, "x")
+    everything = parquet.read(tmp_path, html_page.NEEDED)
+    assert "g-three" in html_page.page(everything, "x")

@@ -6,8 +6,8 @@ import pytest
 from tools.captures import capture
 from tools.said import BEGIN, GROUP, Wire, line
 
-from kwire.analysis import report
-from kwire.analysis.view import groups
+from kwire.analysis.report import html_page
+from kwire.analysis.report.by_group import groups
 from kwire.errorcodes import ErrorCode
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.messages.add_partitions_to_txn import (
@@ -238,7 +238,7 @@ def test_refused_commit_is_not_the_last() -> None:
 def test_lag_is_that_of_the_group() -> None:
     tables = story().tables()
     assert [row["lag"] for row in tables["offset_commits"]] == [30, None, 20, 25, 10]
-    (trace,) = report.lag_lines(tables["offset_commits"])["data"]
+    (trace,) = html_page.lag_lines(tables["offset_commits"])["data"]
     assert trace["y"] == [30, 20, 25]
 
 

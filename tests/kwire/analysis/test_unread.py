@@ -18,7 +18,7 @@ from tools.said import GROUP, two_members
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.columns import Row
 from kwire.analysis.extract import events_of
-from kwire.analysis.history import Ends, fold
+from kwire.analysis.groups.history import Ends, fold
 from kwire.analysis.run import analyse
 from kwire.analysis.unread import MOST, Unread, Watch, in_cluster
 from kwire.capture import Call, Connection, Problem, Skipped, read

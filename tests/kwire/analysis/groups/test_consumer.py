@@ -7,7 +7,7 @@ from tools.captures import capture
 from tools.said import BEGIN, GROUP, Wire, line
 
 from kwire.analysis.events import split_partition
-from kwire.analysis.view import groups
+from kwire.analysis.report.by_group import groups
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 TEA = UUID(int=7)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.analysis.style import STYLE
+from kwire.analysis.report.style import STYLE
 
 
 def test_style_loads_nothing_from_elsewhere() -> None:

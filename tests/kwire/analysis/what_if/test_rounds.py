@@ -3,9 +3,9 @@ from __future__ import annotations
 from tools.captures import capture
 from tools.said import BEGIN, Wire, two_members
 
-from kwire.analysis import evidence
-from kwire.analysis.evidence import Evidence
-from kwire.analysis.rounds import Round, lives_of, rounds_of
+from kwire.analysis.what_if import evidence
+from kwire.analysis.what_if.evidence import Evidence
+from kwire.analysis.what_if.rounds import Round, lives_of, rounds_of
 
 
 def rounds(wire: Wire) -> list[Round]:

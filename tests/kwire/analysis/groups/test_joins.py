@@ -3,7 +3,7 @@ from __future__ import annotations
 from tools.said import BEGIN, Wire
 
 from kwire.analysis.extract import events_of
-from kwire.analysis.joins import joins_of
+from kwire.analysis.groups.joins import joins_of
 
 
 def test_joins_and_their_answers() -> None:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC
-from kwire.analysis.evidence import Evidence
-from kwire.analysis.outcome import EAGER, MS
-from kwire.analysis.replay import Replay, Shares, replay_of
-from kwire.analysis.rounds import MOST_PARTITIONS, Round, lives_of, rounds_of
+from kwire.analysis.groups.outcome import EAGER
 from kwire.analysis.tables import ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
+from kwire.analysis.what_if.evidence import Evidence
+from kwire.analysis.what_if.replay import Replay, Shares, replay_of
+from kwire.analysis.what_if.rounds import MOST_PARTITIONS, Round, lives_of, rounds_of
 from kwire.assignors import AssignorError, TopicPartition
 
 NOBODY_TOLD = "nobody was told a share"

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from tools.said import BEGIN, GROUP, Wire
 
-from kwire.analysis import evidence, extract
-from kwire.analysis.evidence import Evidence, Fresh, Size, Subscribed
+from kwire.analysis import extract
+from kwire.analysis.what_if import evidence
+from kwire.analysis.what_if.evidence import Evidence, Fresh, Size, Subscribed
 from kwire.assignors import Partition, Subscription
 
 AT = BEGIN + 1000

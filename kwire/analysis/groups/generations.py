@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.joins import Join
+from kwire.analysis.groups.joins import Join
 
 COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep what they still own
 

@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from kwire.analysis import classic, consumer, tables
+from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC, GroupEvent, error_name
-from kwire.analysis.lives import Life, lives
-from kwire.analysis.outcome import MS, Outcome
+from kwire.analysis.groups import classic, consumer
+from kwire.analysis.groups.lives import Life, lives
+from kwire.analysis.groups.outcome import Outcome
 from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import ABORTED, COMMITTED, REFUSED, Transactions
 from kwire.analysis.unread import Blanks, Unread, in_cluster, of_group

@@ -4,7 +4,7 @@ from tools.said import BEGIN, Wire, line, two_members
 
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.extract import events_of
-from kwire.analysis.lives import Life, lives
+from kwire.analysis.groups.lives import Life, lives
 
 
 def of(wire: Wire) -> list[Life]:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.analysis.replay import NAMES, replay_of
+from kwire.analysis.what_if.replay import NAMES, replay_of
 from kwire.assignors import CLIENT, SERVER, AssignorError, Subscription, without_racks
 
 TEA = without_racks({"tea": 4})

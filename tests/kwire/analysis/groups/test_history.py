@@ -8,7 +8,7 @@ from tools.said import GROUP, two_members
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.extract import events_of
-from kwire.analysis.history import FILLED, Ends, apart, fold
+from kwire.analysis.groups.history import FILLED, Ends, apart, fold
 from kwire.analysis.topics import Watermark
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tools.said import GROUP, Wire, line, two_members
 
-from kwire.analysis.view import groups
+from kwire.analysis.report.by_group import groups
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 
 FACTS = "to_generation trigger trigger_member started_ts ended_ts duration_ms stw_ms_max partitions_moved incomplete"

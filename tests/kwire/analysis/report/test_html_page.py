@@ -12,7 +12,7 @@ from tools.browser import Shown, opened
 from tools.captures import capture
 from tools.said import BEGIN, Wire, two_members
 
-from kwire.analysis import report
+from kwire.analysis.report import html_page
 from kwire.analysis.tables import PROBLEMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -39,7 +39,7 @@ def test_what_was_not_read_is_on_the_page(browser: Any, tmp_path: Path) -> None:
 
 def shown(browser: Any, tmp_path: Path, tables: Any, title: str = "what happened") -> Shown:
     path = tmp_path / "page.html"
-    report.save(path, tables, title)
+    html_page.save(path, tables, title)
     return Shown(browser, path)
 
 
@@ -188,5 +188,5 @@ def test_nothing_at_all(browser: Any, tmp_path: Path) -> None:
 def test_size(tmp_path: Path) -> None:
     """Nearly all of a page is plotly.js."""
     path = tmp_path / "page.html"
-    report.save(path, two_members().tables(), "x")
+    html_page.save(path, two_members().tables(), "x")
     assert os.path.getsize(path) < 6_000_000

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC, CONSUMER, split_partition
-from kwire.analysis.evidence import Evidence
-from kwire.analysis.outcome import MS, REVOCATION
+from kwire.analysis.groups.outcome import REVOCATION
+from kwire.analysis.what_if.evidence import Evidence
 from kwire.assignors import Partition, Subscription, TopicPartition
 from kwire.java import map_order
 

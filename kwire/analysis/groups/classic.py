@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from kwire.analysis.columns import MS
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.generations import Phase, phases_of
-from kwire.analysis.joins import Join, joins_of
-from kwire.analysis.outcome import (
+from kwire.analysis.groups.generations import Phase, phases_of
+from kwire.analysis.groups.joins import Join, joins_of
+from kwire.analysis.groups.outcome import (
     COOPERATIVE,
     EAGER,
     EXPIRED,
@@ -22,7 +23,6 @@ from kwire.analysis.outcome import (
     LEFT,
     METADATA,
     MOVED,
-    MS,
     RESTART,
     REVOCATION,
     SUBSCRIPTION,
@@ -33,7 +33,7 @@ from kwire.analysis.outcome import (
     Stop,
     Trigger,
 )
-from kwire.analysis.sessions import GONE, REBALANCE, Sessions
+from kwire.analysis.groups.sessions import GONE, REBALANCE, Sessions
 from kwire.errorcodes import ErrorCode
 
 SLACK = 250 * MS  # by how much a session may seem to end after the others were told: clocks of brokers and captures

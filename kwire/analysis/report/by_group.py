@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import partition_name
 from kwire.analysis.tables import EVERY, ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
 from kwire.analysis.transactions import ABORTED, COMMITTED, NOT_KNOWN, REFUSED
 
-Tables = Mapping[str, list[Row]]
 Name = tuple[str, str | None]  # a group and its cluster
 Generation = tuple[str, int, int]  # protocol, life and generation
 

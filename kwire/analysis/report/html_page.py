@@ -10,11 +10,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kwire.analysis.columns import Row
-from kwire.analysis.outcome import MS
-from kwire.analysis.style import STYLE
+from kwire.analysis.columns import MS, Row, Tables
+from kwire.analysis.report.by_group import apart, moment, names, restarts
+from kwire.analysis.report.style import STYLE
 from kwire.analysis.transactions import COMMITTED
-from kwire.analysis.view import Tables, apart, moment, names, restarts
 
 NEEDED = (
     "group_events",

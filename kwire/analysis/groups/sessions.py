@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
+from kwire.analysis.columns import MS
 from kwire.analysis.events import GroupEvent
-from kwire.analysis.outcome import MS, Membership
+from kwire.analysis.groups.outcome import Membership
 from kwire.errorcodes import ErrorCode
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from kwire.analysis import tables
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC, GroupEvent, split_partition
 from kwire.analysis.unread import Blanks
 
@@ -20,7 +20,6 @@ INFERRED = {EXPIRED, UNSYNCED, UNKNOWN}
 
 EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of stop-the-world
 
-MS = 1000  # microseconds
 UNSURE = "; not certain, as calls of the group were not read (see problems)"
 
 _ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # columns of an event and of a violation

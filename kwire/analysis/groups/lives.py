@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kwire.analysis.events import CLASSIC, GroupEvent
-from kwire.analysis.joins import Join, joins_of
+from kwire.analysis.groups.joins import Join, joins_of
 
 # What tells a member its generation; what only confirms it counts where the capture begins in the middle of a life.
 TELLS = {"join_done", "epoch_change", "assigned"}

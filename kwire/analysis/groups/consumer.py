@@ -12,13 +12,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from kwire.analysis.columns import MS
 from kwire.analysis.events import SHARE, GroupEvent, split_partition
-from kwire.analysis.outcome import (
+from kwire.analysis.groups.outcome import (
     BY_BROKER,
     EXPIRED,
     JOINED,
     LEFT,
-    MS,
     RESTART,
     SUBSCRIPTION,
     UNKNOWN,
