@@ -8,6 +8,7 @@ from commands import kwire
 from tools.captures import capture
 
 from kwire.analysis import parquet
+from kwire.analysis.report import html_page
 
 
 def test_page_of_a_folder(tmp_path: Path) -> None:
@@ -16,7 +17,7 @@ def test_page_of_a_folder(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     done = kwire("report", str(tmp_path / "tables"), "--html", str(page))
     assert (done.exit_code, done.output) == (0, "")
-    assert page.read_text("utf-8") == page.page(tables, "tables")
+    assert page.read_text("utf-8") == html_page.page(tables, "tables")
 
 
 def test_folder_without_tables(tmp_path: Path) -> None:
