@@ -28,6 +28,8 @@ class ClassicMember(Reader):
     meanwhile. A generation that no coordinator wrote may be followed by the one before it, so all are kept until one is
     settled.
     ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
+    A dynamic member forgets both with its member id: the next group may have the same generations. A static one may
+    have its place again, if its removal was not written.
     ``outdated``: the JoinGroup or SyncGroup that is under way no longer counts, and the member joins after its answer.
     """
 
@@ -37,7 +39,7 @@ class ClassicMember(Reader):
     def begin(self) -> None:
         super().begin()
         self.state = AWAY
-        self.member_id = ""
+        self._forget_id()
         self.generation = -1
         self.asked_for = self.topics
         self.there: dict[str, int] = {}  # partitions when it asked to join
@@ -90,7 +92,8 @@ class ClassicMember(Reader):
         self.state = JOINING
         if not self.cooperates and self.owned:
             self.own(frozenset())  # eager: everything is given up before
-        said = plans.Said(self.topics, self.owned, self.owned_since if self.owned else -1)
+        since = self.owned_since if self.cooperates else -1
+        said = plans.Said(self.topics, self.owned, since)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
         self.asked_for = self.topics
         protocol = JoinGroupRequest.Protocol(name=self.strategy, metadata=said.encoded())
@@ -226,15 +229,20 @@ class ClassicMember(Reader):
                 self.state = AWAY
                 self.join_later()
         elif error in LOST:
-            if error == E.UNKNOWN_MEMBER_ID or self.state != JOINING:
-                self.member_id = "" if error == E.UNKNOWN_MEMBER_ID else self.member_id
-            self.generation = -1
+            if error == E.UNKNOWN_MEMBER_ID:
+                self._forget_id()
+            self.generation = self.owned_since = -1
             self.own(frozenset())
             self.join_later()
         elif error == E.REBALANCE_IN_PROGRESS:
             self.join_later()
         else:
             self.end(E(error).name)
+
+    def _forget_id(self) -> None:
+        self.member_id = ""
+        if self.script.instance is None:
+            self.seen_in, self.gave_up_in = {}, -1
 
     def leave(self) -> None:
         """A static member goes without a word, as Kafka's does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,14 +28,14 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP = 8, 9, 10
 class Scene:
     """One member of group g, and a broker that answers what the test says."""
 
-    def __init__(self, **script: Any) -> None:
+    def __init__(self, kind: str = "eager", **script: Any) -> None:
         self.queue = Queue()
         self.asked: list[tuple[Connection, Any]] = []
         self.partitions = [0]
         cluster = SimpleNamespace(nodes={0: None}, topics={"t": SimpleNamespace(partitions=self.partitions)})
         self.network = Network(self.queue, self)
         self.member = ClassicMember(
-            MemberScript(number=0, kind="eager", group="g", topics=("t",), commit=1.0, **script),
+            MemberScript(number=0, kind=kind, group="g", topics=("t",), commit=1.0, **script),
             Dice("test", 0),
             self.queue,
             self.network,
@@ -84,7 +85,7 @@ class Scene:
             JOIN_GROUP,
             JoinGroupResponse(
                 generation_id=generation,
-                protocol_name="eager",
+                protocol_name=self.member.strategy,
                 leader="m-1" if leads else "m-2",
                 member_id="m-1",
                 members=[member] if leads else [],
@@ -92,10 +93,10 @@ class Scene:
             ),
         )
 
-    def sync(self) -> None:
-        share = plans.encoded_share(frozenset({("t", 0)}))
+    def sync(self, partitions: Sequence[int] = (0,)) -> None:
+        share = plans.encoded_share(frozenset(("t", partition) for partition in partitions))
         self.answer(SYNC_GROUP, SyncGroupResponse(assignment=share))
-        if self.member.state == STABLE:
+        if self.member.state == STABLE and self.member.owned - self.member.positions.keys():
             group = OffsetFetchResponse.Group(group_id="g", topics=[])
             self.answer(OFFSET_FETCH, OffsetFetchResponse(groups=[group]))
 
@@ -198,6 +199,33 @@ def test_a_settled_generation_is_the_only_one_that_is_remembered():
     assert set(scene.member.seen_in) == {5, 6}
     scene.sync()
     assert set(scene.member.seen_in) == {6}
+
+
+def test_cooperative_join_group_names_the_last_generation():
+    """Kafka's client sends it with every subscription: after a revocation the metadata differs, so the group rebalances."""
+    scene = Scene("cooperative")
+    scene.stable(1)
+    scene.member.join()
+    scene.join(2, leads=False)
+    scene.sync([])
+    scene.run_until(JOIN_GROUP)
+    (request,) = scene.asked_for(JOIN_GROUP)
+    assert plans.understood(request.protocols[0].metadata) == plans.Said(("t",), generation=2)
+
+
+@pytest.mark.parametrize("instance", [None, "i"], ids=["dynamic", "static"])
+def test_generations_of_a_member_that_was_removed(instance):
+    """A dynamic member has a new place, in a group with the same generations; the removal of a static one was lost."""
+    scene = Scene("cooperative", instance=instance)
+    scene.stable(1)
+    scene.member.join()
+    scene.join(2, leads=False)
+    scene.member.gave_up_in = 2
+    scene.answer(SYNC_GROUP, SyncGroupResponse(error_code=E.UNKNOWN_MEMBER_ID))
+    scene.join(2, leads=False)
+    scene.sync([])
+    scene.wait(1.0)
+    assert bool(scene.asked_for(JOIN_GROUP)) == (instance is not None)
 
 
 def test_without_a_coordinator_a_member_is_away():

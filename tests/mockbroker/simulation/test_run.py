@@ -31,6 +31,7 @@ FAILED_ONCE = [  # what was wrong
     "member id that a static member had",
     "partition given back while reconciling",
     "commit that was decided before a crash",
+    "generation of an earlier group",
 ]
 ONE_SEED = "from mockbroker.simulation.run import run; from mockbroker.simulation.schemes import swarm; print(run(swarm(7, 300)).hash)"
 
@@ -50,7 +51,19 @@ def test_nothing_is_broken(part):
 
 @pytest.mark.parametrize(
     "seed",
-    [120038, 900182, 918352, 3884039826, 3884040943, 1833343020, 2829768356, 2829776849, 1200218420, 2975488033],
+    [
+        120038,
+        900182,
+        918352,
+        3884039826,
+        3884040943,
+        1833343020,
+        2829768356,
+        2829776849,
+        1200218420,
+        2975488033,
+        2975478899,
+    ],
     ids=FAILED_ONCE,
 )
 def test_seed_that_a_client_or_a_checker_failed(seed):
