@@ -28,13 +28,17 @@ class ClassicMember(Reader):
     meanwhile. A generation that no coordinator wrote may be followed by the one before it, so all are kept until one is
     settled.
     ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
-    A dynamic member forgets both with its member id: the next group may have the same generations. A static one may
-    have its place again, if its removal was not written.
+    ``reported``: the partitions that the group's leader may believe it to own; remembered likewise, for the share of a
+    static member that returns was decided before.
+    A dynamic member forgets all three with its member id: the next group may have the same generations. A static one
+    may have its place again, if its removal was not written.
     ``outdated``: the JoinGroup or SyncGroup that is under way no longer counts, and the member joins after its answer.
     """
 
+    member_id = ""
     seen_in: Mapping[int, Mapping[str, int]] = MappingProxyType({})
     gave_up_in = -1
+    reported: frozenset[plans.Place] = frozenset()
 
     def begin(self) -> None:
         super().begin()
@@ -42,6 +46,7 @@ class ClassicMember(Reader):
         self._forget_id()
         self.generation = -1
         self.asked_for = self.topics
+        self.reports: frozenset[plans.Place] = frozenset()  # what it owned when it asked to join
         self.there: dict[str, int] = {}  # partitions when it asked to join
         self.owned_since = -1  # the generation in which it got what it owns
         self.beating = False
@@ -95,7 +100,8 @@ class ClassicMember(Reader):
         since = self.owned_since if self.cooperates else -1
         said = plans.Said(self.topics, self.owned, since)
         self.there = {topic: self.partitions(topic) for topic in self.topics}
-        self.asked_for = self.topics
+        self.asked_for, self.reports = self.topics, self.owned
+        self.reported |= self.owned
         protocol = JoinGroupRequest.Protocol(name=self.strategy, metadata=said.encoded())
         request = JoinGroupRequest(
             group_id=self.script.group,
@@ -128,6 +134,8 @@ class ClassicMember(Reader):
             return
         match answer.error_code:
             case E.NONE:
+                if self.member_id:
+                    self.reported = self.reports  # the leader sees this, and not what an earlier life reported
                 self.member_id, self.generation = answer.member_id, answer.generation_id
                 self.see(self.there)
                 self._sync(answer)
@@ -183,8 +191,9 @@ class ClassicMember(Reader):
         self.state = STABLE
         self.seen_in = {self.generation: self.seen}
         share = plans.decoded_share(answer.assignment)
-        if self.cooperates and not self.owned <= share:
+        if self.cooperates and not self.reported <= share:
             self.gave_up_in = self.generation
+        self.reported = self.reports
         gives_up = self.gave_up_in == self.generation
         self.owned_since = self.generation
         self.own(share)
@@ -242,7 +251,7 @@ class ClassicMember(Reader):
     def _forget_id(self) -> None:
         self.member_id = ""
         if self.script.instance is None:
-            self.seen_in, self.gave_up_in = {}, -1
+            self.seen_in, self.gave_up_in, self.reported = {}, -1, frozenset()
 
     def leave(self) -> None:
         """A static member goes without a word, as Kafka's does."""

@@ -228,6 +228,27 @@ def test_generations_of_a_member_that_was_removed(instance):
     assert bool(scene.asked_for(JOIN_GROUP)) == (instance is not None)
 
 
+@pytest.mark.parametrize("answered", [True, False], ids=["JoinGroup answered", "JoinGroup without answer"])
+def test_static_member_revokes_after_a_restart(answered):
+    """The leader counts on the member to give up what it had reported, and to join again; it knows after its return."""
+    scene = Scene("cooperative", instance="i")
+    scene.stable(1)
+    scene.member.join()
+    if answered:
+        scene.join(2, leads=False)
+    scene.run_until(SYNC_GROUP if answered else JOIN_GROUP)
+    scene.member.crash()
+    scene.member.start()
+    scene.find()
+    scene.join(2, leads=False)
+    scene.sync([])
+    scene.run_until(JOIN_GROUP)
+    scene.join(3, leads=False)
+    scene.sync([])
+    scene.wait(1.0)
+    assert not scene.asked_for(JOIN_GROUP)
+
+
 def test_without_a_coordinator_a_member_is_away():
     scene = Scene()
     scene.member.join()
