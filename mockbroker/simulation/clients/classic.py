@@ -136,6 +136,8 @@ class ClassicMember(Reader):
             case E.NONE:
                 if self.member_id:
                     self.reported = self.reports  # the leader sees this, and not what an earlier life reported
+                if self.generation == answer.generation_id and answer.leader != answer.member_id:
+                    self.seen_in = {**self.seen_in, self.generation: self.there}  # it is the leader's to rebalance
                 self.member_id, self.generation = answer.member_id, answer.generation_id
                 self.see(self.there)
                 self._sync(answer)
@@ -215,7 +217,7 @@ class ClassicMember(Reader):
         )
         self.ask(HEARTBEAT, 4, request, self._beaten)
         if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
-            self.join_later()  # topics have grown; whoever does not lead is told that nothing has changed
+            self.join_later()  # topics have grown; a member that does not lead is answered that nothing has changed
 
     def _beaten(self, answer: HeartbeatResponse) -> None:
         self.beating = False

@@ -10,6 +10,7 @@ import pytest
 
 from kwire import ErrorCode as E
 from kwire.messages.find_coordinator import FindCoordinatorResponse
+from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.offset_commit import OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchResponse
@@ -22,20 +23,20 @@ from mockbroker.simulation.queue import Queue
 from mockbroker.simulation.script import MemberScript
 from mockbroker.simulation.trace import Trace
 
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP = 8, 9, 10, 11, 14
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 8, 9, 10, 11, 12, 14
 
 
 class Scene:
     """One member of group g, and a broker that answers what the test says."""
 
-    def __init__(self, kind: str = "eager", **script: Any) -> None:
+    def __init__(self, kind: str = "eager", *, commit: float = 1.0, **script: Any) -> None:
         self.queue = Queue()
         self.asked: list[tuple[Connection, Any]] = []
         self.partitions = [0]
         cluster = SimpleNamespace(nodes={0: None}, topics={"t": SimpleNamespace(partitions=self.partitions)})
         self.network = Network(self.queue, self)
         self.member = ClassicMember(
-            MemberScript(number=0, kind=kind, group="g", topics=("t",), commit=1.0, **script),
+            MemberScript(number=0, kind=kind, group="g", topics=("t",), commit=commit, **script),
             Dice("test", 0),
             self.queue,
             self.network,
@@ -211,6 +212,22 @@ def test_cooperative_join_group_names_the_last_generation():
     scene.run_until(JOIN_GROUP)
     (request,) = scene.asked_for(JOIN_GROUP)
     assert plans.understood(request.protocols[0].metadata) == plans.Said(("t",), generation=2)
+
+
+def test_follower_joins_once_when_topics_grow():
+    """The coordinator answers a follower with the generation that it has: the rest is up to the leader."""
+    scene = Scene(commit=60.0)
+    scene.find()
+    scene.join(1, leads=False)
+    scene.sync()
+    scene.partitions.append(1)
+    scene.answer(HEARTBEAT, HeartbeatResponse())
+    scene.join(1, leads=False)
+    scene.sync()
+    for _ in range(3):
+        scene.answer(HEARTBEAT, HeartbeatResponse())
+    scene.wait(0.5)
+    assert not scene.asked_for(JOIN_GROUP)
 
 
 @pytest.mark.parametrize("instance", [None, "i"], ids=["dynamic", "static"])
