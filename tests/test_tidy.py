@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -440,3 +441,44 @@ NO_CYCLES = [
 @pytest.mark.parametrize("imported", NO_CYCLES)
 def test_what_is_not_a_cycle(imported: dict[str, list[str]]) -> None:
     assert module_cycles(imported) + folder_cycles(imported) == []
+
+
+# Names of tests state a rule; numbers of a section, row or rule of some document say nothing to a reader.
+NUMBERED_TEST = r"test_(\d|(rule|row|case|section|step)_\d).*"
+AMOUNT = r"\d[\d_,.^]* (bytes?|kB|KB|KiB|MB|MiB|GB|GiB|ms|seconds?|of|topics|elements|tags|messages|members|digits)\b.*"
+TEST_FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py"))
+
+
+def numbered(tree: ast.Module) -> list[str]:
+    """Return the names and ids of tests that begin with the number of a document."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and re.fullmatch(NUMBERED_TEST, node.name):
+            found.append(node.name)
+        elif isinstance(node, ast.keyword) and node.arg in {"id", "ids"}:
+            texts = [inner.value for inner in ast.walk(node.value) if isinstance(inner, ast.Constant)]
+            found += [text for text in texts if re.match(r"\d+\S* ", str(text)) and not re.match(AMOUNT, text)]
+    return found
+
+
+@pytest.mark.parametrize("path", TEST_FILES)
+def test_no_test_is_named_by_a_number(path: str) -> None:
+    assert numbered(ast.parse((ROOT / path).read_text("utf-8"))) == []
+
+
+NUMBERED = [
+    ("def test_10_16_second_member(): ...", ["test_10_16_second_member"]),
+    ("async def test_rule_1_no_heartbeat(): ...", ["test_rule_1_no_heartbeat"]),
+    ("param(1, id='3.1-6 no such group')", ["3.1-6 no such group"]),
+    ("param(1, id='116 too short')", ["116 too short"]),
+    ("parametrize('a', [1], ids=['2 states'])", ["2 states"]),
+    ("param(1, id=f'4.2-6 unknown, {state}')", ["4.2-6 unknown, "]),
+    ("param(1, id='2 MB')", []),
+    ("param(1, id='4096 of two bytes each')", []),
+    ("def test_v10_unknown_topic_id(): ...", []),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), NUMBERED)
+def test_numbers_in_names_are_noticed(text: str, found: list[str]) -> None:
+    assert numbered(ast.parse(text)) == found

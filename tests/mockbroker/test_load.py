@@ -72,7 +72,7 @@ def test_a_heartbeat_costs_the_same_in_a_group_of_any_size(desk):
     assert max(costs) == min(costs)
 
 
-def test_146_ten_thousand_members_in_one_group_come_stay_and_go(desk):
+def test_ten_thousand_members_in_one_group(desk):
     with counted() as calls:
         ids = form(desk, "g", 10_000)
     assert calls.count < 300 * 10_000
@@ -85,7 +85,7 @@ def test_146_ten_thousand_members_in_one_group_come_stay_and_go(desk):
     assert (group.state, group.members, len(group.waits), len(group.offered)) == (State.EMPTY, {}, 0, 0)
 
 
-def test_146_ten_thousand_groups_are_served_and_leave_nothing_behind(desk):
+def test_ten_thousand_groups(desk):
     for number in range(10_000):
         form(desk, f"g{number}", 1)
     assert len(desk.broker.groups) == 10_000
@@ -150,7 +150,7 @@ def test_ids_that_nobody_uses_are_forgotten(desk):
     assert (len(group.pending), len(group.waits)) == (0, 0)
 
 
-def test_147_the_same_metadata_again_costs_the_same_whatever_the_cluster(desk):
+def test_repeated_metadata_costs_the_same_in_any_cluster(desk):
     costs = []
     for more in (0, 100, 5_000):
         for number in range(more):

@@ -63,7 +63,7 @@ def test_what_is_told_is_what_is_served(name):
 
 
 @pytest.mark.parametrize(("java", "chosen"), [(True, "range"), (False, "roundrobin")])
-def test_27_a_tie(java, chosen):
+def test_tie_of_protocol_votes(java, chosen):
     play = Play(delay=1.0, java_coordinator=java)
     play.join("a", BOTH)
     play.join("b", tuple(reversed(BOTH)))
@@ -72,7 +72,7 @@ def test_27_a_tie(java, chosen):
 
 
 @pytest.mark.parametrize(("java", "alive"), [(True, False), (False, True)])
-def test_33_a_sync_in_stable_renews_the_session(java, alive):
+def test_sync_in_stable_renews_the_session(java, alive):
     play = Play(java_coordinator=java)
     play.stable("a", session=1.2)
     play.wait(0.8)
@@ -82,7 +82,7 @@ def test_33_a_sync_in_stable_renews_the_session(java, alive):
 
 
 @pytest.mark.parametrize(("java", "seconds"), [(True, 2.0), (False, 1.0)])
-def test_42_a_later_generation_stretches_the_delay(java, seconds):
+def test_initial_delay_of_later_generations_is_extended(java, seconds):
     play = Play(delay=1.0, java_coordinator=java)
     play.stable("x")
     play.leave("x")

@@ -1,7 +1,7 @@
-"""SASL and TLS on real sockets: rows 64 to 81 of the table of bad inputs, by number, and listeners of every kind at once.
+"""SASL and TLS on real sockets: fixtures/bad_inputs.md, under "SASL and TLS", and listeners of every kind at once.
 
 Each row is a conversation on a connection of its own. Whatever comes of it, a healthy connection is served before and
-after it. What else there is to say of the order of requests stands in sasl/test_gate.py.
+after it. More of the order of requests is in sasl/test_gate.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import trio
 import trustme
+from bad_inputs import inputs
 from tools.wire import serving
 from trio.testing import MockClock
 
@@ -66,37 +67,107 @@ def token(data: bytes = b"\0alice\0alice-secret"):
 
 
 KNOWN = [(shake(), OK), (token(), OK)]
-ROWS = [  # row, what, listener, what is sent and what comes of it; None is sent to see what becomes of the connection
-    (19, "plaintext on a port with TLS", SSL_SPOKEN_PLAIN, [(METADATA, CLOSED)]),
-    (19, "HTTP on a port with TLS", SSL_SPOKEN_PLAIN, [(b"GET / HTTP/1.1\r\n\r\n", CLOSED)]),
-    (64, "Metadata first", SASL, [(METADATA, CLOSED)]),
-    (65, "ApiVersions first", SASL, [(VERSIONS, OK), *KNOWN, (BEAT, HEARD)]),
-    (66, "ApiVersions v99, then v3", SASL, [(VERSIONS_99, TOO_NEW), (VERSIONS, OK), *KNOWN]),
-    (67, "ApiVersions twice", SASL, [(VERSIONS, OK), (VERSIONS, CLOSED)]),
-    (68, "ApiVersions after the handshake", SASL, [(shake(), OK), (VERSIONS, ILLEGAL), (None, CLOSED)]),
-    (69, "unknown mechanism", SASL, [(shake("NOPE"), E.UNSUPPORTED_SASL_MECHANISM), (None, CLOSED)]),
-    (69, "unknown mechanism, v0", SASL, [(shake("NOPE", 0), E.UNSUPPORTED_SASL_MECHANISM), (None, CLOSED)]),
-    (70, "handshake twice", SASL, [(shake(), OK), (shake(), ILLEGAL), (None, CLOSED)]),
-    (70, "handshake on PLAINTEXT", PLAIN, [(shake(), ILLEGAL), (BEAT, HEARD)]),
-    (70, "handshake on SSL", SSL, [(shake(), ILLEGAL), (BEAT, HEARD)]),
-    (71, "SaslAuthenticate first", SASL, [(token(), CLOSED)]),
-    (72, "SaslAuthenticate on PLAINTEXT", PLAIN, [(token(), ILLEGAL), (BEAT, HEARD)]),
-    (73, "wrong password", SASL, [(shake(), OK), (token(b"\0alice\0x"), FAILED), (None, CLOSED)]),
-    (73, "empty token", SASL, [(shake(), OK), (token(b""), FAILED), (None, CLOSED)]),
-    (73, "no NULs", SASL, [(shake(), OK), (token(b"alice"), FAILED), (None, CLOSED)]),
-    (73, "other authorization id", SASL, [(shake(), OK), (token(b"bob\0alice\0alice-secret"), FAILED), (None, CLOSED)]),
-    (73, "wrong password, bare", SASL, [(shake(version=0), OK), (pack(b"\0alice\0x"), CLOSED)]),
-    (74, "handshake v0, bare token", SASL, [(shake(version=0), OK), (TOKEN, b""), (BEAT, HEARD)]),
-    (75, "handshake v0, SaslAuthenticate", SASL, [(shake(version=0), OK), (token(), CLOSED)]),
-    (75, "handshake v1, bare token", SASL, [(shake(), OK), (TOKEN, CLOSED)]),
-    (76, "GSSAPI token first", SASL, [(GSSAPI, CLOSED)]),
-    (77, "600 KB before", SASL, [(pack(bytes(600 * 1024)), CLOSED)]),
-    (77, "512 KiB announced before", SASL, [(struct.pack(">i", 512 * 1024), OPEN)]),
-    (77, "a byte more announced before", SASL, [(struct.pack(">i", 512 * 1024 + 1), CLOSED)]),
-    (77, "600 KB announced after", SASL, [*KNOWN, (struct.pack(">i", 600 * 1024), OPEN)]),
-    (78, "SCRAM garbage", SASL, [(shake("SCRAM-SHA-256"), OK), (token(b"garbage"), FAILED), (None, CLOSED)]),
-    (78, "SCRAM nobody", SASL, [(shake("SCRAM-SHA-256"), OK), (token(b"n,,n=nobody,r=a"), FAILED), (None, CLOSED)]),
-    (79, "again after success", SASL, [*KNOWN, (shake(), ILLEGAL), (token(), ILLEGAL), (BEAT, HEARD)]),
+ROWS = [  # name in the table, what, listener, what is sent and what comes of it; None: see what becomes of the connection
+    ("plaintext on a TLS port", "plaintext on a port with TLS", SSL_SPOKEN_PLAIN, [(METADATA, CLOSED)]),
+    ("plaintext on a TLS port", "HTTP on a port with TLS", SSL_SPOKEN_PLAIN, [(b"GET / HTTP/1.1\r\n\r\n", CLOSED)]),
+    ("Metadata before authentication", "Metadata first", SASL, [(METADATA, CLOSED)]),
+    ("ApiVersions before the handshake", "ApiVersions first", SASL, [(VERSIONS, OK), *KNOWN, (BEAT, HEARD)]),
+    (
+        "ApiVersions v99, then a served version",
+        "ApiVersions v99, then v3",
+        SASL,
+        [(VERSIONS_99, TOO_NEW), (VERSIONS, OK), *KNOWN],
+    ),
+    ("ApiVersions twice before the handshake", "ApiVersions twice", SASL, [(VERSIONS, OK), (VERSIONS, CLOSED)]),
+    (
+        "ApiVersions after the handshake",
+        "ApiVersions after the handshake",
+        SASL,
+        [(shake(), OK), (VERSIONS, ILLEGAL), (None, CLOSED)],
+    ),
+    ("unknown mechanism", "unknown mechanism", SASL, [(shake("NOPE"), E.UNSUPPORTED_SASL_MECHANISM), (None, CLOSED)]),
+    (
+        "unknown mechanism",
+        "unknown mechanism, v0",
+        SASL,
+        [(shake("NOPE", 0), E.UNSUPPORTED_SASL_MECHANISM), (None, CLOSED)],
+    ),
+    (
+        "handshake twice, or on a port without SASL",
+        "handshake twice",
+        SASL,
+        [(shake(), OK), (shake(), ILLEGAL), (None, CLOSED)],
+    ),
+    (
+        "handshake twice, or on a port without SASL",
+        "handshake on PLAINTEXT",
+        PLAIN,
+        [(shake(), ILLEGAL), (BEAT, HEARD)],
+    ),
+    ("handshake twice, or on a port without SASL", "handshake on SSL", SSL, [(shake(), ILLEGAL), (BEAT, HEARD)]),
+    ("SaslAuthenticate before the handshake", "SaslAuthenticate first", SASL, [(token(), CLOSED)]),
+    (
+        "SaslAuthenticate on a port without SASL",
+        "SaslAuthenticate on PLAINTEXT",
+        PLAIN,
+        [(token(), ILLEGAL), (BEAT, HEARD)],
+    ),
+    ("wrong credentials", "wrong password", SASL, [(shake(), OK), (token(b"\0alice\0x"), FAILED), (None, CLOSED)]),
+    ("wrong credentials", "empty token", SASL, [(shake(), OK), (token(b""), FAILED), (None, CLOSED)]),
+    ("wrong credentials", "no NULs", SASL, [(shake(), OK), (token(b"alice"), FAILED), (None, CLOSED)]),
+    (
+        "wrong credentials",
+        "other authorization id",
+        SASL,
+        [(shake(), OK), (token(b"bob\0alice\0alice-secret"), FAILED), (None, CLOSED)],
+    ),
+    ("wrong credentials", "wrong password, bare", SASL, [(shake(version=0), OK), (pack(b"\0alice\0x"), CLOSED)]),
+    (
+        "handshake v0, then a bare token",
+        "handshake v0, bare token",
+        SASL,
+        [(shake(version=0), OK), (TOKEN, b""), (BEAT, HEARD)],
+    ),
+    (
+        "token in the form of the other handshake version",
+        "handshake v0, SaslAuthenticate",
+        SASL,
+        [(shake(version=0), OK), (token(), CLOSED)],
+    ),
+    (
+        "token in the form of the other handshake version",
+        "handshake v1, bare token",
+        SASL,
+        [(shake(), OK), (TOKEN, CLOSED)],
+    ),
+    ("GSSAPI token first", "GSSAPI token first", SASL, [(GSSAPI, CLOSED)]),
+    ("600 KB before authentication", "600 KB before", SASL, [(pack(bytes(600 * 1024)), CLOSED)]),
+    ("600 KB before authentication", "512 KiB announced before", SASL, [(struct.pack(">i", 512 * 1024), OPEN)]),
+    (
+        "600 KB before authentication",
+        "a byte more announced before",
+        SASL,
+        [(struct.pack(">i", 512 * 1024 + 1), CLOSED)],
+    ),
+    ("600 KB before authentication", "600 KB announced after", SASL, [*KNOWN, (struct.pack(">i", 600 * 1024), OPEN)]),
+    (
+        "SCRAM garbage, SCRAM of an unknown user",
+        "SCRAM garbage",
+        SASL,
+        [(shake("SCRAM-SHA-256"), OK), (token(b"garbage"), FAILED), (None, CLOSED)],
+    ),
+    (
+        "SCRAM garbage, SCRAM of an unknown user",
+        "SCRAM nobody",
+        SASL,
+        [(shake("SCRAM-SHA-256"), OK), (token(b"n,,n=nobody,r=a"), FAILED), (None, CLOSED)],
+    ),
+    (
+        "handshake after success",
+        "again after success",
+        SASL,
+        [*KNOWN, (shake(), ILLEGAL), (token(), ILLEGAL), (BEAT, HEARD)],
+    ),
 ]
 
 
@@ -175,8 +246,8 @@ def healthy(cluster) -> Iterator[list[Talk]]:
         yield [plain, secure.come_in()]
 
 
-@pytest.mark.parametrize(("row", "what", "listener", "said"), ROWS, ids=[f"{row}-{what}" for row, what, *_ in ROWS])
-def test_row(cluster, healthy, caplog, row, what, listener, said):
+@pytest.mark.parametrize(("name", "what", "listener", "said"), ROWS, ids=[row[1] for row in ROWS])
+def test_connection_before_authentication(cluster, healthy, caplog, name, what, listener, said):
     caplog.set_level(logging.WARNING, logger="mockbroker")
     context = context_of(cluster) if listener == SSL else None
     with Talk(cluster.listeners[SSL if listener == SSL_SPOKEN_PLAIN else listener], context) as talk:
@@ -201,7 +272,14 @@ def test_row(cluster, healthy, caplog, row, what, listener, said):
     assert all(record.exc_info is None for record in caplog.records), "a refusal is no failure of ours"
 
 
-async def test_80_late_for_the_next_authentication(clock):
+BELOW = {"re-authentication too late", "no client certificate, an unknown authority, an expired one"}
+
+
+def test_every_bad_input_has_a_test():
+    assert {name for name, *_ in ROWS} - {"plaintext on a TLS port"} | BELOW == set(inputs("SASL and TLS"))
+
+
+async def test_late_reauthentication_closes_the_connection(clock):
     async with serving(users=Users(USERS), config={"connections.max.reauth.ms": 60_000}) as place:
         late, punctual = await place.connect(), await place.connect()
         for peer in (late, punctual):
@@ -218,7 +296,7 @@ async def test_80_late_for_the_next_authentication(clock):
         assert await late.closed() == b""
 
 
-async def test_73_the_answer_waits(clock):
+async def test_failed_authentication_is_answered_after_the_delay(clock):
     """And nothing else does, nor is the one who waits for it heard."""
     async with serving(users=Users(USERS), config={"connection.failed.authentication.delay.ms": 5_000}) as place:
         wrong, right = await place.connect(), await place.connect()
@@ -233,7 +311,7 @@ async def test_73_the_answer_waits(clock):
         assert await wrong.closed() == b""
 
 
-async def test_73_who_does_not_wait_for_the_answer(clock):
+async def test_client_that_leaves_before_the_delayed_answer(clock):
     async with serving(users=Users(USERS), config={"connection.failed.authentication.delay.ms": 5_000}) as place:
         peer = await place.connect()
         await peer.ask(*shake())
@@ -274,7 +352,7 @@ def is_heard(cluster, context: ssl.SSLContext) -> bool:
 
 
 @pytest.mark.parametrize("who", ["no certificate", "wrong authority", "of another time"])
-def test_81_client_that_is_not_trusted(strict, strangers, caplog, who):
+def test_untrusted_client_certificate_is_refused(strict, strangers, caplog, who):
     caplog.set_level(logging.WARNING, logger="mockbroker")
     with Talk(strict.listeners[SSL], context_of(strict, client=strict.tls.client)) as healthy:
         assert healthy.ask(*BEAT).error_code == HEARD
@@ -284,7 +362,7 @@ def test_81_client_that_is_not_trusted(strict, strangers, caplog, who):
     assert re.match(r"127\.0\.0\.1:\d+: closed, TLS: .*certificate", line)
 
 
-def test_81_a_certificate_that_is_over(tmp_path, caplog):
+def test_expired_client_certificate_is_refused(tmp_path, caplog):
     """Of the right authority: the broker is given files, as is anybody who has certificates already."""
     caplog.set_level(logging.WARNING, logger="mockbroker")
     authority = trustme.CA()

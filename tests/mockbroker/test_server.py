@@ -70,7 +70,7 @@ def connection(place):
 # --- order -------------------------------------------------------------------------------------------------------
 
 
-async def test_15_a_thousand_requests_in_one_segment():
+async def test_thousand_requests_in_one_segment():
     async with serving() as place:
         peer = await place.connect()
         await peer.send(*[BEAT] * 1_000)
@@ -88,7 +88,7 @@ async def test_answers_of_different_size_keep_their_order():
         assert kinds == ["FetchResponse", "HeartbeatResponse", "FetchResponse", "ApiVersionsResponse", "FetchResponse"]
 
 
-async def test_10_31_a_parked_join_holds_its_connection_and_nothing_else(clock):
+async def test_pending_join_blocks_its_own_connection_only(clock):
     async with serving(config=SLOW) as place:
         first, second = await place.connect(), await place.connect()
         begin = trio.current_time()
@@ -101,7 +101,7 @@ async def test_10_31_a_parked_join_holds_its_connection_and_nothing_else(clock):
         assert trio.current_time() - begin == pytest.approx(3.0)
 
 
-async def test_16_byte_by_byte():
+async def test_requests_that_arrive_byte_by_byte():
     async with serving() as place:
         peer = await place.connect()
         for byte in peer.side.send(*HELLO) + peer.side.send(*BEAT):
@@ -110,7 +110,7 @@ async def test_16_byte_by_byte():
         assert (await peer.receive()).error_code == E.UNKNOWN_MEMBER_ID
 
 
-async def test_16_frames_and_a_half():
+async def test_frames_and_a_half():
     async with serving() as place:
         peer = await place.connect()
         data = b"".join(peer.side.send(*BEAT) for _ in range(3))
@@ -150,27 +150,29 @@ async def test_a_produce_releases_a_fetch_of_another_connection(clock):
 # --- bad input ---------------------------------------------------------------------------------------------------
 
 BAD = [  # bytes, what the one log line says
-    pytest.param(struct.pack(">i", -1) + b"\0" * 8, "frame length -1 is negative", id="1 negative"),
-    pytest.param(struct.pack(">i", 2**31 - 1), "is above the limit of 104857600", id="4 huge"),
-    pytest.param(struct.pack(">i", 104_857_601), "is above the limit of 104857600", id="5 one too many"),
-    pytest.param(b"GET / HTTP/1.1\r\n\r\n", "this looks like an HTTP request", id="20 http"),
-    pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "this looks like a TLS handshake", id="18 tls"),
-    pytest.param(b"SSH-2.0-OpenSSH_9.9\r\n", "this looks like an SSH client", id="21 ssh"),
-    pytest.param(b"PROXY TCP4 127.0.0.1 ", "this looks like a PROXY protocol header", id="23 proxy"),
-    pytest.param(pack(b""), "expected 4 bytes of API key and version, found 0", id="2 empty"),
-    pytest.param(pack(b"\0" * 3), "expected 4 bytes of API key and version, found 3", id="3 short"),
-    pytest.param(pack(struct.pack(">hhih", 999, 0, 1, -1)), "API key 999 is not known", id="26 unknown api"),
-    pytest.param(pack(struct.pack(">hhih", 3, 99, 1, -1)), "Metadata has versions 0-13, not 99", id="28 version"),
-    pytest.param(pack(struct.pack(">hhih", 0, 1, 1, -1)), "Produce v1 is not served", id="27 removed version"),
+    pytest.param(struct.pack(">i", -1) + b"\0" * 8, "frame length -1 is negative", id="negative length"),
+    pytest.param(struct.pack(">i", 2**31 - 1), "is above the limit of 104857600", id="length 2^31-1"),
+    pytest.param(struct.pack(">i", 104_857_601), "is above the limit of 104857600", id="length one above the limit"),
+    pytest.param(b"GET / HTTP/1.1\r\n\r\n", "this looks like an HTTP request", id="HTTP request"),
+    pytest.param(
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "this looks like a TLS handshake", id="TLS handshake"
+    ),
+    pytest.param(b"SSH-2.0-OpenSSH_9.9\r\n", "this looks like an SSH client", id="SSH client"),
+    pytest.param(b"PROXY TCP4 127.0.0.1 ", "this looks like a PROXY protocol header", id="PROXY protocol header"),
+    pytest.param(pack(b""), "expected 4 bytes of API key and version, found 0", id="empty frame"),
+    pytest.param(pack(b"\0" * 3), "expected 4 bytes of API key and version, found 3", id="frame of 3 bytes"),
+    pytest.param(pack(struct.pack(">hhih", 999, 0, 1, -1)), "API key 999 is not known", id="unknown API key"),
+    pytest.param(pack(struct.pack(">hhih", 3, 99, 1, -1)), "Metadata has versions 0-13, not 99", id="unknown version"),
+    pytest.param(pack(struct.pack(">hhih", 0, 1, 1, -1)), "Produce v1 is not served", id="removed version"),
     pytest.param(
         pack(encode_request(*JOIN, correlation_id=1)[:-3]),
         "JoinGroupRequest v3 at byte 44, protocols[0].metadata",
-        id="59 truncated body",
+        id="truncated body",
     ),
     pytest.param(
         pack(struct.pack(">hhihh", 12, 0, 1, -1, -1) + b"\0\0\0\1\0\1m"),
         "HeartbeatRequest v0 at byte 10, group_id",
-        id="42 null in non-null",
+        id="null in a non-nullable field",
     ),
 ]
 
@@ -198,7 +200,7 @@ async def test_what_came_before_the_bad_frame_is_answered():
         assert await peer.closed() == b""
 
 
-async def test_29_api_versions_too_new_and_then_one_that_is_served():
+async def test_unserved_api_versions_then_a_served_one():
     async with serving() as place:
         peer = await place.connect()
         await peer.stream.send_all(pack(struct.pack(">hhihb", 18, 127, 1, -1, 0)))
@@ -208,7 +210,7 @@ async def test_29_api_versions_too_new_and_then_one_that_is_served():
         assert len((await peer.ask(ApiVersionsRequest(), 0)).api_keys) == len(HANDLERS)
 
 
-async def test_6_a_promise_of_100_mib_costs_nothing():
+async def test_announced_frame_of_100_mib_is_not_allocated():
     async with serving() as place:
         tracemalloc.start()
         try:
@@ -291,7 +293,7 @@ async def flood(peer: Peer, message, version: int) -> int:
     return sent
 
 
-async def test_8_a_request_that_drips_is_given_up(clock, caplog):
+async def test_slow_request_is_closed_at_its_deadline(clock, caplog):
     async with serving() as place:
         slow, good = await place.connect(), await place.connect()
         frame = pack(encode_request(*HELLO, correlation_id=1))
@@ -306,7 +308,7 @@ async def test_8_a_request_that_drips_is_given_up(clock, caplog):
         assert (await good.ask(*HELLO)).error_code == E.NONE
 
 
-async def test_8_many_requests_that_never_end_on_a_read_are_served(clock):
+async def test_requests_that_always_end_in_the_next_read(clock):
     """Something is always half there, but never the same."""
     async with serving() as place:
         peer = await place.connect()
@@ -334,7 +336,7 @@ async def test_an_idle_connection_is_closed_and_one_that_waits_is_not(clock, cap
         assert caplog.records == []
 
 
-async def test_12_a_peer_that_never_reads_disturbs_nobody_and_is_given_up(clock, caplog):
+async def test_peer_that_never_reads_is_closed(clock, caplog):
     async with serving() as place:
         fill(place, 300_000)
         slow, good = await place.connect(), await place.connect()
@@ -352,7 +354,7 @@ async def test_12_a_peer_that_never_reads_disturbs_nobody_and_is_given_up(clock,
         assert (await good.ask(*HELLO)).error_code == E.NONE
 
 
-async def test_12_a_peer_that_reads_late_gets_everything(clock):
+async def test_peer_that_reads_late_gets_every_answer(clock):
     async with serving() as place:
         fill(place, 300_000)
         peer = await place.connect()
@@ -392,7 +394,7 @@ async def test_a_send_that_has_no_room_after_all_is_tried_again():
         assert slow.refused
 
 
-async def test_9_a_half_close_after_a_request_is_answered():
+async def test_half_close_after_a_request_is_answered():
     async with serving() as place:
         fill(place, 2_000_000)
         peer = await place.connect()
@@ -405,7 +407,7 @@ async def test_9_a_half_close_after_a_request_is_answered():
         await place.until(lambda: not place.server.connections)
 
 
-async def test_10_a_half_close_inside_a_frame_is_quiet(caplog):
+async def test_half_close_inside_a_frame_is_quiet(caplog):
     caplog.set_level(logging.DEBUG, "mockbroker")
     async with serving() as place:
         peer = await place.connect()
@@ -415,7 +417,7 @@ async def test_10_a_half_close_inside_a_frame_is_quiet(caplog):
         assert caplog.records == []
 
 
-async def test_11_a_reset_while_an_answer_is_written():
+async def test_reset_while_an_answer_is_written():
     async with serving() as place:
         fill(place, 20_000_000)
         peer, good = await place.connect(), await place.connect()
@@ -427,7 +429,7 @@ async def test_11_a_reset_while_an_answer_is_written():
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_10_23_a_member_stays_when_its_client_goes_while_its_join_is_parked(clock, how):
+async def test_member_outlives_the_connection_of_its_pending_join(clock, how):
     async with serving(config=SLOW) as place:
         peer = await place.connect()
         await peer.send(JOIN)
@@ -484,7 +486,7 @@ async def test_a_stream_of_bytes_behind_a_parked_join_is_not_read_without_end(cl
 # --- accepting and stopping --------------------------------------------------------------------------------------
 
 
-async def test_14_no_more_files_backs_off_and_recovers(clock, caplog, monkeypatch):
+async def test_too_many_open_files_backs_off_and_recovers(clock, caplog, monkeypatch):
     async with serving() as place:
         real, refusals = socket.socket.accept, [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED]
 

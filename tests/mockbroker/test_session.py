@@ -114,7 +114,7 @@ def test_an_answer_that_is_given_again_is_encoded_once(session):
     assert set(encoded) == {3, 4}
 
 
-def test_34_no_client_id(session):
+def test_client_id_may_be_null(session):
     session.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id=None)))
     assert session.next_call().client.client_id == ""
 
@@ -155,7 +155,7 @@ SCRIPT = [
 
 
 @given(st.lists(st.integers(1, 400), max_size=12))
-def test_16_answers_do_not_depend_on_how_the_bytes_were_cut(cuts):
+def test_answers_do_not_depend_on_segment_boundaries(cuts):
     outs = []
     for places in ([], sorted(set(cuts))):
         desk = Desk()
@@ -170,7 +170,7 @@ def test_16_answers_do_not_depend_on_how_the_bytes_were_cut(cuts):
     assert outs[0] == outs[1]
 
 
-def test_16_byte_by_byte(session, desk):
+def test_requests_that_arrive_byte_by_byte(session, desk):
     client = ClientSide("me")
     out = b""
     for byte in b"".join(client.send(message, version) for message, version in SCRIPT):
@@ -186,23 +186,21 @@ def header(key: int, version: int, correlation_id: int = 1, client: bytes = b"\0
 
 
 REFUSED = [  # frame, what is said
-    pytest.param(b"", "expected 4 bytes", id="2 empty"),
-    pytest.param(b"\0\x12\0", "expected 4 bytes", id="3 too short"),
-    pytest.param(header(18, 0)[:7], "correlation_id", id="3 cut in the header"),
-    pytest.param(header(999, 0), "API key 999 is not known", id="26 unknown api"),
-    pytest.param(header(-5, 0), "API key -5 is not known", id="26 negative api"),
-    pytest.param(header(0, 0), "Produce v0 is not served", id="27 removed version"),
-    pytest.param(header(1, 3), "Fetch v3 is not served", id="27 removed version"),
-    pytest.param(header(3, 99), "Metadata has versions 0-13, not 99", id="28 version too new"),
-    pytest.param(header(3, -1), "Metadata has versions 0-13, not -1", id="28 negative version"),
-    pytest.param(header(18, 3)[:-1], "client_id", id="31 cut client id"),
-    pytest.param(header(18, 127)[:10], "client_id", id="31 no good header"),
+    pytest.param(b"", "expected 4 bytes", id="empty frame"),
+    pytest.param(b"\0\x12\0", "expected 4 bytes", id="frame of 3 bytes"),
+    pytest.param(header(18, 0)[:7], "correlation_id", id="truncated header"),
+    pytest.param(header(999, 0), "API key 999 is not known", id="unknown API key"),
+    pytest.param(header(-5, 0), "API key -5 is not known", id="negative API key"),
+    pytest.param(header(0, 0), "Produce v0 is not served", id="removed version of Produce"),
+    pytest.param(header(1, 3), "Fetch v3 is not served", id="removed version of Fetch"),
+    pytest.param(header(3, 99), "Metadata has versions 0-13, not 99", id="version too new"),
+    pytest.param(header(3, -1), "Metadata has versions 0-13, not -1", id="negative version"),
+    pytest.param(header(18, 3)[:-1], "client_id", id="truncated client id"),
+    pytest.param(header(18, 127)[:10], "client_id", id="header of another form"),
     pytest.param(header(12, 0, client=b"\x75\x30m"), "client_id: expected 30000 bytes, found 1", id="37"),
-    pytest.param(header(12, 0) + b"\0\1g\0\0", "at byte 15, generation_id", id="59 truncated body"),
-    pytest.param(header(12, 0) + b"\xff\xff\0\0\0\1\0\1m", "group_id", id="42 null where it may not be"),
-    pytest.param(
-        header(3, 0) + struct.pack(">i", 2**31 - 1), "topics", id="39 an array of 2^31-1 elements and no bytes"
-    ),
+    pytest.param(header(12, 0) + b"\0\1g\0\0", "at byte 15, generation_id", id="truncated body"),
+    pytest.param(header(12, 0) + b"\xff\xff\0\0\0\1\0\1m", "group_id", id="null in a non-nullable field"),
+    pytest.param(header(3, 0) + struct.pack(">i", 2**31 - 1), "topics", id="array of 2^31-1 elements without bytes"),
 ]
 
 
@@ -215,7 +213,7 @@ def test_refused(session, frame, text):
 
 
 @pytest.mark.parametrize("version", [5, 127, -1, 32_767])
-def test_29_a_version_of_api_versions_that_is_not_served(session, desk, version):
+def test_unserved_api_versions_version_is_answered_in_v0(session, desk, version):
     session.receive(pack(header(18, version) + b"\0"))
     call = session.next_call()
     assert call.version == 0
@@ -223,19 +221,19 @@ def test_29_a_version_of_api_versions_that_is_not_served(session, desk, version)
     assert session.answer(reply) == bytes.fromhex("00000010 00000001 0023 00000001 0012 0000 0004")
 
 
-def test_58_bytes_behind_the_body_are_ignored(session):
+def test_bytes_after_the_body_are_ignored(session):
     session.receive(pack(encode_request(BEAT, 3, correlation_id=1) + b"more"))
     assert session.next_call().request == BEAT
 
 
-def test_17_one_correlation_id_twice(session, desk):
+def test_duplicate_correlation_id_gets_two_answers(session, desk):
     session.receive(pack(encode_request(BEAT, 3, correlation_id=5)) * 2)
     out = answer_all(session, desk.router)
     assert [out[4:8], out[len(out) // 2 + 4 : len(out) // 2 + 8]] == [b"\0\0\0\5"] * 2
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))
-def test_59_a_join_cut_anywhere_is_refused_and_the_group_never_hears_of_it(session, desk, cut):
+def test_truncated_join_group_never_reaches_the_group(session, desk, cut):
     whole = encode_request(JOIN, 9, correlation_id=1)
     session.receive(pack(whole[:cut]))
     with pytest.raises(WireError):

@@ -1,4 +1,7 @@
-"""Bad captures, row by row of the list of bad inputs: all before the damage, a note with the place, bounded memory."""
+"""Damaged captures: fixtures/bad_inputs.md, under "Captures".
+
+What precedes the damage is read, the damage is reported with its place, and memory is bounded.
+"""
 
 from __future__ import annotations
 
@@ -48,47 +51,47 @@ GOOD, NEW = pcap(PACKETS), pcapng(PACKETS)
 LIMIT = 400  # MiB of a whole process
 
 DAMAGED = {  # file, heartbeats found, byte of the note, what it says
-    "148 empty": (b"", 0, 0, "an empty file"),
-    "148 three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture: it begins with d4 c3 b2"),
-    "148 bad magic": (b"\xd4\xc3\xb2\xa2" + GOOD[4:], 0, 0, "not a capture"),
-    "148 half a header": (GOOD[:20], 0, 20, "ends inside its header"),
-    "150 a record of 2 GiB": (
+    "empty": (b"", 0, 0, "an empty file"),
+    "three bytes": (b"\xd4\xc3\xb2", 0, 0, "not a capture: it begins with d4 c3 b2"),
+    "bad magic": (b"\xd4\xc3\xb2\xa2" + GOOD[4:], 0, 0, "not a capture"),
+    "half a header": (GOOD[:20], 0, 20, "ends inside its header"),
+    "a record of 2 GiB": (
         GOOD + struct.pack("<IIII", 1, 1, 2**31 - 1, 2**31 - 1),
         5,
         len(GOOD),
         "a record of 2147483647 bytes",
     ),
-    "150 a record beyond the snapshot length": (
+    "a record beyond the snapshot length": (
         GOOD + struct.pack("<IIII", 1, 1, 2_000_000, 0) + bytes(100),
         5,
         len(GOOD),
         "a record of 2000000 bytes",
     ),
-    "151 cut inside a packet": (GOOD[:-10], 4, len(pcap(PACKETS[:-1])), "ends inside a record"),
-    "152 a block of 2 GiB": (
+    "cut inside a packet": (GOOD[:-10], 4, len(pcap(PACKETS[:-1])), "ends inside a record"),
+    "a block of 2 GiB": (
         NEW + struct.pack("<II", 6, 0x7FFFFFF0) + bytes(64),
         5,
         len(NEW),
         "a block of 2147483632 bytes",
     ),
-    "152 a block not of whole words": (NEW + struct.pack("<II", 6, 33) + bytes(64), 5, len(NEW), "a block of 33 bytes"),
-    "152 a block too small": (NEW + struct.pack("<II", 6, 8) + bytes(64), 5, len(NEW), "a block of 8 bytes"),
-    "152 another length at its end": (
+    "a block not of whole words": (NEW + struct.pack("<II", 6, 33) + bytes(64), 5, len(NEW), "a block of 33 bytes"),
+    "a block too small": (NEW + struct.pack("<II", 6, 8) + bytes(64), 5, len(NEW), "a block of 8 bytes"),
+    "another length at its end": (
         NEW + struct.pack("<II", 9, 16) + bytes(4) + struct.pack("<I", 20),
         5,
         len(NEW),
         "ends as one of 20",
     ),
-    "153 a packet larger than its block": (
+    "a packet larger than its block": (
         NEW + block(6, struct.pack("<IIIII", 0, 0, 0, 500, 500) + bytes(20)),
         5,
         len(NEW),
         "room for 20",
     ),
-    "153 an interface that is not there": (NEW + enhanced(1, b"x" * 60, 60, number=7), 5, len(NEW), "interface 7"),
-    "153 a byte order that is none": (NEW + block(0x0A0D0D0A, bytes(16)), 5, len(NEW), "byte order"),
-    "164 gzip cut": (gzip.compress(GOOD)[:-30], None, None, "cut"),
-    "164 gzip damaged": (gzip.compress(GOOD)[:-200] + bytes(200), None, None, ""),
+    "an interface that is not there": (NEW + enhanced(1, b"x" * 60, 60, number=7), 5, len(NEW), "interface 7"),
+    "a byte order that is none": (NEW + block(0x0A0D0D0A, bytes(16)), 5, len(NEW), "byte order"),
+    "gzip cut": (gzip.compress(GOOD)[:-30], None, None, "cut"),
+    "gzip damaged": (gzip.compress(GOOD)[:-200] + bytes(200), None, None, ""),
 }
 
 
@@ -142,26 +145,24 @@ def used_again() -> bytes:
 
 
 UNUSUAL: dict[str, Callable[[], bytes]] = {
-    "149 big-endian": lambda: pcap(packets(spoken()), order=">"),
-    "149 nanoseconds, big-endian": lambda: pcap(packets(spoken()), order=">", nano=True),
-    "149 pcapng, big-endian": lambda: pcapng(packets(spoken()), order=">"),
-    **{f"154 link type {link}": partial(of, spoken(), link) for link in (ETHERNET, NULL, RAW, LOOP, SLL, SLL2)},
-    "155 VLAN": lambda: of(spoken(), vlans=[0x8100]),
-    "155 QinQ": lambda: of(spoken(), vlans=[0x88A8, 0x8100]),
-    "155 IPv6 with headers before TCP": lambda: of(
-        spoken(client=("fe80::1", 1), broker=("fe80::2", 9092)), extension=True
-    ),
-    "155 fragments": lambda: pcap(
+    "big-endian": lambda: pcap(packets(spoken()), order=">"),
+    "nanoseconds, big-endian": lambda: pcap(packets(spoken()), order=">", nano=True),
+    "pcapng, big-endian": lambda: pcapng(packets(spoken()), order=">"),
+    **{f"link type {link}": partial(of, spoken(), link) for link in (ETHERNET, NULL, RAW, LOOP, SLL, SLL2)},
+    "VLAN": lambda: of(spoken(), vlans=[0x8100]),
+    "QinQ": lambda: of(spoken(), vlans=[0x88A8, 0x8100]),
+    "IPv6 with headers before TCP": lambda: of(spoken(client=("fe80::1", 1), broker=("fe80::2", 9092)), extension=True),
+    "fragments": lambda: pcap(
         (each.time_us, framed(part), len(part) + 14)
         for number, each in enumerate(spoken())
         for part in fragments(each, 40, number)
     ),
-    "156 not IP, not TCP, wrong checksums": with_strangers,
-    "157 out of order, twice, other bytes": with_other_bytes,
-    "158 sequence numbers begin anew": lambda: of(spoken(isn=(2**32 - 50, 0xFFFFF000))),
-    "159 begun in the middle of the greeting": lambda: of(spoken()[4:]),
-    "161 the same ports again": used_again,
-    "163 TLS beside it": with_a_tunnel,
+    "not IP, not TCP, wrong checksums": with_strangers,
+    "out of order, twice, other bytes": with_other_bytes,
+    "sequence numbers begin anew": lambda: of(spoken(isn=(2**32 - 50, 0xFFFFF000))),
+    "begun in the middle of the greeting": lambda: of(spoken()[4:]),
+    "the same ports again": used_again,
+    "TLS beside it": with_a_tunnel,
 }
 
 
@@ -174,7 +175,7 @@ def test_unusual(name: str, written: Callable[..., str]) -> None:
     assert bool(sum(connection.conflicts for connection in connections)) is ("other bytes" in name)
 
 
-def test_154_a_link_that_nobody_knows(written: Callable[..., str]) -> None:
+def test_unknown_link_type_is_reported(written: Callable[..., str]) -> None:
     (problem,) = all_of(written(of(spoken(), 147)))[2]
     assert "link type 147" in problem.reason
 
@@ -212,38 +213,38 @@ PLACE = 5 + 2 * 100  # of the request of a heartbeat among MANY
 OWN = SIZES[PLACE] - 16
 GARBAGE = bytes(range(256)) * 40
 LIES = {  # file, bytes that are passed over, what is said
-    "150 2 GiB": (lying(PLACE, 2**31 - 1), SIZES[PLACE], "a record of 2147483647 bytes"),
-    "150 4 GiB": (lying(PLACE, 2**32 - 1), SIZES[PLACE], "a record of 4294967295 bytes"),
-    "150 beyond the snapshot length": (lying(PLACE, 2_000_000), SIZES[PLACE], "a record of 2000000 bytes"),
-    "150 in the first": (lying(0, 2**31 - 1), SIZES[0], "a record of 2147483647 bytes"),
-    "150 in the last but two": (lying(len(MANY) - 3, 2**31 - 1), SIZES[-3], "a record of 2147483647 bytes"),
-    "150 too long": (lying(PLACE, OWN + 3_000), SIZES[PLACE], "no record, by its time and its size"),
-    "150 too long by one": (lying(PLACE, OWN + 1), SIZES[PLACE], "no record, by its time and its size"),
-    "150 too long, both sizes": (lying(PLACE, OWN + 3_000, OWN + 3_000), 0, f"the next begins after {OWN}"),
-    "150 too long by one, both sizes": (lying(PLACE, OWN + 1, OWN + 1), 0, f"the next begins after {OWN}"),
-    "150 up to behind the end": (lying(PLACE, 200_000), SIZES[PLACE], "the file ends inside a record"),
-    "150 too short": (lying(PLACE, OWN - 20), 20, "no record, by its time and its size"),
-    "150 nothing": (lying(PLACE, 0), SIZES[PLACE], "no record"),
-    "150 bytes between records": (in_the_middle(PLACE, GARBAGE), len(GARBAGE), "a record of"),
-    "150 zeros between records": (in_the_middle(PLACE, bytes(100_000)), 100_000, "no record"),
-    "152 a block of 2 GiB": (lying_block(PLACE, 4, 0x7FFFFFF0), None, "a block of 2147483632 bytes"),
-    "152 a block of 0 bytes": (lying_block(PLACE, 4, 0), None, "a block of 0 bytes"),
-    "152 a block not of whole words": (lying_block(PLACE, 4, 35), None, "a block of 35 bytes"),
-    "152 a block too long": (lying_block(PLACE, 4, 4_000), None, "that ends as one of"),
-    "152 a block up to behind the end": (lying_block(PLACE, 4, 1_000_000), None, "the file ends inside a record"),
-    "152 another length at its end": (
+    "2 GiB": (lying(PLACE, 2**31 - 1), SIZES[PLACE], "a record of 2147483647 bytes"),
+    "4 GiB": (lying(PLACE, 2**32 - 1), SIZES[PLACE], "a record of 4294967295 bytes"),
+    "beyond the snapshot length": (lying(PLACE, 2_000_000), SIZES[PLACE], "a record of 2000000 bytes"),
+    "in the first": (lying(0, 2**31 - 1), SIZES[0], "a record of 2147483647 bytes"),
+    "in the last but two": (lying(len(MANY) - 3, 2**31 - 1), SIZES[-3], "a record of 2147483647 bytes"),
+    "too long": (lying(PLACE, OWN + 3_000), SIZES[PLACE], "no record, by its time and its size"),
+    "too long by one": (lying(PLACE, OWN + 1), SIZES[PLACE], "no record, by its time and its size"),
+    "too long, both sizes": (lying(PLACE, OWN + 3_000, OWN + 3_000), 0, f"the next begins after {OWN}"),
+    "too long by one, both sizes": (lying(PLACE, OWN + 1, OWN + 1), 0, f"the next begins after {OWN}"),
+    "up to behind the end": (lying(PLACE, 200_000), SIZES[PLACE], "the file ends inside a record"),
+    "too short": (lying(PLACE, OWN - 20), 20, "no record, by its time and its size"),
+    "nothing": (lying(PLACE, 0), SIZES[PLACE], "no record"),
+    "bytes between records": (in_the_middle(PLACE, GARBAGE), len(GARBAGE), "a record of"),
+    "zeros between records": (in_the_middle(PLACE, bytes(100_000)), 100_000, "no record"),
+    "a block of 2 GiB": (lying_block(PLACE, 4, 0x7FFFFFF0), None, "a block of 2147483632 bytes"),
+    "a block of 0 bytes": (lying_block(PLACE, 4, 0), None, "a block of 0 bytes"),
+    "a block not of whole words": (lying_block(PLACE, 4, 35), None, "a block of 35 bytes"),
+    "a block too long": (lying_block(PLACE, 4, 4_000), None, "that ends as one of"),
+    "a block up to behind the end": (lying_block(PLACE, 4, 1_000_000), None, "the file ends inside a record"),
+    "another length at its end": (
         lying_block(PLACE, -4 % len(enhanced(*MANY[PLACE])), 8),
         None,
         "ends as one of 8",
     ),
-    "153 a packet larger than its block": (lying_block(PLACE, 20, 5_000), None, "a packet of 5000 bytes"),
-    "153 an interface that is not there": (lying_block(PLACE, 8, 9), None, "interface 9"),
+    "a packet larger than its block": (lying_block(PLACE, 20, 5_000), None, "a packet of 5000 bytes"),
+    "an interface that is not there": (lying_block(PLACE, 8, 9), None, "interface 9"),
 }
 
 
 @pytest.mark.parametrize("name", LIES)
 @pytest.mark.parametrize("packed", [False, True])
-def test_behind_a_lie_all_goes_on(name: str, packed: bool, written: Callable[..., str]) -> None:
+def test_reading_continues_after_a_false_length(name: str, packed: bool, written: Callable[..., str]) -> None:
     data, passed, said = LIES[name]
     calls, _, problems = all_of(written(gzip.compress(data) if packed else data))
     whole = {pair for pair in generations(calls) if pair[1] is not None and pair[0] is not None}
@@ -260,7 +261,7 @@ def test_behind_a_lie_all_goes_on(name: str, packed: bool, written: Callable[...
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_is_the_same_in_parts(name: str, written: Callable[..., str]) -> None:
+def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., str]) -> None:
     path = written(LIES[name][0])
 
     def told(parts: list[Split]) -> list[object]:
@@ -293,7 +294,7 @@ def test_a_lie_is_the_same_in_parts(name: str, written: Callable[..., str]) -> N
         assert positions == [at + found.base for found in big.blocks() for at in found.records.tolist()]
 
 
-def test_many_lies(written: Callable[..., str]) -> None:
+def test_number_of_reported_damages_is_limited(written: Callable[..., str]) -> None:
     """Each is told, up to a number of them; then nothing in the file is believed."""
     data = bytearray(pcap(MANY))
     for place in range(20, 800, 20):
@@ -306,14 +307,14 @@ def test_many_lies(written: Callable[..., str]) -> None:
     assert "given up" in problems[-1].reason
 
 
-def test_what_is_wrong_again_and_again_is_told_once(written: Callable[..., str]) -> None:
+def test_repeated_damage_is_reported_once(written: Callable[..., str]) -> None:
     data = section() + b"".join(enhanced(*packet) for packet in MANY)
     (problem,) = all_of(written(data))[2]
     assert "interface 0, of which nothing was said" in problem.reason
     assert f"passed over {len(data) - len(section())} bytes" in problem.reason
 
 
-def test_a_capture_inside_a_capture_is_not_read(written: Callable[..., str]) -> None:
+def test_capture_inside_a_capture_is_not_read(written: Callable[..., str]) -> None:
     """Someone loads a capture down; the record that carries it is damaged, what it carries is of another day."""
     inner = pcap([(time_us - 10 * 86_400_000_000, data, size) for time_us, data, size in MANY[:30]])
     talk = Talk(client=("10.9.9.9", 9), mss=10_000)
@@ -387,7 +388,7 @@ def fragments_without_a_first() -> bytes:
     return pcap([*PACKETS, *made])
 
 
-def test_fragments_without_a_first_are_told(written: Callable[..., str]) -> None:
+def test_fragments_without_a_first_are_reported(written: Callable[..., str]) -> None:
     """Those that are let go to make room as well as those that wait at the end."""
     path = written(fragments_without_a_first())
     reading = read(path)
@@ -405,7 +406,7 @@ def cut_and_lying() -> bytes:
     return pcap([*PACKETS, (1, packet[: 14 + 30], len(packet)), *((1, bytes(lie), len(lie)) for lie in lies)])
 
 
-def test_headers_that_are_cut_or_lie_are_told(written: Callable[..., str]) -> None:
+def test_truncated_and_false_headers_are_reported(written: Callable[..., str]) -> None:
     path = written(cut_and_lying())
     reading = read(path)
     assert sum(isinstance(item, Call) for item in reading) > 4
@@ -414,13 +415,13 @@ def test_headers_that_are_cut_or_lie_are_told(written: Callable[..., str]) -> No
 
 
 BOUNDED: dict[str, Callable[[], bytes]] = {
-    "150 100 MB between records": lambda: in_front_of_the_last(bytes(range(256)) * 400_000),
-    "153 options that lie, unknown blocks": options_that_lie,
-    "155 fragments without a first": fragments_without_a_first,
-    "160 a hole that is never filled": holes,
-    "162 100,000 connections": lambda: many_connections(100_000),
-    "162 frames of which little comes": promised_frames,
-    "164 a bomb": lambda: bomb(300_000_000),
+    "100 MB between records": lambda: in_front_of_the_last(bytes(range(256)) * 400_000),
+    "options that lie, unknown blocks": options_that_lie,
+    "fragments without a first": fragments_without_a_first,
+    "a hole that is never filled": holes,
+    "100,000 connections": lambda: many_connections(100_000),
+    "frames of which little comes": promised_frames,
+    "a bomb": lambda: bomb(300_000_000),
 }
 
 
@@ -441,12 +442,14 @@ def test_bounded(name: str, written: Callable[..., str]) -> None:
     assert int(done.stdout.split()[-1]) < LIMIT
 
 
-def test_a_bomb_ends_with_a_note(written: Callable[..., str]) -> None:
+def test_decompression_bomb_is_reported(written: Callable[..., str]) -> None:
     problems = all_of(written(bomb(100_000_000)))[2]
     assert "more than 200 times" in problems[-1].reason
 
 
-def test_connections_that_make_room(written: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_connections_are_evicted_at_the_limit(
+    written: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kwire.capture.reading.Conversations.__init__.__defaults__", (10,))
     _, connections, _ = all_of(written(many_connections(50)))
     assert len(connections) == 51

@@ -393,7 +393,7 @@ def test_leaving(instance: str | None, epoch: int) -> None:
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
-def test_a_user_who_does_not_poll_is_out_and_comes_back_with_the_next_poll(instance, epoch) -> None:
+def test_member_that_does_not_poll_leaves_and_rejoins(instance, epoch) -> None:
     nodes = stable(group_instance_id=instance, max_poll_interval=12.0)
     nodes.until(HEARTBEAT, polling=False)
     nodes.told_to_own(1, polling=False)

@@ -25,19 +25,19 @@ def verdict(beat: Heartbeat, now: float, state: MemberState = STABLE, *, known: 
 
 
 @pytest.mark.parametrize("state", [MemberState.UNJOINED, MemberState.PREPARING_REBALANCE])
-def test_rule_1_nothing_outside_of_a_generation(state: MemberState) -> None:
+def test_no_heartbeat_outside_of_a_generation(state: MemberState) -> None:
     beat = joined()
     assert verdict(beat, 500.0, state, known=False) is Beat.NOTHING
     assert beat.due(state, coordinator_known=True) == float("inf")
 
 
-def test_rule_2_nobody_to_send_it_to() -> None:
+def test_no_heartbeat_while_the_coordinator_is_unknown() -> None:
     beat = joined()
     assert verdict(beat, 500.0, known=False) is Beat.FIND_COORDINATOR
     assert beat.due(STABLE, coordinator_known=False) == float("inf")
 
 
-def test_rule_3_the_session_is_over_before_the_user_is_missed() -> None:
+def test_session_expires_before_the_poll_interval() -> None:
     beat = joined()
     assert verdict(beat, 44.9) is not Beat.SESSION_EXPIRED
     assert verdict(beat, 45.0) is Beat.SESSION_EXPIRED
@@ -46,7 +46,7 @@ def test_rule_3_the_session_is_over_before_the_user_is_missed() -> None:
     assert verdict(beat, 94.9) is not Beat.SESSION_EXPIRED
 
 
-def test_rule_4_the_user_has_not_polled() -> None:
+def test_expired_poll_interval_leaves_the_group() -> None:
     beat = joined()
     beat.renew(299.0)
     assert verdict(beat, 299.9) is not Beat.LEAVE
@@ -55,7 +55,7 @@ def test_rule_4_the_user_has_not_polled() -> None:
     assert verdict(beat, 300.0) is not Beat.LEAVE
 
 
-def test_rule_5_not_yet() -> None:
+def test_no_heartbeat_before_the_interval_is_over() -> None:
     beat = joined()
     assert verdict(beat, 2.9) is Beat.NOT_DUE
     assert verdict(beat, 3.0) is Beat.SEND
@@ -66,11 +66,11 @@ def test_rule_5_not_yet() -> None:
 
 
 @pytest.mark.parametrize("state", [COMPLETING, STABLE])
-def test_rule_6_send_one(state: MemberState) -> None:
+def test_heartbeat_is_sent_when_it_is_due(state: MemberState) -> None:
     assert verdict(joined(), 3.0, state) is Beat.SEND
 
 
-def test_one_that_failed_comes_again_later_and_later() -> None:
+def test_failed_heartbeat_backs_off() -> None:
     beat = joined()
     after = []
     for _ in range(6):
@@ -100,7 +100,7 @@ def answered(nodes: Nodes, code: int = 0) -> None:
     nodes.answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=code)
 
 
-def test_every_3_seconds_from_the_join_answer_on_while_the_user_is_busy() -> None:
+def test_heartbeats_run_from_the_join_answer_on() -> None:
     nodes = subscribed()
     answered(nodes)
     nodes.poll()
@@ -114,7 +114,7 @@ def test_every_3_seconds_from_the_join_answer_on_while_the_user_is_busy() -> Non
     assert (nodes.member.state, beats(nodes)) == (STABLE, [13.0, 16.0, 19.0, 22.0])
 
 
-def test_none_between_an_illegal_generation_and_the_join_answer() -> None:
+def test_no_heartbeat_from_illegal_generation_to_join_answer() -> None:
     nodes = subscribed()
     nodes.stable(generation=5)
     nodes.until("Heartbeat")
@@ -132,7 +132,7 @@ def test_none_between_an_illegal_generation_and_the_join_answer() -> None:
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
-def test_none_after_a_sync_was_told_that_the_generation_is_over(code: E) -> None:
+def test_no_heartbeat_after_sync_group_ends_the_generation(code: E) -> None:
     """A cooperative member joins again only when its user has heard what it lost."""
     nodes = subscribed(assignors=["cooperative-sticky"])
     nodes.stable(generation=5)
@@ -149,7 +149,7 @@ def test_none_after_a_sync_was_told_that_the_generation_is_over(code: E) -> None
     assert nodes.open("JoinGroup")
 
 
-def test_an_expired_session_looks_for_the_coordinator_and_does_not_leave() -> None:
+def test_expired_session_finds_the_coordinator_again() -> None:
     nodes = subscribed(session_timeout=10.0, request_timeout=60.0)
     nodes.stable()
     lookups, link = nodes.count("FindCoordinator"), nodes.group_link()
@@ -162,7 +162,7 @@ def test_an_expired_session_looks_for_the_coordinator_and_does_not_leave() -> No
     assert (nodes.member.state, nodes.count("LeaveGroup"), nodes.assigned) == (STABLE, 0, ["t0"])
 
 
-def test_a_user_who_does_not_poll_is_out_and_comes_back_with_the_next_poll() -> None:
+def test_member_that_does_not_poll_leaves_and_rejoins() -> None:
     nodes = subscribed()
     answered(nodes)
     nodes.stable()
@@ -178,7 +178,7 @@ def test_a_user_who_does_not_poll_is_out_and_comes_back_with_the_next_poll() -> 
     assert nodes.last("JoinGroup").member_id == ""
 
 
-def test_a_static_member_whose_user_does_not_poll_says_nothing() -> None:
+def test_static_member_that_does_not_poll_sends_no_leave_group() -> None:
     nodes = subscribed(group_instance_id="one")
     answered(nodes)
     nodes.stable()
@@ -188,7 +188,7 @@ def test_a_static_member_whose_user_does_not_poll_says_nothing() -> None:
     assert nodes.told[1:] == [("lost", ["t0"])]
 
 
-def test_a_user_who_polls_stays() -> None:
+def test_member_that_polls_stays() -> None:
     nodes = subscribed(max_poll_interval=10.0)
     answered(nodes)
     nodes.stable()
@@ -198,7 +198,7 @@ def test_a_user_who_polls_stays() -> None:
     assert (nodes.member.state, nodes.count("LeaveGroup")) == (STABLE, 0)
 
 
-def test_a_rebalance_is_heard_of_while_the_user_is_busy_and_begun_with_the_next_poll() -> None:
+def test_rebalance_begins_with_the_next_poll() -> None:
     nodes = subscribed()
     nodes.stable()
     answered(nodes, E.REBALANCE_IN_PROGRESS)
@@ -208,14 +208,14 @@ def test_a_rebalance_is_heard_of_while_the_user_is_busy_and_begun_with_the_next_
     assert (nodes.count("JoinGroup"), nodes.told[1:]) == (2, [("revoked", ["t0"])])
 
 
-def test_27_in_the_middle_of_a_rebalance_changes_nothing() -> None:
+def test_rebalance_in_progress_while_completing_is_ignored() -> None:
     nodes = leader_without_metadata()
     nodes.beat(E.REBALANCE_IN_PROGRESS)
     nodes.wait(2)
     assert (nodes.member.state, nodes.count("JoinGroup")) == (COMPLETING, 1)
 
 
-def test_25_while_the_leader_waits_for_metadata_begins_anew() -> None:
+def test_unknown_member_id_while_leader_awaits_metadata_rejoins() -> None:
     nodes = leader_without_metadata()
     nodes.beat(E.UNKNOWN_MEMBER_ID)
     nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))

@@ -1,5 +1,7 @@
-"""The classic group in virtual time. Numbers in test ids: 2 states, 3 JoinGroup, 4 the other requests, 5 protocols and
-leaders, 6 timers; 10.x was observed on real brokers, as docs/conformance.md has it."""
+"""The classic group in virtual time.
+
+The rules are those of docs/coordinator.md, under the headings "States of a classic group" to "Timers of a classic group".
+"""
 
 from __future__ import annotations
 
@@ -23,36 +25,38 @@ def play():
     return Play()
 
 
-# --- 2 states and transitions: what moves a group, and where to --------------------------------------------------
+# --- states and transitions ---------------------------------------------------------------------------------------
 
 MOVES = [  # from, what happens, to
-    pytest.param(EMPTY, lambda play: play.ask_id("p"), EMPTY, id="2 an id given does not leave Empty"),
-    pytest.param(EMPTY, lambda play: play.join("c"), COMPLETING, id="2 new member, no delay"),
-    pytest.param(EMPTY, lambda play: play.commit(), EMPTY, id="2 a commit stays Empty"),
-    pytest.param(EMPTY, lambda play: play.leave("a"), EMPTY, id="2 nobody to leave"),
-    pytest.param(PREPARING, lambda play: play.wait(15.0), COMPLETING, id="2 sessions of all who are missing over"),
-    pytest.param(PREPARING, lambda play: play.leave("a", "b"), COMPLETING, id="2 all who are missing left"),
-    pytest.param(PREPARING, lambda play: play.leave("a", "b", "c"), EMPTY, id="2 everybody left"),
-    pytest.param(PREPARING, lambda play: play.leave("a"), PREPARING, id="2 one of two missing left"),
-    pytest.param(PREPARING, lambda play: play.join("d"), PREPARING, id="2 another joined"),
-    pytest.param(PREPARING, lambda play: play.sync("a"), PREPARING, id="2 a sync changes nothing"),
-    pytest.param(COMPLETING, lambda play: play.sync("a"), STABLE, id="2 leader synced"),
-    pytest.param(COMPLETING, lambda play: play.sync("b"), COMPLETING, id="2 follower synced"),
-    pytest.param(COMPLETING, lambda play: play.join("c"), PREPARING, id="2 new member in Completing"),
-    pytest.param(COMPLETING, lambda play: play.join("b"), COMPLETING, id="2 the same again in Completing"),
-    pytest.param(COMPLETING, lambda play: play.join("a"), COMPLETING, id="2 leader the same again in Completing"),
-    pytest.param(COMPLETING, lambda play: play.join("b", OTHER), PREPARING, id="2 changed metadata in Completing"),
-    pytest.param(COMPLETING, lambda play: play.leave("b"), PREPARING, id="2 leave in Completing"),
-    pytest.param(COMPLETING, lambda play: play.wait(10.0), EMPTY, id="2 all sessions over in Completing"),
-    pytest.param(STABLE, lambda play: play.join("c"), PREPARING, id="2 new member in Stable"),
-    pytest.param(STABLE, lambda play: play.join("a"), PREPARING, id="2 leader rejoins"),
-    pytest.param(STABLE, lambda play: play.join("b"), STABLE, id="2 follower rejoins"),
-    pytest.param(STABLE, lambda play: play.join("b", OTHER), PREPARING, id="2 follower rejoins, changed"),
-    pytest.param(STABLE, lambda play: play.leave("b"), PREPARING, id="2 leave in Stable"),
-    pytest.param(STABLE, lambda play: play.leave("a", "b"), EMPTY, id="2 all leave in Stable"),
-    pytest.param(STABLE, lambda play: play.wait(10.0), EMPTY, id="2 all sessions over in Stable"),
-    pytest.param(STABLE, lambda play: play.ask_id("p"), STABLE, id="10.18 an id given in Stable"),
-    pytest.param(STABLE, lambda play: play.heartbeat("a"), STABLE, id="2 heartbeat"),
+    pytest.param(EMPTY, lambda play: play.ask_id("p"), EMPTY, id="pending id leaves the group Empty"),
+    pytest.param(EMPTY, lambda play: play.join("c"), COMPLETING, id="new member, no delay"),
+    pytest.param(EMPTY, lambda play: play.commit(), EMPTY, id="a commit stays Empty"),
+    pytest.param(EMPTY, lambda play: play.leave("a"), EMPTY, id="leave of an unknown member"),
+    pytest.param(PREPARING, lambda play: play.wait(15.0), COMPLETING, id="sessions of all absent members expire"),
+    pytest.param(PREPARING, lambda play: play.leave("a", "b"), COMPLETING, id="all absent members leave"),
+    pytest.param(PREPARING, lambda play: play.leave("a", "b", "c"), EMPTY, id="all members leave in Preparing"),
+    pytest.param(PREPARING, lambda play: play.leave("a"), PREPARING, id="one of two absent members leaves"),
+    pytest.param(PREPARING, lambda play: play.join("d"), PREPARING, id="another member joins"),
+    pytest.param(PREPARING, lambda play: play.sync("a"), PREPARING, id="sync in Preparing"),
+    pytest.param(COMPLETING, lambda play: play.sync("a"), STABLE, id="leader synced"),
+    pytest.param(COMPLETING, lambda play: play.sync("b"), COMPLETING, id="follower synced"),
+    pytest.param(COMPLETING, lambda play: play.join("c"), PREPARING, id="new member in Completing"),
+    pytest.param(COMPLETING, lambda play: play.join("b"), COMPLETING, id="unchanged rejoin in Completing"),
+    pytest.param(
+        COMPLETING, lambda play: play.join("a"), COMPLETING, id="unchanged rejoin of the leader in Completing"
+    ),
+    pytest.param(COMPLETING, lambda play: play.join("b", OTHER), PREPARING, id="changed metadata in Completing"),
+    pytest.param(COMPLETING, lambda play: play.leave("b"), PREPARING, id="leave in Completing"),
+    pytest.param(COMPLETING, lambda play: play.wait(10.0), EMPTY, id="all sessions expire in Completing"),
+    pytest.param(STABLE, lambda play: play.join("c"), PREPARING, id="new member in Stable"),
+    pytest.param(STABLE, lambda play: play.join("a"), PREPARING, id="leader rejoins"),
+    pytest.param(STABLE, lambda play: play.join("b"), STABLE, id="follower rejoins"),
+    pytest.param(STABLE, lambda play: play.join("b", OTHER), PREPARING, id="follower rejoins with changed metadata"),
+    pytest.param(STABLE, lambda play: play.leave("b"), PREPARING, id="leave in Stable"),
+    pytest.param(STABLE, lambda play: play.leave("a", "b"), EMPTY, id="all leave in Stable"),
+    pytest.param(STABLE, lambda play: play.wait(10.0), EMPTY, id="all sessions expire in Stable"),
+    pytest.param(STABLE, lambda play: play.ask_id("p"), STABLE, id="pending id in Stable"),
+    pytest.param(STABLE, lambda play: play.heartbeat("a"), STABLE, id="heartbeat"),
 ]
 
 
@@ -63,24 +67,24 @@ def test_moves(play, before, what, after):
     assert play.state is after
 
 
-def test_2_3_4_generation_grows_when_the_group_empties(play):
+def test_generation_grows_when_the_group_empties(play):
     play.stable("a")
     play.leave("a")
     assert (play.state, play.group.generation, play.group.protocol) == (EMPTY, 2, None)
     assert play.group.protocol_type == "consumer"
-    assert play.join("b").answer.generation_id == 3  # 10.15
+    assert play.join("b").answer.generation_id == 3  # the empty generation was 2
 
 
-def test_5_protocol_type_may_change_in_an_empty_group(play):
+def test_protocol_type_may_change_in_an_empty_group(play):
     play.stable("a")
     play.leave("a")
     assert play.join("b", protocol_type="connect").answer.protocol_type == "connect"
 
 
-# --- 6 initial delay ---------------------------------------------------------------------------------------------
+# --- initial rebalance delay --------------------------------------------------------------------------------------
 
 
-def test_10_8_alone_is_answered_after_the_delay():
+def test_lone_member_is_answered_after_the_initial_delay():
     play = Play(delay=1.0)
     assert play.ask_id("a").error is E.MEMBER_ID_REQUIRED
     ask = play.join("a")
@@ -94,7 +98,7 @@ def test_10_8_alone_is_answered_after_the_delay():
     assert not answer.skip_assignment
 
 
-def test_10_16_a_second_joiner_stretches_the_delay_once():
+def test_second_member_extends_the_initial_delay_once():
     play = Play(delay=1.0)
     first = play.join("a")
     play.wait(0.5)
@@ -107,15 +111,15 @@ def test_10_16_a_second_joiner_stretches_the_delay_once():
 
 
 DELAYS = [  # delay, rebalance timeout of the first, when others join, answered at
-    pytest.param(3.0, 60.0, [], 3.0, id="6 lone member: one delay"),
-    pytest.param(3.0, 60.0, [1.0], 6.0, id="6 one extension"),
-    pytest.param(3.0, 60.0, [1.0, 4.0, 7.0], 12.0, id="6 an extension for each round that brought somebody"),
-    pytest.param(3.0, 60.0, [1.0, 2.0], 6.0, id="6 two in one round: one extension"),
-    pytest.param(3.0, 10.0, [1.0, 4.0, 7.0, 9.5], 10.0, id="6 never longer than the first one's rebalance timeout"),
-    pytest.param(3.0, 4.0, [1.0], 4.0, id="6 the last extension is cut short"),
-    pytest.param(3.0, 1.0, [1.0], 3.0, id="6 rebalance timeout below the delay: one delay"),
-    pytest.param(3.0, 3.0, [1.0], 3.0, id="6 rebalance timeout equal to the delay: one delay"),
-    pytest.param(3.0, 60.0, [3.5], 3.0, id="6 too late to stretch it"),
+    pytest.param(3.0, 60.0, [], 3.0, id="lone member"),
+    pytest.param(3.0, 60.0, [1.0], 6.0, id="one extension"),
+    pytest.param(3.0, 60.0, [1.0, 4.0, 7.0], 12.0, id="one extension for each round with a new member"),
+    pytest.param(3.0, 60.0, [1.0, 2.0], 6.0, id="two new members in one round"),
+    pytest.param(3.0, 10.0, [1.0, 4.0, 7.0, 9.5], 10.0, id="at most the rebalance timeout of the first member"),
+    pytest.param(3.0, 4.0, [1.0], 4.0, id="the last extension is cut short"),
+    pytest.param(3.0, 1.0, [1.0], 3.0, id="rebalance timeout below the delay"),
+    pytest.param(3.0, 3.0, [1.0], 3.0, id="rebalance timeout equal to the delay"),
+    pytest.param(3.0, 60.0, [3.5], 3.0, id="member after the delay"),
 ]
 
 
@@ -130,11 +134,11 @@ def test_initial_delay(delay, rebalance, joins, at):
     assert first.at == at
 
 
-def test_6_a_delay_of_zero_answers_at_once(play):
+def test_initial_delay_of_zero_completes_at_once(play):
     assert play.join("a").at == 0.0
 
 
-def test_6_the_delay_is_never_cut_short_though_all_have_joined():
+def test_initial_delay_runs_though_all_have_joined():
     play = Play(delay=3.0)
     play.join("a")
     ask = play.join("a")  # again, on another connection
@@ -142,7 +146,7 @@ def test_6_the_delay_is_never_cut_short_though_all_have_joined():
     assert ask.parked
 
 
-def test_6_a_rejoin_does_not_stretch_the_delay():
+def test_rejoin_does_not_extend_the_initial_delay():
     play = Play(delay=3.0)
     play.join("a")
     play.wait(1.0)
@@ -151,7 +155,7 @@ def test_6_a_rejoin_does_not_stretch_the_delay():
     assert ask.at == 3.0
 
 
-def test_6_ids_not_used_do_not_hold_the_first_generation():
+def test_pending_ids_do_not_hold_the_first_generation():
     play = Play(delay=3.0)
     play.ask_id("p", session=30.0)
     ask = play.join("a")
@@ -159,7 +163,7 @@ def test_6_ids_not_used_do_not_hold_the_first_generation():
     assert ask.at == 3.0
 
 
-def test_10_41_the_only_joiner_leaves_during_the_delay():
+def test_only_member_leaves_during_the_initial_delay():
     play = Play(delay=1.0)
     ask = play.join("a")
     assert play.leave("a") == [E.NONE]
@@ -172,7 +176,7 @@ def test_10_41_the_only_joiner_leaves_during_the_delay():
     assert play.group.generation == 2
 
 
-def test_10_42_an_old_group_that_is_empty_waits_and_stretches_like_a_new_one():
+def test_emptied_group_has_the_initial_delay_again():
     play = Play(delay=1.0)
     for name in ("x", "y"):
         play.join(name)
@@ -186,17 +190,17 @@ def test_10_42_an_old_group_that_is_empty_waits_and_stretches_like_a_new_one():
     assert (first.at - begin, second.at - begin) == (2.0, 2.0)
 
 
-def test_6_no_delay_for_a_group_that_has_members(play):
+def test_no_initial_delay_for_a_group_with_members(play):
     play.stable("a")
     play.group.initial_delay = 3.0
     play.join("b")
     assert play.join("a").at == play.now
 
 
-# --- 2.2 pending ids ---------------------------------------------------------------------------------------------
+# --- pending member ids -------------------------------------------------------------------------------------------
 
 
-def test_10_7_an_id_given_is_no_member(play):
+def test_pending_id_is_no_member(play):
     ask = play.ask_id("p")
     answer = ask.answer
     assert (ask.error, answer.member_id, answer.generation_id) == (E.MEMBER_ID_REQUIRED, "p", -1)
@@ -209,7 +213,7 @@ def test_10_7_an_id_given_is_no_member(play):
     assert len(play.group.waits) == 0
 
 
-def test_2_2_an_id_given_holds_the_rebalance_until_it_is_used(play):
+def test_pending_id_holds_the_join_phase_until_it_joins(play):
     play.stable("a")
     play.ask_id("p")
     rejoined = play.join("a")
@@ -218,7 +222,7 @@ def test_2_2_an_id_given_holds_the_rebalance_until_it_is_used(play):
     assert rejoined.answer.generation_id == joined.answer.generation_id == 2
 
 
-def test_10_19_an_id_never_used_holds_it_for_its_session_timeout(play):
+def test_unused_pending_id_holds_for_its_session_timeout(play):
     play.stable("a", "b")
     play.ask_id("p", session=3.0)
     play.wait(1.0)
@@ -230,7 +234,7 @@ def test_10_19_an_id_never_used_holds_it_for_its_session_timeout(play):
     assert play.group.pending == {}
 
 
-def test_2_2_the_rebalance_timeout_does_not_wait_for_ids_not_used(play):
+def test_rebalance_timeout_does_not_wait_for_pending_ids(play):
     play.stable("a", rebalance=2.0)
     play.ask_id("p", session=30.0)
     ask = play.join("a", rebalance=2.0)
@@ -240,7 +244,7 @@ def test_2_2_the_rebalance_timeout_does_not_wait_for_ids_not_used(play):
     assert list(play.group.pending) == ["p"]
 
 
-def test_2_2_a_pending_id_that_leaves_ends_the_join_phase(play):
+def test_pending_id_that_leaves_completes_the_join_phase(play):
     play.stable("a")
     play.ask_id("p")
     ask = play.join("a")
@@ -248,7 +252,7 @@ def test_2_2_a_pending_id_that_leaves_ends_the_join_phase(play):
     assert ask.error is E.NONE
 
 
-def test_6_a_pending_id_expires_by_its_session_timeout(play):
+def test_pending_id_expires_after_its_session_timeout(play):
     play.ask_id("p", session=2.0)
     play.wait(1.999)
     assert "p" in play.group.pending
@@ -257,7 +261,7 @@ def test_6_a_pending_id_expires_by_its_session_timeout(play):
     assert play.state is EMPTY
 
 
-def test_3_6_a_pending_id_that_is_used_does_not_expire(play):
+def test_pending_id_that_joined_does_not_expire(play):
     play.ask_id("p", session=2.0)
     play.wait(1.0)
     play.join("p", session=30.0)
@@ -266,7 +270,7 @@ def test_3_6_a_pending_id_that_is_used_does_not_expire(play):
     assert "p" in play.group.members
 
 
-def test_3_1_9_a_refused_join_leaves_the_id_pending(play):
+def test_refused_join_keeps_the_id_pending(play):
     play.stable("a")
     play.ask_id("p")
     refused = play.join_as("p", protocols=(("other", b""),))
@@ -274,18 +278,24 @@ def test_3_1_9_a_refused_join_leaves_the_id_pending(play):
     assert "p" in play.group.pending
 
 
-# --- 3 JoinGroup -------------------------------------------------------------------------------------------------
+# --- JoinGroup ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("state", "member_id", "protocols", "error"),
     [
-        pytest.param(EMPTY, "old", RANGE, E.UNKNOWN_MEMBER_ID, id="10.14 old id in an Empty group"),
-        pytest.param(STABLE, "z", RANGE, E.UNKNOWN_MEMBER_ID, id="3.6 unknown id"),
-        pytest.param(PREPARING, "z", RANGE, E.UNKNOWN_MEMBER_ID, id="3.6 unknown id, preparing"),
-        pytest.param(STABLE, "z", (("x", b""),), E.INCONSISTENT_GROUP_PROTOCOL, id="10.32 23 before 25"),
-        pytest.param(STABLE, "a", (("x", b""),), E.INCONSISTENT_GROUP_PROTOCOL, id="3.4 a member that can no more"),
-        pytest.param(STABLE, "", (("x", b""),), E.INCONSISTENT_GROUP_PROTOCOL, id="10.12 unsupported name"),
+        pytest.param(EMPTY, "old", RANGE, E.UNKNOWN_MEMBER_ID, id="old id in an Empty group"),
+        pytest.param(STABLE, "z", RANGE, E.UNKNOWN_MEMBER_ID, id="unknown id"),
+        pytest.param(PREPARING, "z", RANGE, E.UNKNOWN_MEMBER_ID, id="unknown id, preparing"),
+        pytest.param(
+            STABLE,
+            "z",
+            (("x", b""),),
+            E.INCONSISTENT_GROUP_PROTOCOL,
+            id="INCONSISTENT_GROUP_PROTOCOL before UNKNOWN_MEMBER_ID",
+        ),
+        pytest.param(STABLE, "a", (("x", b""),), E.INCONSISTENT_GROUP_PROTOCOL, id="member without a common protocol"),
+        pytest.param(STABLE, "", (("x", b""),), E.INCONSISTENT_GROUP_PROTOCOL, id="unsupported name"),
     ],
 )
 def test_join_refused(play, state, member_id, protocols, error):
@@ -299,17 +309,17 @@ def test_join_refused(play, state, member_id, protocols, error):
     assert play.state is state
 
 
-def test_10_12_another_protocol_type(play):
+def test_other_protocol_type_is_inconsistent(play):
     play.stable("a")
     assert play.join("b", protocol_type="connect").error is E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_3_4_a_lone_member_is_tested_with_its_own_old_protocols(play):
+def test_rejoin_is_checked_with_the_old_protocols_of_the_member(play):
     play.stable("a")
     assert play.join_as("a", protocols=(("sticky", b""),)).error is E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_3_6_a_second_join_replaces_the_parked_one_which_is_never_answered(play):
+def test_second_join_replaces_the_pending_one(play):
     play.stable("a", "b")
     first = play.join("a")
     second = play.join("a")
@@ -318,7 +328,7 @@ def test_3_6_a_second_join_replaces_the_parked_one_which_is_never_answered(play)
     assert second.error is E.NONE
 
 
-def test_10_9_the_same_join_in_completing_is_answered_at_once(play):
+def test_unchanged_join_in_completing_is_answered_at_once(play):
     play.completing("a", "b")
     leader, follower = play.join("a"), play.join("b")
     assert leader.answer.generation_id == follower.answer.generation_id == play.group.generation == 1
@@ -326,7 +336,7 @@ def test_10_9_the_same_join_in_completing_is_answered_at_once(play):
     assert follower.listed == []
 
 
-def test_10_46_the_leader_rejoins_with_other_metadata_in_completing(play):
+def test_leader_with_new_metadata_in_completing_rebalances(play):
     play.completing("a", "b")
     sync = play.sync("b")
     ask = play.join("a", OTHER)
@@ -335,7 +345,7 @@ def test_10_46_the_leader_rejoins_with_other_metadata_in_completing(play):
     assert ask.parked
 
 
-def test_3_6_a_follower_that_says_the_same_is_answered_at_once(play):
+def test_unchanged_follower_in_stable_is_answered_at_once(play):
     play.stable("a", "b")
     ask = play.join("b")
     answer = ask.answer
@@ -343,14 +353,14 @@ def test_3_6_a_follower_that_says_the_same_is_answered_at_once(play):
     assert play.sync("b").answer.assignment == b"of b"
 
 
-def test_3_6_an_immediate_answer_takes_nothing_over(play):
+def test_join_answered_at_once_keeps_the_old_timeouts(play):
     play.stable("a", "b", session=10.0, rebalance=60.0)
     play.join("b", session=20.0, rebalance=90.0)
     found = play.group.members["b"]
     assert (found.session_timeout, found.rebalance_timeout) == (10.0, 60.0)
 
 
-def test_3_6_an_update_takes_timeouts_over(play):
+def test_changed_join_updates_the_timeouts(play):
     play.stable("a", "b")
     play.join("b", OTHER, session=20.0, rebalance=90.0)
     found = play.group.members["b"]
@@ -367,20 +377,20 @@ def test_3_6_an_update_takes_timeouts_over(play):
         pytest.param((("range", b""), ("sticky", b"s")), id="empty metadata"),
     ],
 )
-def test_11_4_whatever_differs_is_a_change(play, changed):
+def test_any_difference_of_protocols_is_a_change(play, changed):
     play.stable("a", "b", protocols=(("range", b"m"), ("sticky", b"s")))
     ask = play.join("b", changed)
     assert ask.parked
     assert play.state is PREPARING
 
 
-def test_11_4_the_same_in_another_sequence_type_is_no_change(play):
+def test_equal_protocols_in_another_sequence_are_no_change(play):
     play.stable("a", "b")
     assert play.join("b", list(RANGE)).error is E.NONE
     assert play.state is STABLE
 
 
-def test_10_20_the_leader_stays_when_it_rejoins(play):
+def test_leader_that_rejoins_stays_leader(play):
     play.stable("a", "b")
     asks = [play.join("c"), play.join("b"), play.join("a")]
     assert {ask.answer.leader for ask in asks} == {"a"}
@@ -389,7 +399,7 @@ def test_10_20_the_leader_stays_when_it_rejoins(play):
     assert asks[0].listed == asks[1].listed == []
 
 
-def test_2_3_a_leader_that_does_not_come_is_replaced_by_the_first_in_map_order(play):
+def test_absent_leader_is_replaced_in_map_order(play):
     names = ["first", "second", "third", "fourth"]
     play.stable(*names, rebalance=5.0, session=30.0)
     asks = {name: play.join(name, OTHER, rebalance=5.0, session=30.0) for name in names[1:]}
@@ -399,14 +409,14 @@ def test_2_3_a_leader_that_does_not_come_is_replaced_by_the_first_in_map_order(p
     assert asks[expected].listed == map_order(names[1:])
 
 
-def test_5_a_leader_that_leaves_is_replaced_by_the_first_in_map_order(play):
+def test_leader_that_leaves_is_replaced_in_map_order(play):
     names = ["first", "second", "third", "fourth"]
     play.stable(*names)
     play.leave("first")
     assert play.group.leader == map_order(names[1:])[0]
 
 
-def test_5_the_last_member_takes_the_leadership_with_it(play):
+def test_empty_group_has_no_leader(play):
     play.stable("a")
     play.leave("a")
     assert play.group.leader == ""
@@ -414,7 +424,7 @@ def test_5_the_last_member_takes_the_leadership_with_it(play):
     assert play.group.leader == "b"
 
 
-def test_3_7_the_leader_sees_the_chosen_protocol_only_in_map_order(play):
+def test_leader_gets_the_chosen_protocol_in_map_order(play):
     names = ["zeta", "alpha", "mid"]
     play.group.initial_delay = 1.0
     asks = [play.join(name, (("sticky", b"s " + name.encode()), ("range", b"r"))) for name in names]
@@ -423,7 +433,7 @@ def test_3_7_the_leader_sees_the_chosen_protocol_only_in_map_order(play):
     assert {member.metadata for member in asks[0].answer.members} == {b"s zeta", b"s alpha", b"s mid"}
 
 
-def test_10_27_a_tie_of_votes_goes_to_range(play):
+def test_tie_of_protocol_votes_goes_to_range(play):
     play.group.initial_delay = 1.0
     ask = play.join("a", (("roundrobin", b""), ("range", b"")))
     play.join("b", (("range", b""), ("roundrobin", b"")))
@@ -431,7 +441,7 @@ def test_10_27_a_tie_of_votes_goes_to_range(play):
     assert ask.answer.protocol_name == "range"
 
 
-def test_10_37_the_rebalance_timeout_removes_who_heartbeats_but_does_not_rejoin(play):
+def test_rebalance_timeout_removes_members_that_do_not_rejoin(play):
     play.stable("a", session=10.0, rebalance=1.5)
     begin = play.now
     ask = play.join("b", rebalance=1.0)
@@ -444,7 +454,7 @@ def test_10_37_the_rebalance_timeout_removes_who_heartbeats_but_does_not_rejoin(
 
 
 @pytest.mark.parametrize(("of_old", "of_new"), [pytest.param(2.5, 1.5, id="old"), pytest.param(1.5, 2.5, id="new")])
-def test_10_30_the_longest_rebalance_timeout_counts(play, of_old, of_new):
+def test_longest_rebalance_timeout_counts(play, of_old, of_new):
     play.stable("a", session=10.0, rebalance=of_old)
     begin = play.now
     ask = play.join("b", rebalance=of_new)
@@ -452,7 +462,7 @@ def test_10_30_the_longest_rebalance_timeout_counts(play, of_old, of_new):
     assert ask.at - begin == 2.5
 
 
-def test_6_the_rebalance_timeout_is_taken_when_the_join_phase_begins(play):
+def test_rebalance_timeout_is_set_when_the_join_phase_begins(play):
     play.stable("a", session=30.0, rebalance=2.0)
     begin = play.now
     ask = play.join("b", rebalance=1.0)
@@ -463,14 +473,14 @@ def test_6_the_rebalance_timeout_is_taken_when_the_join_phase_begins(play):
 
 
 @pytest.mark.parametrize("rebalance", [0.0, -0.001])
-def test_117_rebalance_timeouts_that_are_no_time(play, rebalance):
+def test_zero_and_negative_rebalance_timeouts(play, rebalance):
     ask = play.join("a", rebalance=rebalance)
     assert ask.error is E.NONE
     play.wait(1.0)  # nobody can sync so fast
     assert play.state is EMPTY
 
 
-def test_10_22_a_parked_join_is_answered_when_its_member_leaves(play):
+def test_pending_join_is_answered_when_its_member_leaves(play):
     play.stable("a", "b")
     ask = play.join("a")
     assert play.leave("a") == [E.NONE]
@@ -478,7 +488,7 @@ def test_10_22_a_parked_join_is_answered_when_its_member_leaves(play):
     assert (ask.error, answer.member_id, answer.generation_id) == (E.UNKNOWN_MEMBER_ID, "", -1)
 
 
-def test_6_a_new_member_may_stay_parked_for_five_minutes():
+def test_new_member_may_wait_five_minutes():
     play = Play(delay=1_000.0)
     ask = play.join("a", session=1.0)
     play.wait(rules.NEW_MEMBER_TIMEOUT - 0.001)
@@ -489,7 +499,7 @@ def test_6_a_new_member_may_stay_parked_for_five_minutes():
     assert play.state is PREPARING  # to the end of the delay
 
 
-def test_6_a_new_member_that_heartbeats_is_held_to_its_session():
+def test_new_member_that_heartbeats_has_its_session_timeout():
     play = Play(delay=100.0)
     ask = play.join("a", session=2.0)
     assert play.heartbeat("a", 0) is E.REBALANCE_IN_PROGRESS  # 4.2
@@ -498,17 +508,17 @@ def test_6_a_new_member_that_heartbeats_is_held_to_its_session():
     assert (ask.error, ask.at) == (E.UNKNOWN_MEMBER_ID, 2.0)
 
 
-def test_6_the_five_minutes_end_with_the_answer(play):
+def test_five_minutes_end_with_the_join_answer(play):
     play.join("a", session=2.0)
     play.sync("a")
     play.wait(2.0)
     assert play.state is EMPTY
 
 
-# --- 4.1 SyncGroup -----------------------------------------------------------------------------------------------
+# --- SyncGroup ----------------------------------------------------------------------------------------------------
 
 
-def test_10_17_a_follower_waits_for_the_leader(play):
+def test_follower_sync_waits_for_the_leader(play):
     play.completing("a", "b")
     follower = play.sync("b")
     assert follower.parked
@@ -518,26 +528,26 @@ def test_10_17_a_follower_waits_for_the_leader(play):
     assert play.state is STABLE
 
 
-def test_4_1_13_followers_that_come_later_are_served_from_stable(play):
+def test_late_follower_sync_is_answered_in_stable(play):
     play.completing("a", "b")
     play.sync("a", {"b": b"2"})
     assert play.sync("b").answer.assignment == b"2"
 
 
-def test_10_10_no_entry_is_zero_bytes_and_a_second_plan_is_ignored(play):
+def test_missing_assignment_is_zero_bytes(play):
     play.completing("a")
     assert play.sync("a").answer.assignment == b""
     assert play.sync("a", {"a": b"late"}).answer.assignment == b""
 
 
-def test_136_a_plan_of_a_follower_is_ignored(play):
+def test_assignments_of_a_follower_are_ignored(play):
     play.completing("a", "b")
     play.sync("b", {"a": b"mine", "b": b"mine"})
     assert play.sync("a", {"a": b"1", "b": b"2"}).answer.assignment == b"1"
     assert play.sync("b", {"b": b"mine"}).answer.assignment == b"2"
 
 
-def test_4_1_a_second_sync_replaces_the_parked_one_which_is_never_answered(play):
+def test_second_sync_replaces_the_pending_one(play):
     play.completing("a", "b")
     first, second = play.sync("b"), play.sync("b")
     play.sync("a", {"b": b"2"})
@@ -545,7 +555,7 @@ def test_4_1_a_second_sync_replaces_the_parked_one_which_is_never_answered(play)
     assert second.answer.assignment == b"2"
 
 
-def test_10_21_a_parked_sync_is_told_when_somebody_leaves(play):
+def test_pending_sync_is_answered_when_a_member_leaves(play):
     play.completing("a", "b", "c")
     ask = play.sync("b")
     play.leave("c")
@@ -553,7 +563,7 @@ def test_10_21_a_parked_sync_is_told_when_somebody_leaves(play):
     assert (ask.answer.assignment, ask.answer.protocol_type, ask.answer.protocol_name) == (b"", None, None)
 
 
-def test_4_3_the_leavers_own_parked_sync_is_dropped(play):
+def test_pending_sync_of_a_member_that_leaves_is_dropped(play):
     play.completing("a", "b")
     ask = play.sync("b")
     play.leave("b")
@@ -562,7 +572,7 @@ def test_4_3_the_leavers_own_parked_sync_is_dropped(play):
     assert ask.parked
 
 
-def test_2_1_assignments_are_cleared_when_completing_is_left(play):
+def test_assignments_are_cleared_when_completing_ends(play):
     play.stable("a", "b")
     play.join("a")
     play.join("b")
@@ -570,15 +580,15 @@ def test_2_1_assignments_are_cleared_when_completing_is_left(play):
     assert {member.assignment for member in play.group.members.values()} == {b""}
 
 
-def test_135_assignments_are_opaque(play):
+def test_assignments_are_opaque(play):
     play.completing("a")
     assert play.sync("a", {"a": b"\xff" * 70_000}).answer.assignment == b"\xff" * 70_000
 
 
-# --- 6 pending sync ----------------------------------------------------------------------------------------------
+# --- pending sync timer -------------------------------------------------------------------------------------------
 
 
-def test_10_29_who_never_syncs_is_removed_after_the_rebalance_timeout(play):
+def test_member_that_never_syncs_is_removed(play):
     ask = play.join("a", session=2.0, rebalance=3.0)
     assert ask.at == 0.0
     play.wait(1.5)
@@ -591,7 +601,7 @@ def test_10_29_who_never_syncs_is_removed_after_the_rebalance_timeout(play):
     assert play.join("b").answer.generation_id == 3  # one more than the emptied one: gen + 2
 
 
-def test_6_only_those_who_did_not_sync_are_removed(play):
+def test_only_members_without_a_sync_are_removed(play):
     play.completing("a", "b", "c", session=30.0, rebalance=3.0)
     play.sync("a", {"a": b"1"})
     play.sync("b")
@@ -601,7 +611,7 @@ def test_6_only_those_who_did_not_sync_are_removed(play):
     assert play.heartbeat("a") is E.REBALANCE_IN_PROGRESS
 
 
-def test_137_a_leader_that_never_syncs_is_removed_and_those_parked_are_told(play):
+def test_leader_that_never_syncs_is_removed(play):
     play.completing("a", "b", session=30.0, rebalance=3.0)
     ask = play.sync("b")
     play.wait(3.0)
@@ -610,7 +620,7 @@ def test_137_a_leader_that_never_syncs_is_removed_and_those_parked_are_told(play
     assert play.group.leader == "b"
 
 
-def test_6_when_all_have_synced_nothing_waits_for_syncs(play):
+def test_pending_sync_timer_ends_when_all_have_synced(play):
     play.completing("a", "b", session=30.0, rebalance=3.0)
     play.sync("a", {"a": b"1"})
     play.sync("b")
@@ -618,7 +628,7 @@ def test_6_when_all_have_synced_nothing_waits_for_syncs(play):
     assert play.state is STABLE
 
 
-def test_6_a_rebalance_drops_the_wait_for_syncs(play):
+def test_rebalance_cancels_the_pending_sync_timer(play):
     play.completing("a", "b", session=30.0, rebalance=3.0)
     play.wait(2.0)
     play.join("c", rebalance=3.0)
@@ -627,10 +637,10 @@ def test_6_a_rebalance_drops_the_wait_for_syncs(play):
     assert play.state is PREPARING
 
 
-# --- 6 sessions --------------------------------------------------------------------------------------------------
+# --- sessions -----------------------------------------------------------------------------------------------------
 
 
-def test_10_28_a_silent_member_is_removed_and_others_see_it(play):
+def test_silent_member_is_removed_after_its_session(play):
     play.completing("a", session=60.0)
     play.join("b", session=2.0)
     play.join("a", session=60.0)
@@ -645,26 +655,40 @@ def test_10_28_a_silent_member_is_removed_and_others_see_it(play):
 
 
 SIGNS = [  # state, what the member does at 0.8 s of a session of 1.2 s, alive at 1.6 s
-    pytest.param(STABLE, lambda play: play.heartbeat("b"), E.NONE, True, id="6 heartbeat in Stable"),
-    pytest.param(STABLE, lambda play: play.commit("b", play.group.generation), E.NONE, True, id="10.33 commit"),
-    pytest.param(STABLE, lambda play: play.commit("b", 99), E.ILLEGAL_GENERATION, False, id="10.33 commit with 22"),
-    pytest.param(STABLE, lambda play: play.sync("b").error, E.NONE, False, id="10.33 sync in Stable"),
-    pytest.param(STABLE, lambda play: play.join("b", session=1.2).error, E.NONE, False, id="6 follower says the same"),
-    pytest.param(STABLE, lambda play: play.heartbeat("b", 99), E.ILLEGAL_GENERATION, False, id="6 heartbeat with 22"),
-    pytest.param(COMPLETING, lambda play: play.heartbeat("b"), E.NONE, True, id="6 heartbeat in Completing"),
+    pytest.param(STABLE, lambda play: play.heartbeat("b"), E.NONE, True, id="heartbeat in Stable"),
+    pytest.param(STABLE, lambda play: play.commit("b", play.group.generation), E.NONE, True, id="commit in Stable"),
+    pytest.param(
+        STABLE, lambda play: play.commit("b", 99), E.ILLEGAL_GENERATION, False, id="commit with ILLEGAL_GENERATION"
+    ),
+    pytest.param(STABLE, lambda play: play.sync("b").error, E.NONE, False, id="sync in Stable"),
+    pytest.param(
+        STABLE, lambda play: play.join("b", session=1.2).error, E.NONE, False, id="unchanged rejoin of a follower"
+    ),
+    pytest.param(
+        STABLE,
+        lambda play: play.heartbeat("b", 99),
+        E.ILLEGAL_GENERATION,
+        False,
+        id="heartbeat with ILLEGAL_GENERATION",
+    ),
+    pytest.param(COMPLETING, lambda play: play.heartbeat("b"), E.NONE, True, id="heartbeat in Completing"),
     pytest.param(
         COMPLETING,
         lambda play: play.commit("b", play.group.generation),
         E.REBALANCE_IN_PROGRESS,
         False,
-        id="10.35 commit with 27",
+        id="commit with REBALANCE_IN_PROGRESS",
     ),
-    pytest.param(PREPARING, lambda play: play.heartbeat("b"), E.REBALANCE_IN_PROGRESS, True, id="10.34 heartbeat 27"),
-    pytest.param(PREPARING, lambda play: play.commit("b", play.group.generation), E.NONE, True, id="10.34 commit"),
     pytest.param(
-        PREPARING, lambda play: play.sync("b").error, E.REBALANCE_IN_PROGRESS, False, id="6 sync in Preparing"
+        PREPARING, lambda play: play.heartbeat("b"), E.REBALANCE_IN_PROGRESS, True, id="heartbeat in Preparing"
     ),
-    pytest.param(PREPARING, lambda play: play.commit("z", 1), E.UNKNOWN_MEMBER_ID, False, id="6 a stranger's commit"),
+    pytest.param(
+        PREPARING, lambda play: play.commit("b", play.group.generation), E.NONE, True, id="commit in Preparing"
+    ),
+    pytest.param(PREPARING, lambda play: play.sync("b").error, E.REBALANCE_IN_PROGRESS, False, id="sync in Preparing"),
+    pytest.param(
+        PREPARING, lambda play: play.commit("z", 1), E.UNKNOWN_MEMBER_ID, False, id="commit of an unknown member"
+    ),
 ]
 
 
@@ -688,7 +712,7 @@ def test_signs_of_life(play, state, sign, answer, alive):
         assert "b" not in play.group.members
 
 
-def test_10_36_a_parked_join_outlives_the_session(play):
+def test_pending_join_outlives_the_session(play):
     play.stable("a", "b", session=1.2, rebalance=3.0)
     begin = play.now
     ask = play.join("a", session=1.2, rebalance=3.0)
@@ -703,7 +727,7 @@ def test_10_36_a_parked_join_outlives_the_session(play):
     assert "a" not in play.group.members
 
 
-def test_10_36_a_parked_sync_outlives_the_session(play):
+def test_pending_sync_outlives_the_session(play):
     play.completing("a", session=60.0)
     play.join("b", session=1.2)
     play.join("a", session=60.0)
@@ -716,7 +740,7 @@ def test_10_36_a_parked_sync_outlives_the_session(play):
     assert "b" not in play.group.members
 
 
-def test_2_1_a_sync_that_is_told_to_rejoin_begins_a_session(play):
+def test_sync_that_must_rejoin_renews_the_session(play):
     play.completing("a", session=60.0)
     play.join("b", session=1.2)
     play.join("a", session=60.0)
@@ -729,7 +753,7 @@ def test_2_1_a_sync_that_is_told_to_rejoin_begins_a_session(play):
     assert "b" not in play.group.members
 
 
-def test_6_an_expiry_may_end_the_join_phase(play):
+def test_session_expiry_may_complete_the_join_phase(play):
     play.stable("a", "b", session=2.0)
     begin = play.now
     ask = play.join("a", session=2.0)
@@ -738,7 +762,7 @@ def test_6_an_expiry_may_end_the_join_phase(play):
     assert set(play.group.members) == {"a"}
 
 
-def test_6_several_deadlines_at_one_time(play):
+def test_several_deadlines_at_one_time(play):
     play.stable("a", "b", "c", session=2.0)
     play.ask_id("p", session=2.0)
     play.wait(2.0)
@@ -746,7 +770,7 @@ def test_6_several_deadlines_at_one_time(play):
     assert len(play.group.waits) == 0
 
 
-def test_6_a_long_sleep_handles_everything_that_came_due(play):
+def test_late_tick_handles_every_due_deadline(play):
     play.stable("a", "b", session=2.0, rebalance=3.0)
     ask = play.join("c", session=2.0, rebalance=3.0)
     play.now += 1_000.0
@@ -755,10 +779,10 @@ def test_6_a_long_sleep_handles_everything_that_came_due(play):
     assert play.group.waits.next() > play.now
 
 
-# --- 4.3 LeaveGroup ----------------------------------------------------------------------------------------------
+# --- LeaveGroup ---------------------------------------------------------------------------------------------------
 
 
-def test_10_13_one_answer_a_member_and_ids_echoed(play):
+def test_leave_batch_answers_each_member_with_its_ids(play):
     play.stable("me")
     ask = play._ask()
     members = [
@@ -777,7 +801,7 @@ def test_10_13_one_answer_a_member_and_ids_echoed(play):
     assert (play.state, play.group.protocol_type) == (EMPTY, "consumer")
 
 
-def test_4_3_one_rebalance_for_the_whole_batch(play):
+def test_leave_batch_starts_one_rebalance(play):
     play.stable("a", "b", "c")
     play.leave("b", "c")
     assert [note.event for note in play.notes].count("rebalance") == 2  # the first generation, and this
@@ -787,11 +811,11 @@ def test_4_3_one_rebalance_for_the_whole_batch(play):
 @pytest.mark.parametrize(
     ("ids", "answers"),
     [
-        pytest.param(["a", "a"], [E.NONE, E.UNKNOWN_MEMBER_ID], id="4.3 twice in one batch"),
-        pytest.param(["z"], [E.UNKNOWN_MEMBER_ID], id="4.3 unknown"),
-        pytest.param([""], [E.UNKNOWN_MEMBER_ID], id="4.3 no id"),
-        pytest.param([], [], id="4.3 nobody"),
-        pytest.param(["p", "a"], [E.NONE, E.NONE], id="4.3 a pending id and a member"),
+        pytest.param(["a", "a"], [E.NONE, E.UNKNOWN_MEMBER_ID], id="twice in one batch"),
+        pytest.param(["z"], [E.UNKNOWN_MEMBER_ID], id="unknown"),
+        pytest.param([""], [E.UNKNOWN_MEMBER_ID], id="empty id"),
+        pytest.param([], [], id="no members"),
+        pytest.param(["p", "a"], [E.NONE, E.NONE], id="a pending id and a member"),
     ],
 )
 def test_leave(play, ids, answers):
@@ -800,19 +824,19 @@ def test_leave(play, ids, answers):
     assert play.leave(*ids) == answers
 
 
-def test_4_3_an_instance_is_unknown_even_with_a_known_member(play):
+def test_unknown_instance_of_a_known_member(play):
     play.stable("a")
     assert play.leave("a", instance_id="i") == [E.UNKNOWN_MEMBER_ID]
     assert "a" in play.group.members
 
 
-def test_4_3_a_pending_id_is_dropped_before_the_instance_is_looked_at(play):
+def test_pending_id_leaves_whatever_its_instance_id(play):
     play.ask_id("p")
     assert play.leave("p", instance_id="i") == [E.NONE]
     assert "p" not in play.group.pending
 
 
-def test_4_3_a_leave_does_not_cut_the_initial_delay():
+def test_leave_does_not_cut_the_initial_delay():
     play = Play(delay=3.0)
     ask = play.join("a")
     play.join("b")
@@ -821,10 +845,10 @@ def test_4_3_a_leave_does_not_cut_the_initial_delay():
     assert ask.parked
 
 
-# --- 10.18: what a running rebalance looks like ------------------------------------------------------------------
+# --- a rebalance while it runs ------------------------------------------------------------------------------------
 
 
-def test_10_18_a_third_client_comes(play):
+def test_third_member_rebalances_a_stable_group(play):
     play.stable("a", "b")
     play.ask_id("c")
     assert play.heartbeat("a") is E.NONE
@@ -855,19 +879,19 @@ JOIN = Join(
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(JOIN, id="3.1-6 join with an id"),
-        pytest.param(Sync(ticket=TICKET, member_id="z", generation=1), id="4.1-6 sync"),
-        pytest.param(Heartbeat(ticket=TICKET, member_id="z", generation=1), id="4.2-4 heartbeat"),
+        pytest.param(JOIN, id="join with an id"),
+        pytest.param(Sync(ticket=TICKET, member_id="z", generation=1), id="sync"),
+        pytest.param(Heartbeat(ticket=TICKET, member_id="z", generation=1), id="heartbeat"),
     ],
 )
-def test_10_3_absent(event):
+def test_absent_group(event):
     (reply,) = classic.absent(event)
     assert isinstance(reply, Reply)
     assert reply.response.error_code == E.UNKNOWN_MEMBER_ID
     assert getattr(reply.response, "member_id", "z") == "z"
 
 
-def test_10_3_absent_leave():
+def test_leave_of_an_absent_group():
     (reply,) = classic.absent(Leave(ticket=TICKET, members=[Leaving(member_id="z"), Leaving(member_id="y")]))
     assert isinstance(reply, Reply)
     assert reply.response.error_code == E.NONE
@@ -882,12 +906,12 @@ def test_10_3_absent_leave():
     [b"", b"\x00", b"\xff" * 64, b"\x00\x01\x7f\xff\xff\xff", b"x" * 2_000_000],
     ids=["empty", "one byte", "ff", "a count that lies", "2 MB"],
 )
-def test_121_garbage_metadata_is_kept_as_it_is(play, metadata):
+def test_unreadable_metadata_is_stored(play, metadata):
     ask = play.join("a", (("range", metadata),))
     assert [member.metadata for member in ask.answer.members] == [metadata]
 
 
-def test_119_duplicate_protocol_names_are_answered_and_the_first_wins(play):
+def test_first_of_duplicate_protocol_names_wins(play):
     ask = play.join("a", (("range", b"first"), ("range", b"second")))
     assert ask.answer.protocol_name == "range"
     assert [member.metadata for member in ask.answer.members] == [b"first"]
@@ -896,7 +920,7 @@ def test_119_duplicate_protocol_names_are_answered_and_the_first_wins(play):
     assert [member.metadata for member in again.answer.members] == [b"first"]
 
 
-def test_120_a_thousand_protocols_and_an_empty_name(play):
+def test_thousand_protocols_and_an_empty_name(play):
     play.group.initial_delay = 1.0
     many = tuple((f"p{number}", b"") for number in range(1_000))
     ask = play.join("a", (("", b"nameless"), *many))

@@ -1,5 +1,7 @@
-"""The consumer protocol (KIP-848) in virtual time. Numbers in names: sections of the protocol's own order of checks;
-what real brokers answer step by step stands in fixtures/conversations."""
+"""The consumer protocol (KIP-848) in virtual time: docs/coordinator.md, from "ConsumerGroupHeartbeat" on.
+
+The answers of real brokers, request by request, are in fixtures/conversations.
+"""
 
 from __future__ import annotations
 

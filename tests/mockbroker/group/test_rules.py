@@ -1,4 +1,7 @@
-"""The decision tables, row by row; sections are numbered as in test_classic.py."""
+"""The decision tables of the classic group, row by row.
+
+The order of checks is that of docs/coordinator.md, under "JoinGroup", "SyncGroup", "Heartbeat" and "OffsetCommit".
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,22 @@ EMPTY, PREPARING, COMPLETING, STABLE = State
 TICKET = Ticket(1, 1, 0, 0)
 
 HEARTBEATS = [  # state, member, generation beside the group's, instance id, answer
-    pytest.param(EMPTY, "a", 0, None, E.UNKNOWN_MEMBER_ID, id="4.2-8 empty"),
-    pytest.param(PREPARING, "a", 0, None, E.REBALANCE_IN_PROGRESS, id="4.2-9 preparing"),
-    pytest.param(COMPLETING, "a", 0, None, E.NONE, id="4.2-10 completing"),
-    pytest.param(STABLE, "a", 0, None, E.NONE, id="4.2-10 stable"),
+    pytest.param(EMPTY, "a", 0, None, E.UNKNOWN_MEMBER_ID, id="empty"),
+    pytest.param(PREPARING, "a", 0, None, E.REBALANCE_IN_PROGRESS, id="preparing"),
+    pytest.param(COMPLETING, "a", 0, None, E.NONE, id="completing"),
+    pytest.param(STABLE, "a", 0, None, E.NONE, id="stable"),
     *(
-        pytest.param(state, "z", 0, None, E.UNKNOWN_MEMBER_ID, id=f"4.2-6 unknown, {state.name}")
+        pytest.param(state, "z", 0, None, E.UNKNOWN_MEMBER_ID, id=f"unknown, {state.name}")
         for state in (PREPARING, COMPLETING, STABLE)
     ),
-    pytest.param(STABLE, "a", 0, "i", E.UNKNOWN_MEMBER_ID, id="4.2-6 instance"),
-    pytest.param(STABLE, "", 0, None, E.UNKNOWN_MEMBER_ID, id="4.2-6 no id"),
+    pytest.param(STABLE, "a", 0, "i", E.UNKNOWN_MEMBER_ID, id="instance"),
+    pytest.param(STABLE, "", 0, None, E.UNKNOWN_MEMBER_ID, id="no id"),
     *(
-        pytest.param(state, "a", 1, None, E.ILLEGAL_GENERATION, id=f"4.2-7 later generation, {state.name}")
+        pytest.param(state, "a", 1, None, E.ILLEGAL_GENERATION, id=f"later generation, {state.name}")
         for state in (PREPARING, COMPLETING, STABLE)
     ),
-    pytest.param(STABLE, "a", -1, None, E.ILLEGAL_GENERATION, id="4.2-7 earlier generation"),
-    pytest.param(STABLE, "z", 1, None, E.UNKNOWN_MEMBER_ID, id="10.32 25 before 22"),
+    pytest.param(STABLE, "a", -1, None, E.ILLEGAL_GENERATION, id="earlier generation"),
+    pytest.param(STABLE, "z", 1, None, E.UNKNOWN_MEMBER_ID, id="UNKNOWN_MEMBER_ID before ILLEGAL_GENERATION"),
 ]
 
 
@@ -48,19 +51,37 @@ def test_every_state_has_a_line_in_the_tables():
 
 
 SYNCS = [  # state, member, generation beside the group's, type, name, answer; None: parked
-    pytest.param(EMPTY, "a", 0, None, None, E.UNKNOWN_MEMBER_ID, id="4.1-6 empty"),
-    pytest.param(STABLE, "z", 0, None, None, E.UNKNOWN_MEMBER_ID, id="4.1-8 unknown"),
-    pytest.param(STABLE, "a", 1, None, None, E.ILLEGAL_GENERATION, id="4.1-9 generation"),
-    pytest.param(STABLE, "a", 0, "connect", None, E.INCONSISTENT_GROUP_PROTOCOL, id="4.1-10 type"),
-    pytest.param(STABLE, "a", 0, None, "roundrobin", E.INCONSISTENT_GROUP_PROTOCOL, id="4.1-10 name"),
-    pytest.param(STABLE, "a", 0, "consumer", "range", E.NONE, id="4.1-10 the same"),
-    pytest.param(PREPARING, "a", 0, None, None, E.REBALANCE_IN_PROGRESS, id="4.1-11 preparing"),
-    pytest.param(COMPLETING, "b", 0, None, None, None, id="4.1-12 follower parked"),
-    pytest.param(COMPLETING, "a", 0, None, None, E.NONE, id="4.1-13 leader"),
-    pytest.param(STABLE, "b", 0, None, None, E.NONE, id="4.1-14 stable"),
-    pytest.param(STABLE, "z", 1, "connect", None, E.UNKNOWN_MEMBER_ID, id="10.32 25 before 22"),
-    pytest.param(STABLE, "a", 1, "connect", None, E.ILLEGAL_GENERATION, id="10.32 22 before 23"),
-    pytest.param(PREPARING, "a", 0, "connect", None, E.INCONSISTENT_GROUP_PROTOCOL, id="10.32 23 before 27"),
+    pytest.param(EMPTY, "a", 0, None, None, E.UNKNOWN_MEMBER_ID, id="empty"),
+    pytest.param(STABLE, "z", 0, None, None, E.UNKNOWN_MEMBER_ID, id="unknown"),
+    pytest.param(STABLE, "a", 1, None, None, E.ILLEGAL_GENERATION, id="generation"),
+    pytest.param(STABLE, "a", 0, "connect", None, E.INCONSISTENT_GROUP_PROTOCOL, id="other protocol type"),
+    pytest.param(STABLE, "a", 0, None, "roundrobin", E.INCONSISTENT_GROUP_PROTOCOL, id="other protocol name"),
+    pytest.param(STABLE, "a", 0, "consumer", "range", E.NONE, id="same protocol"),
+    pytest.param(PREPARING, "a", 0, None, None, E.REBALANCE_IN_PROGRESS, id="preparing"),
+    pytest.param(COMPLETING, "b", 0, None, None, None, id="follower waits in Completing"),
+    pytest.param(COMPLETING, "a", 0, None, None, E.NONE, id="leader in Completing"),
+    pytest.param(STABLE, "b", 0, None, None, E.NONE, id="stable"),
+    pytest.param(
+        STABLE, "z", 1, "connect", None, E.UNKNOWN_MEMBER_ID, id="UNKNOWN_MEMBER_ID before ILLEGAL_GENERATION"
+    ),
+    pytest.param(
+        STABLE,
+        "a",
+        1,
+        "connect",
+        None,
+        E.ILLEGAL_GENERATION,
+        id="ILLEGAL_GENERATION before INCONSISTENT_GROUP_PROTOCOL",
+    ),
+    pytest.param(
+        PREPARING,
+        "a",
+        0,
+        "connect",
+        None,
+        E.INCONSISTENT_GROUP_PROTOCOL,
+        id="INCONSISTENT_GROUP_PROTOCOL before REBALANCE_IN_PROGRESS",
+    ),
 ]
 
 
@@ -80,22 +101,22 @@ def test_sync_names_an_instance():
 
 
 COMMITS = [  # state, member, generation (None: the group's), instance, answer
-    pytest.param(EMPTY, "", -1, None, E.NONE, id="4.4-5 simple"),
-    pytest.param(EMPTY, "who", -1, None, E.NONE, id="10.5 any member id"),
-    pytest.param(EMPTY, "", -1, "i", E.NONE, id="4.4-5 any instance"),
-    pytest.param(EMPTY, "a", 1, None, E.UNKNOWN_MEMBER_ID, id="10.14 empty, with a generation"),
-    pytest.param(STABLE, "a", None, None, E.NONE, id="4.4-10 stable"),
-    pytest.param(PREPARING, "a", None, None, E.NONE, id="4.4 preparing"),
-    pytest.param(COMPLETING, "a", None, None, E.REBALANCE_IN_PROGRESS, id="4.4-8 completing"),
-    pytest.param(STABLE, "z", None, None, E.UNKNOWN_MEMBER_ID, id="10.11 unknown id"),
-    pytest.param(STABLE, "a", 0, None, E.ILLEGAL_GENERATION, id="10.11 generation 0"),
-    pytest.param(STABLE, "a", -1, None, E.ILLEGAL_GENERATION, id="4.4-6 member id, no generation"),
-    pytest.param(STABLE, "", None, None, E.UNKNOWN_MEMBER_ID, id="4.4-6 generation, no member id"),
-    pytest.param(STABLE, "", -1, "i", E.UNKNOWN_MEMBER_ID, id="4.4-6 instance only"),
-    pytest.param(STABLE, "", -1, None, E.UNKNOWN_MEMBER_ID, id="4.4-7 stable, no identity"),
-    pytest.param(PREPARING, "", -1, None, E.UNKNOWN_MEMBER_ID, id="4.4-7 preparing, no identity"),
-    pytest.param(COMPLETING, "", -1, None, E.UNKNOWN_MEMBER_ID, id="10.9 25 before 27"),
-    pytest.param(COMPLETING, "a", 9, None, E.ILLEGAL_GENERATION, id="4.4 22 before 27"),
+    pytest.param(EMPTY, "", -1, None, E.NONE, id="simple"),
+    pytest.param(EMPTY, "who", -1, None, E.NONE, id="any member id"),
+    pytest.param(EMPTY, "", -1, "i", E.NONE, id="any instance"),
+    pytest.param(EMPTY, "a", 1, None, E.UNKNOWN_MEMBER_ID, id="empty, with a generation"),
+    pytest.param(STABLE, "a", None, None, E.NONE, id="stable"),
+    pytest.param(PREPARING, "a", None, None, E.NONE, id="preparing"),
+    pytest.param(COMPLETING, "a", None, None, E.REBALANCE_IN_PROGRESS, id="completing"),
+    pytest.param(STABLE, "z", None, None, E.UNKNOWN_MEMBER_ID, id="unknown id"),
+    pytest.param(STABLE, "a", 0, None, E.ILLEGAL_GENERATION, id="generation 0"),
+    pytest.param(STABLE, "a", -1, None, E.ILLEGAL_GENERATION, id="member id, no generation"),
+    pytest.param(STABLE, "", None, None, E.UNKNOWN_MEMBER_ID, id="generation, no member id"),
+    pytest.param(STABLE, "", -1, "i", E.UNKNOWN_MEMBER_ID, id="instance only"),
+    pytest.param(STABLE, "", -1, None, E.UNKNOWN_MEMBER_ID, id="stable, no identity"),
+    pytest.param(PREPARING, "", -1, None, E.UNKNOWN_MEMBER_ID, id="preparing, no identity"),
+    pytest.param(COMPLETING, "", -1, None, E.UNKNOWN_MEMBER_ID, id="UNKNOWN_MEMBER_ID before REBALANCE_IN_PROGRESS"),
+    pytest.param(COMPLETING, "a", 9, None, E.ILLEGAL_GENERATION, id="ILLEGAL_GENERATION before REBALANCE_IN_PROGRESS"),
 ]
 
 
@@ -126,18 +147,18 @@ def group_of(*offers: tuple[str, ...], protocol_type: str = "consumer") -> Group
 
 
 FITS = [  # what the members offer, type, names, fits
-    pytest.param([], "consumer", ["range"], True, id="3.4 empty group"),
-    pytest.param([], "connect", ["range"], True, id="3.4 empty group, another type than before"),
-    pytest.param([], "", ["range"], False, id="3.4 empty group, no type"),
-    pytest.param([], "consumer", [], False, id="3.4 empty group, no protocol"),
-    pytest.param([], "consumer", [""], True, id="3.4 a protocol may have an empty name"),
-    pytest.param([("range",)], "consumer", ["range"], True, id="3.4 the same"),
-    pytest.param([("range",)], "connect", ["range"], False, id="10.12 other type"),
-    pytest.param([("range",)], "consumer", ["sticky"], False, id="10.12 unsupported name"),
-    pytest.param([("range",)], "consumer", [], False, id="3.4 nothing offered"),
-    pytest.param([("range", "sticky"), ("sticky",)], "consumer", ["range"], False, id="3.4 one of two members can"),
-    pytest.param([("range", "sticky"), ("sticky",)], "consumer", ["range", "sticky"], True, id="3.4 all can"),
-    pytest.param([("range", "range"), ("sticky",)], "consumer", ["range"], False, id="6 said twice counts once"),
+    pytest.param([], "consumer", ["range"], True, id="empty group"),
+    pytest.param([], "connect", ["range"], True, id="empty group, another type than before"),
+    pytest.param([], "", ["range"], False, id="empty group, no type"),
+    pytest.param([], "consumer", [], False, id="empty group, no protocol"),
+    pytest.param([], "consumer", [""], True, id="empty protocol name"),
+    pytest.param([("range",)], "consumer", ["range"], True, id="same protocol"),
+    pytest.param([("range",)], "connect", ["range"], False, id="other type"),
+    pytest.param([("range",)], "consumer", ["sticky"], False, id="unsupported name"),
+    pytest.param([("range",)], "consumer", [], False, id="no protocols"),
+    pytest.param([("range", "sticky"), ("sticky",)], "consumer", ["range"], False, id="name of one of two members"),
+    pytest.param([("range", "sticky"), ("sticky",)], "consumer", ["range", "sticky"], True, id="name of all members"),
+    pytest.param([("range", "range"), ("sticky",)], "consumer", ["range"], False, id="duplicate name counts once"),
 ]
 
 
@@ -159,13 +180,13 @@ def test_protocols_fit(offers, protocol_type, names, fits):
 
 
 VOTES = [  # what the members offer, the winner
-    pytest.param([("range",)], "range", id="5 alone"),
-    pytest.param([("sticky", "range"), ("sticky", "range")], "sticky", id="5 first wish of both"),
-    pytest.param([("a", "b"), ("b", "a"), ("b", "a")], "b", id="5 most votes"),
-    pytest.param([("x", "range"), ("range",)], "range", id="5 a wish not all can do is passed over"),
-    pytest.param([("range", "roundrobin"), ("roundrobin", "range")], "range", id="10.27 tie"),
-    pytest.param([("roundrobin", "range"), ("range", "roundrobin")], "range", id="10.27 tie, joined the other way"),
-    pytest.param([("a", "a", "b"), ("b", "a"), ("b", "a")], "b", id="6 said twice is one vote"),
+    pytest.param([("range",)], "range", id="one member"),
+    pytest.param([("sticky", "range"), ("sticky", "range")], "sticky", id="first choice of both members"),
+    pytest.param([("a", "b"), ("b", "a"), ("b", "a")], "b", id="most votes"),
+    pytest.param([("x", "range"), ("range",)], "range", id="choice that another member lacks"),
+    pytest.param([("range", "roundrobin"), ("roundrobin", "range")], "range", id="tie"),
+    pytest.param([("roundrobin", "range"), ("range", "roundrobin")], "range", id="tie in the other join order"),
+    pytest.param([("a", "a", "b"), ("b", "a"), ("b", "a")], "b", id="duplicate name votes once"),
 ]
 
 

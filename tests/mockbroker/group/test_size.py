@@ -13,7 +13,7 @@ def turned_away(ask):
     return (ask.error, ask.answer.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
 
 
-def test_38_ids_that_were_given_out_take_no_place():
+def test_pending_ids_do_not_count_for_the_size():
     play = Play(delay=1.0, max_size=2)
     for name in "abc":
         play.ask_id(name)
@@ -26,7 +26,7 @@ def test_38_ids_that_were_given_out_take_no_place():
 
 @pytest.mark.parametrize("state", [State.COMPLETING, State.STABLE])
 @pytest.mark.parametrize("who", ["", "made-up"])
-def test_39_a_full_group_takes_members_only(state, who):
+def test_full_group_accepts_known_members_only(state, who):
     play = Play(max_size=2)
     play.in_state(state)
     assert turned_away(play.join_as(who, "c", protocols=(("nonsense", b""),)))
@@ -35,7 +35,7 @@ def test_39_a_full_group_takes_members_only(state, who):
     assert not play.join("a").answers or play.join("a").error is E.NONE
 
 
-def test_40_who_rejoins_too_late_is_out():
+def test_last_rejoiners_of_an_oversize_group_are_removed():
     play = Play(max_size=2)
     play.stable("a")
     play.group.max_size = 1

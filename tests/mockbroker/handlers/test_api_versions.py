@@ -127,7 +127,7 @@ def test_served_is_declared():
         ("é", "1", False),
     ],
 )
-def test_32_software_names(desk, name, version, valid):
+def test_client_software_name_is_validated(desk, name, version, valid):
     answer = desk.ask(named(name, version), 3)
     assert answer.error_code == (E.NONE if valid else E.INVALID_REQUEST)
     assert bool(answer.api_keys) is valid

@@ -39,12 +39,12 @@ def test_no_keys(desk, version):
 
 
 KINDS = [  # version, key type, text
-    pytest.param(1, 9, True, id="138 unknown type"),
-    pytest.param(3, 9, True, id="138 unknown type"),
-    pytest.param(5, 9, True, id="138 unknown type, a key each"),
+    pytest.param(1, 9, True, id="unknown key type"),
+    pytest.param(3, 9, True, id="unknown key type"),
+    pytest.param(5, 9, True, id="unknown key type of each key"),
     pytest.param(6, 2, True, id="share groups are not modelled"),
-    pytest.param(5, 2, False, id="4.7 share groups below v6: no text"),
-    pytest.param(3, 2, False, id="4.7 share groups below v6: no text"),
+    pytest.param(5, 2, False, id="share group before v6"),
+    pytest.param(3, 2, False, id="share group before v6"),
 ]
 
 

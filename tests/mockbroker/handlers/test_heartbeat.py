@@ -26,10 +26,10 @@ def test_the_facts_hold_for_one_broker_and_for_three():
 @pytest.mark.parametrize(
     ("group_id", "elsewhere", "error"),
     [
-        pytest.param("", False, E.INVALID_GROUP_ID, id="4.2-1 no group id"),
-        pytest.param("", True, E.INVALID_GROUP_ID, id="4.2-1 before 3"),
-        pytest.param("g", True, E.NOT_COORDINATOR, id="4.2-3 not mine"),
-        pytest.param("g", False, E.UNKNOWN_MEMBER_ID, id="4.2-4 no such group"),
+        pytest.param("", False, E.INVALID_GROUP_ID, id="empty group id"),
+        pytest.param("", True, E.INVALID_GROUP_ID, id="INVALID_GROUP_ID before NOT_COORDINATOR"),
+        pytest.param("g", True, E.NOT_COORDINATOR, id="not the coordinator"),
+        pytest.param("g", False, E.UNKNOWN_MEMBER_ID, id="absent group"),
     ],
 )
 def test_refused(desk, version, group_id, elsewhere, error):

@@ -31,7 +31,7 @@ def desk():
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_3_2_a_first_join(desk, version):
+def test_first_join(desk, version):
     sent = desk.send(join(), version, client_id="me")
     if version >= 4:
         assert sent.answer.error_code == E.MEMBER_ID_REQUIRED
@@ -47,27 +47,49 @@ def test_3_2_a_first_join(desk, version):
     assert [(m.member_id, m.metadata, m.group_instance_id) for m in answer.members] == [(answer.member_id, b"m", None)]
 
 
-def test_5_a_client_without_an_id(desk):
+def test_member_id_of_a_client_without_client_id(desk):
     assert re.fullmatch(r"-[0-9a-f-]{36}", desk.ask(join(), 4, client_id="").member_id)
 
 
 REFUSED = [  # fields, on the coordinator, error
-    pytest.param({"group_id": ""}, True, E.INVALID_GROUP_ID, id="3.1-3 no group id"),
-    pytest.param({"group_id": "", "session_timeout_ms": 1}, False, E.INVALID_GROUP_ID, id="10.32 24 before 26 and 16"),
-    pytest.param({"session_timeout_ms": 5_999}, True, E.INVALID_SESSION_TIMEOUT, id="116 too short"),
-    pytest.param({"session_timeout_ms": 1}, True, E.INVALID_SESSION_TIMEOUT, id="116 1 ms"),
-    pytest.param({"session_timeout_ms": -1}, True, E.INVALID_SESSION_TIMEOUT, id="116 negative"),
-    pytest.param({"session_timeout_ms": 1_800_001}, True, E.INVALID_SESSION_TIMEOUT, id="116 too long"),
-    pytest.param({"session_timeout_ms": 2**31 - 1}, True, E.INVALID_SESSION_TIMEOUT, id="116 the longest"),
-    pytest.param({"session_timeout_ms": 1, "member_id": "z"}, True, E.INVALID_SESSION_TIMEOUT, id="10.32 26 before 25"),
-    pytest.param({"session_timeout_ms": 1, "protocols": []}, True, E.INVALID_SESSION_TIMEOUT, id="10.32 26 before 23"),
-    pytest.param({"session_timeout_ms": 1}, False, E.INVALID_SESSION_TIMEOUT, id="3.1 26 before 16"),
-    pytest.param({}, False, E.NOT_COORDINATOR, id="3.1-5 not mine"),
-    pytest.param({"member_id": "z"}, False, E.NOT_COORDINATOR, id="3.1 16 before 25"),
-    pytest.param({"member_id": "z"}, True, E.UNKNOWN_MEMBER_ID, id="3.1-6 no such group"),
-    pytest.param({"member_id": "z", "protocols": []}, True, E.UNKNOWN_MEMBER_ID, id="3.1 25 before 23, no group"),
-    pytest.param({"protocols": []}, True, E.INCONSISTENT_GROUP_PROTOCOL, id="118 no protocols"),
-    pytest.param({"protocol_type": ""}, True, E.INCONSISTENT_GROUP_PROTOCOL, id="118 no protocol type"),
+    pytest.param({"group_id": ""}, True, E.INVALID_GROUP_ID, id="empty group id"),
+    pytest.param(
+        {"group_id": "", "session_timeout_ms": 1},
+        False,
+        E.INVALID_GROUP_ID,
+        id="INVALID_GROUP_ID before INVALID_SESSION_TIMEOUT and NOT_COORDINATOR",
+    ),
+    pytest.param({"session_timeout_ms": 5_999}, True, E.INVALID_SESSION_TIMEOUT, id="session timeout too short"),
+    pytest.param({"session_timeout_ms": 1}, True, E.INVALID_SESSION_TIMEOUT, id="session timeout of 1 ms"),
+    pytest.param({"session_timeout_ms": -1}, True, E.INVALID_SESSION_TIMEOUT, id="negative session timeout"),
+    pytest.param({"session_timeout_ms": 1_800_001}, True, E.INVALID_SESSION_TIMEOUT, id="session timeout too long"),
+    pytest.param({"session_timeout_ms": 2**31 - 1}, True, E.INVALID_SESSION_TIMEOUT, id="session timeout of 2^31-1"),
+    pytest.param(
+        {"session_timeout_ms": 1, "member_id": "z"},
+        True,
+        E.INVALID_SESSION_TIMEOUT,
+        id="INVALID_SESSION_TIMEOUT before UNKNOWN_MEMBER_ID",
+    ),
+    pytest.param(
+        {"session_timeout_ms": 1, "protocols": []},
+        True,
+        E.INVALID_SESSION_TIMEOUT,
+        id="INVALID_SESSION_TIMEOUT before INCONSISTENT_GROUP_PROTOCOL",
+    ),
+    pytest.param(
+        {"session_timeout_ms": 1}, False, E.INVALID_SESSION_TIMEOUT, id="INVALID_SESSION_TIMEOUT before NOT_COORDINATOR"
+    ),
+    pytest.param({}, False, E.NOT_COORDINATOR, id="not the coordinator"),
+    pytest.param({"member_id": "z"}, False, E.NOT_COORDINATOR, id="NOT_COORDINATOR before UNKNOWN_MEMBER_ID"),
+    pytest.param({"member_id": "z"}, True, E.UNKNOWN_MEMBER_ID, id="absent group"),
+    pytest.param(
+        {"member_id": "z", "protocols": []},
+        True,
+        E.UNKNOWN_MEMBER_ID,
+        id="UNKNOWN_MEMBER_ID before INCONSISTENT_GROUP_PROTOCOL, no group",
+    ),
+    pytest.param({"protocols": []}, True, E.INCONSISTENT_GROUP_PROTOCOL, id="no protocols"),
+    pytest.param({"protocol_type": ""}, True, E.INCONSISTENT_GROUP_PROTOCOL, id="empty protocol type"),
 ]
 
 
@@ -85,24 +107,24 @@ def test_refused(version, fields, here, error):
 
 
 @pytest.mark.parametrize("timeout", [6_000, 1_800_000])
-def test_116_the_bounds_are_within(timeout):
+def test_session_timeout_bounds_are_inclusive(timeout):
     desk = Desk(config=LIMITS)
     assert desk.ask(join(session_timeout_ms=timeout), 0).error_code == E.NONE
 
 
-def test_3_1_a_refused_first_join_makes_the_group_all_the_same(desk):
+def test_join_refused_for_its_protocols_creates_the_group(desk):
     desk.ask(join(protocols=[]), 5)
     assert list(desk.broker.groups) == ["g"]
 
 
-def test_3_1_others_do_not(desk):
+def test_other_refused_joins_create_no_group(desk):
     desk.ask(join(member_id="z"), 5)
     desk.ask(join(session_timeout_ms=1), 5)
     assert desk.broker.groups == {}
 
 
-def test_3_2_v0_waits_for_its_session_timeout(desk):
-    """10.37: a v0 member has no rebalance timeout of its own."""
+def test_v0_rebalance_timeout_is_the_session_timeout(desk):
+    """A v0 member has no rebalance timeout of its own."""
     first = desk.ask(join(session_timeout_ms=1_500, rebalance_timeout_ms=-1), 0).member_id
     assert desk.broker.groups["g"].members[first].rebalance_timeout == 1.5
 
@@ -116,25 +138,25 @@ def test_static_members_get_an_id_that_begins_with_their_instance(desk, version)
 
 
 @pytest.mark.parametrize("group_id", ["x" * 32_767, "a\0b", "a\nb", "../../etc/passwd", "\U0001f600"])
-def test_115_group_ids_that_are_odd(desk, group_id):
+def test_any_group_id_is_accepted(desk, group_id):
     assert desk.ask(join(group_id=group_id), 0).error_code == E.NONE
 
 
-def test_119_duplicate_protocol_names(desk):
+def test_first_of_duplicate_protocol_names_wins(desk):
     twice = [JoinGroupRequest.Protocol(name="range", metadata=text) for text in (b"1", b"2")]
     answer = desk.ask(join(protocols=twice), 3)
     assert [member.metadata for member in answer.members] == [b"1"]
 
 
-def test_121_garbage_metadata_is_kept(desk):
+def test_unreadable_metadata_is_stored(desk):
     garbage = bytes(range(256)) * 40
     answer = desk.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
     assert [member.metadata for member in answer.members] == [garbage]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_parked_answers_have_the_form_of_their_version(version):
-    """10.22: the error of a parked join is presented in the version that was asked in."""
+def test_delayed_error_is_encoded_in_the_request_version(version):
+    """The error of a join that waited has the form of the version of its request."""
     desk = Desk(config={"group.initial.rebalance.delay.ms": 400_000})
     sent = desk.send(join(), version)
     if version >= 4:

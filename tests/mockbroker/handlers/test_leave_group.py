@@ -48,7 +48,7 @@ def test_a_member_leaves(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_10_3_no_such_group(version):
+def test_absent_group(version):
     desk = Desk()
     assert errors(version, desk.ask(leave(version, "z"), version)) == [E.UNKNOWN_MEMBER_ID]
     assert desk.broker.groups == {}
@@ -66,9 +66,9 @@ def test_a_pending_id_leaves(version):
 @pytest.mark.parametrize(
     ("group_id", "here", "error"),
     [
-        pytest.param("", True, E.INVALID_GROUP_ID, id="4.3 no group id"),
-        pytest.param("", False, E.INVALID_GROUP_ID, id="4.3 24 before 16"),
-        pytest.param("g", False, E.NOT_COORDINATOR, id="4.3 not mine"),
+        pytest.param("", True, E.INVALID_GROUP_ID, id="empty group id"),
+        pytest.param("", False, E.INVALID_GROUP_ID, id="INVALID_GROUP_ID before NOT_COORDINATOR"),
+        pytest.param("g", False, E.NOT_COORDINATOR, id="not the coordinator"),
     ],
 )
 def test_refused(version, group_id, here, error):
@@ -79,7 +79,7 @@ def test_refused(version, group_id, here, error):
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_10_13_several_and_their_ids_echoed(version):
+def test_batch_echoes_member_and_instance_ids(version):
     desk = Desk()
     member_id = join(desk).answer.member_id
     members = [

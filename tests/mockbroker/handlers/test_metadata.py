@@ -86,7 +86,7 @@ def test_made_topics_have_the_brokers_defaults():
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["bad/name", "", ".", "..", "x" * 250])
-def test_139_names_that_cannot_be(desk, version, name):
+def test_invalid_topic_names(desk, version, name):
     (topic,) = ask(desk, version, name).topics
     assert (topic.error_code, topic.name, topic.partitions) == (E.INVALID_TOPIC_EXCEPTION, name, [])
     assert name not in desk.broker.cluster.topics

@@ -51,13 +51,13 @@ def test_a_topic_that_is_not_read_goes(desk):
     assert delete(desk, "g", 0) == (E.NONE, [E.NONE])
 
 
-def test_11_who_cannot_be_understood_reads_everything(desk):
+def test_unreadable_subscription_counts_as_every_topic(desk):
     commit_simple(desk, "g")
     member(desk, "g", metadata=b"\0\1\xff\xff\xff\xff")
     assert delete(desk, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])
 
 
-def test_50_groups_of_another_type_must_be_empty(desk):
+def test_group_of_another_protocol_type_must_be_empty(desk):
     commit_simple(desk, "g")
     member(desk, "g", protocol_type="connect")
     assert delete(desk, "g", 9) == (E.NON_EMPTY_GROUP, [])

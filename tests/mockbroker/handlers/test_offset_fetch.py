@@ -73,7 +73,7 @@ def test_a_topic_that_does_not_exist_has_no_offset_which_is_no_error(desk, versi
     assert fetch(desk, version, {"no-such-topic": [0]}) == ({"no-such-topic": {0: (-1, -1, "", E.NONE)}}, E.NONE)
 
 
-def test_10_49_v10_an_unknown_topic_id(desk):
+def test_v10_unknown_topic_id(desk):
     assert fetch(desk, 10, {"no-such-topic": [0, 1]}) == ({"?": dict.fromkeys((0, 1), (-1, -1, "", 100))}, E.NONE)
 
 
@@ -86,7 +86,7 @@ def test_all_topics(desk, version):
 
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize("group_id", ["unknown", ""])
-def test_10_3_an_unknown_group_is_no_error(desk, version, group_id):
+def test_absent_group_has_no_offsets_and_no_error(desk, version, group_id):
     assert fetch(desk, version, {"t": [0]}, group_id) == ({"t": {0: (-1, -1, "", E.NONE)}}, E.NONE)
     if version >= 2:
         assert fetch(desk, version, None, group_id) == ({}, E.NONE)

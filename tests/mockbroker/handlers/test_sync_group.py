@@ -45,10 +45,10 @@ def test_a_leader_syncs(version):
 @pytest.mark.parametrize(
     ("group_id", "here", "error"),
     [
-        pytest.param("", True, E.INVALID_GROUP_ID, id="4.1-3 no group id"),
-        pytest.param("", False, E.INVALID_GROUP_ID, id="4.1 24 before 16"),
-        pytest.param("g", False, E.NOT_COORDINATOR, id="4.1-5 not mine"),
-        pytest.param("g", True, E.UNKNOWN_MEMBER_ID, id="4.1-6 no such group"),
+        pytest.param("", True, E.INVALID_GROUP_ID, id="empty group id"),
+        pytest.param("", False, E.INVALID_GROUP_ID, id="INVALID_GROUP_ID before NOT_COORDINATOR"),
+        pytest.param("g", False, E.NOT_COORDINATOR, id="not the coordinator"),
+        pytest.param("g", True, E.UNKNOWN_MEMBER_ID, id="absent group"),
     ],
 )
 def test_refused(version, group_id, here, error):
@@ -61,7 +61,7 @@ def test_refused(version, group_id, here, error):
 
 
 @pytest.mark.parametrize("absent", ["protocol_type", "protocol_name"])
-def test_10_32_v5_without_type_or_name_is_refused_before_all_else(absent):
+def test_v5_protocol_type_and_name_are_checked_first(absent):
     answer = Desk(brokers=3).ask(sync(5, group_id="", **{absent: None}), 5, node=1)
     assert answer.error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
