@@ -5,8 +5,8 @@
     3 insert 5 into the database    7 commit offset = 15
     4 the client fails              8 next time, fetch from 15
 
-The process dies at step 4 for real, and a member of another name goes on: offsets belong to the group. (The document
-that this is from says 16 in steps 2, 5, 7 and 8; ten and five are fifteen.)
+The process dies at step 4 for real, and a member of another name continues: offsets belong to the group. (Some
+descriptions of this example commit 16; ten and five are fifteen.)
 """
 
 import sqlite3

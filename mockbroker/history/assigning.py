@@ -7,8 +7,7 @@ read. Nobody reads what it was not told.
 
 Strategies are a table that the brokers are started with. A consumer names one of them when it registers. A new one
 needs brokers that are stopped and started.
-Source: the documents call it the second plan, and do not say how a coordinator tells its consumers; stop and start, in
-that order, are what the design of the time says (the Kafka wiki's StopFetcher and StartFetcher).
+Source: the design of a coordinator before 0.9, in Kafka's wiki: StopFetcher, then StartFetcher.
 """
 
 from __future__ import annotations

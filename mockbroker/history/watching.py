@@ -4,7 +4,7 @@ A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and watc
 topics. On every change it stops reading, releases what it owns, looks who is there, works out its own range and claims
 it, a node each under ``/consumers/[group]/owners``. What another has not released yet refuses it; then it gives all
 back, waits and looks again, four times. After that it stands still until the next change.
-Source: ZookeeperConsumerConnector of Kafka 0.8; the documents call it the first plan.
+Source: ZookeeperConsumerConnector of Kafka 0.8.
 """
 
 from __future__ import annotations

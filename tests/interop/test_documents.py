@@ -1,4 +1,4 @@
-"""What the documents say of groups, with real clients; docs/sources.md maps their rows here."""
+"""Facts about groups with real clients: docs/sources.md, most of them under "The classic protocol"."""
 
 from __future__ import annotations
 

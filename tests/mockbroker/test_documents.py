@@ -1,4 +1,4 @@
-"""What the documents say of groups and their coordinators, on whole clusters; docs/sources.md maps their rows here."""
+"""Facts about groups and their coordinators on whole clusters: docs/sources.md."""
 
 from __future__ import annotations
 

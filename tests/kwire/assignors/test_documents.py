@@ -1,4 +1,4 @@
-"""What the documents about assignors say, on their own groups; docs/sources.md maps their rows to these tests."""
+"""Facts about assignors on small groups with names of their own: docs/sources.md, under "Assignors" and "Misreadings"."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
 
 
 def test_where_replicas_are_everywhere_the_shipped_ones_do_not_look_at_leaders(own: ModuleType) -> None:
-    """Those of Kafka go by all replicas, as any may be read from (KIP-881); the document's by leaders."""
+    """Those of Kafka go by all replicas, as any may be read from (KIP-881); one that goes by leaders is of older descriptions."""
     racks = {"consumer1": "rack1", "consumer2": "rack2"}
     leaders = ["rack2", "rack1", "rack2", "rack1"]
     everywhere = {"t": [Partition(["rack1", "rack2"], rack) for rack in leaders]}

@@ -1,7 +1,7 @@
-"""The states of a group as a document has them, those of 0.9, held beside what shipped; docs/sources.md maps its rows here.
+"""The states of a classic group in 0.9 beside those of today: docs/sources.md, under "The classic protocol".
 
-The document knows four states. It begins in Stable, calls CompletingRebalance AwaitingSync, and a group without members
-is Dead; since 0.10.1 it is Empty, and Dead only when it is deleted. Where both differ, the tables here name both.
+0.9 had four states. A group began in Stable, CompletingRebalance was called AwaitingSync, and a group without members
+was Dead; since 0.10.1 it is Empty, and Dead only when it is deleted. Where both differ, the tables here name both.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def b_is_silent(play: Play) -> None:
 
 
 BEGINNING, WAITING, AT_REST = "PreparingRebalance", "AwaitingSync", "Stable"
-ARROWS = [  # from, what happens, to as the document has it, to as it shipped if that is another
+ARROWS = [  # from, what happens, to in 0.9, to today if that is another
     pytest.param(BEGINNING, lambda play: [play.join("a"), play.join("b")], WAITING, None, id="all have joined"),
     pytest.param(BEGINNING, joins_expire, WAITING, None, id="the delayed join expires"),
     pytest.param(BEGINNING, lambda play: play.leave("a", "b", "c"), "Dead", EMPTY, id="all have left"),
@@ -218,7 +218,7 @@ def test_what_is_served(state: str, ask: Callable[[Served], E | str], answer: E 
 
 
 def test_a_dead_group_has_nothing_left_and_takes_commits_only() -> None:
-    """As the document has it. In Kafka a request that meets the group while it goes is COORDINATOR_NOT_AVAILABLE."""
+    """As in 0.9. Today a request that meets the group while it goes is COORDINATOR_NOT_AVAILABLE."""
     desk = Served()
     desk.come_to(DEAD)
     assert "g" not in desk.broker.groups
@@ -241,7 +241,7 @@ HEIRS = {"one": "four", "two": "four", "three": "four", "four": "one"}  # the fi
 
 @pytest.mark.parametrize("order", list(permutations(HEIRS)), ids=" ".join)
 def test_the_first_to_join_leads_and_the_first_key_of_a_hash_map_inherits(order: tuple[str, ...]) -> None:
-    """As good as random, says the document; the same ids always give the same leader, whoever joined when."""
+    """Often described as random; the same ids always give the same leader, whoever joined when."""
     play = Play(delay=1.0)
     asks = [play.join(name) for name in order]
     play.wait(3.0)

@@ -54,7 +54,7 @@ def started(strategy: str, strategies: Mapping[str, type[Assignor]] = STRATEGIES
 
 @pytest.mark.parametrize("members", range(2, 21))
 def test_only_coordinators_watch(members):
-    """B6: as many as there are coordinators, whatever the number of consumers; one of them looks after the group."""
+    """As many as there are coordinators, whatever the number of consumers; one of them looks after the group."""
     run = settled("server", members, members)
     watching = [session for session in run.scheme.zookeeper.watchers if session.role != BROKER]
     assert {session.role for session in watching} == {COORDINATOR}
@@ -65,7 +65,7 @@ def test_only_coordinators_watch(members):
 
 
 def test_groups_are_split_over_coordinators():
-    """B6: each group is one coordinator's, and each coordinator has some."""
+    """Each group is one coordinator's, and each coordinator has some."""
     names = [f"c{number}" for number in range(12)]
     groups = {name: f"group-{number}" for number, name in enumerate(names)}
     run = Run(Assigning, Story(topics={"t": 2}, groups=groups, steps=(), end=60.0))
@@ -82,7 +82,7 @@ def test_groups_are_split_over_coordinators():
 
 
 def test_a_change_of_zookeeper_starts_the_rebalance():
-    """B7: who joins and who leaves says it to ZooKeeper; the coordinator's watch fires, and a generation follows."""
+    """Who joins and who leaves says it to ZooKeeper; the coordinator's watch fires, and a generation follows."""
     run = settled("server", 2, 4)
     coordinator = scheme(run).coordinator_of(GROUP)
     for kind, who, members in ((JOIN, "c00", 3), (LEAVE, "c01", 2), (CRASH, "c02", 1)):
@@ -101,7 +101,7 @@ def test_a_change_of_zookeeper_starts_the_rebalance():
 
 @pytest.mark.parametrize("members", range(2, 21))
 def test_no_herd(members):
-    """B8, the first experiment: one notification, whatever the size of the group."""
+    """One notification, whatever the size of the group."""
     for change in (JOIN, LEAVE, CRASH, GROW):
         assert herd("server", members, change) == 1
     assert herd("server", members, BROKER) == 0
@@ -109,7 +109,7 @@ def test_no_herd(members):
 
 @pytest.mark.parametrize("lag", [0.0, 1.0, 2.0, 3.0, 8.0])
 def test_no_split_brain(lag):
-    """B8, the second experiment: the coordinator itself is at the server that lags, and one of its consumers too."""
+    """The coordinator itself is at the server that lags, and one of its consumers too."""
     run = settled("server", 4, 4)
     assert scheme(run).coordinators.index(scheme(run).coordinator_of(GROUP)) == 2
     found = split("server", lag)
@@ -144,7 +144,7 @@ def test_the_checker_would_see_it(monkeypatch):
 
 
 def test_strategies_of_the_server():
-    """B9: consumers choose among those that the brokers have."""
+    """Consumers choose among those that the brokers have."""
     ranged, in_turn = started("range"), started("roundrobin")
     for run, kind in ((ranged, RangeAssignor), (in_turn, RoundRobinAssignor)):
         assert run.ledger.whole
@@ -157,7 +157,7 @@ def test_strategies_of_the_server():
 
 
 def test_an_unknown_strategy_is_refused_with_those_that_are_known():
-    """B9: the error names them, and whoever named it takes no part."""
+    """The error names them, and whoever named it takes no part."""
     run = started("reversed")
     why = "the brokers were started with range, roundrobin, and do not know 'reversed'"
     assert [consumer.refused for consumer in scheme(run).consumers.values()] == [why, why]
@@ -179,7 +179,7 @@ def test_one_with_another_strategy_than_its_group_is_refused():
 
 
 def test_a_new_strategy_needs_a_restart():
-    """B9: the table is copied at the start; what is added later is unknown until the brokers were stopped and started."""
+    """The table is copied at the start; what is added later is unknown until the brokers were stopped and started."""
     table: dict[str, type[Assignor]] = dict(STRATEGIES)
     run = started("reversed", table)
     table["reversed"] = Reversed
@@ -197,7 +197,7 @@ def test_a_new_strategy_needs_a_restart():
 
 
 def test_a_restart_stops_every_group():
-    """B9: also those that have nothing to do with the new strategy."""
+    """Also those that have nothing to do with the new strategy."""
     run = settled("server", 3, 6)
     before = run.ledger.stopped, run.scheme.rebalances
     scheme(run).restart({**STRATEGIES, "reversed": Reversed})

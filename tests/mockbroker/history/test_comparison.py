@@ -39,7 +39,7 @@ def test_the_command_knows_the_schemes():
 
 
 def test_one_report_of_all_schemes(told):
-    """B11: messages, watchers and how often they are told, time to settle, partitions with two readers or none."""
+    """Messages, watchers and how often they are told, time to settle, partitions with two readers or none."""
     found = [json.loads(line) for line in lines("--scheme", ALL, "--json")]
     assert [line["scheme"] for line in found] == list(SCHEMES)
     assert found == [each.line() for each in told.values()]

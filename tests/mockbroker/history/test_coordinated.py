@@ -34,7 +34,7 @@ def scheme(run: Run) -> Coordinated:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_the_example_of_two_groups(name):
-    """A2, A3: four members on four partitions, one each; two members of another group, two each, of the same topic."""
+    """Four members on four partitions, one each; two members of another group, two each, of the same topic."""
     groups = {**{f"a{n}": "A" for n in range(4)}, "b0": "B", "b1": "B"}
     run = Run(SCHEMES[name], Story(topics={"t": 4}, groups=groups, steps=(), end=RESTED))
     for who in groups:
@@ -49,7 +49,7 @@ def test_the_example_of_two_groups(name):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_cluster_of_that_time(name):
-    """A6: brokers in the registry of ZooKeeper, with topics and how many partitions they have, on all its servers."""
+    """Brokers in the registry of ZooKeeper, with topics and how many partitions they have, on all its servers."""
     run = settled(name, 2, 4)
     run.do(Step(RESTED, GROW, "t", 6))
     run.until(2 * RESTED)
@@ -65,7 +65,7 @@ def test_a_cluster_of_that_time(name):
 
 
 def test_strategies_are_configured_at_clients_alone():
-    """B10: one that the broker has never heard of, without a change of the broker."""
+    """One that the broker has never heard of, without a change of the broker."""
     story = Story(topics={"s": 3, "t": 3}, groups={"c0": GROUP, "c1": GROUP}, steps=(), end=200.0)
     run = Run(SCHEMES["classic"], story)
     broker, settings = scheme(run).shell.broker, scheme(run).shell.broker.settings
@@ -89,7 +89,7 @@ def test_strategies_are_configured_at_clients_alone():
 
 @pytest.mark.parametrize("name", ["zookeeper", "server", *SINCE_09])
 def test_what_groups_cost_zookeeper(name):
-    """B12: before 0.9 everything, since then nothing at all; brokers go on using it."""
+    """Before 0.9 everything, since then nothing at all; brokers go on using it."""
     run = Run(SCHEMES[name], DEFAULT)
     for step in DEFAULT.steps:
         run.do(step)
@@ -110,7 +110,7 @@ def test_what_groups_cost_zookeeper(name):
 @pytest.mark.parametrize("name", SINCE_09)
 @pytest.mark.parametrize("change", [JOIN, LEAVE, CRASH, GROW, BROKER])
 def test_no_watch_fires(name, change):
-    """B4, B12: whatever happens."""
+    """Whatever happens."""
     assert herd(name, 6, change) == 0
 
 

@@ -1,4 +1,4 @@
-"""B13: what old clients commit to ZooKeeper and what new ones commit to ``__consumer_offsets``, asked in one way."""
+"""What old clients commit to ZooKeeper and what new ones commit to ``__consumer_offsets``, asked in one way."""
 
 from __future__ import annotations
 

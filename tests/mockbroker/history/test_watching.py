@@ -31,7 +31,7 @@ def consumer(run: Run, name: str) -> Consumer:
 
 
 def test_consumers_register_themselves():
-    """B1: an ephemeral node each, which goes at once when they leave and with the session when they crash."""
+    """An ephemeral node each, which goes at once when they leave and with the session when they crash."""
     run = settled("zookeeper", 3, 3)
     assert below(run, ids_of(GROUP)) == ["c01-1", "c02-1", "c03-1"]
     assert nodes(run)[f"{ids_of(GROUP)}/c01-1"] == "t"
@@ -49,7 +49,7 @@ def test_consumers_register_themselves():
 
 
 def test_every_consumer_watches_members_and_brokers_and_is_told_each_time():
-    """B2: watches fire once; they are set again with each rebalance, so the second change tells as many as the first."""
+    """Watches fire once; they are set again with each rebalance, so the second change tells as many as the first."""
     run = settled("zookeeper", 4, 4)
     watching = [session for session in run.scheme.zookeeper.watchers if session.role != BROKER]
     assert len(watching) == 4
@@ -73,7 +73,7 @@ def test_every_consumer_watches_members_and_brokers_and_is_told_each_time():
 
 @pytest.mark.parametrize("members", [1, 3, 5])
 def test_each_consumer_works_out_its_own_range_and_claims_it(members):
-    """B3: all come to one plan without a word to each other, and ZooKeeper has it as nodes."""
+    """All come to one plan without a word to each other, and ZooKeeper has it as nodes."""
     run = settled("zookeeper", members, 4)
     ids = {name: f"{name}-1" for name in run.scheme.consumers if name != "c00"}
     plan = assignor("range").assign(without_racks({"t": 4}), {each: Subscription(["t"]) for each in ids.values()})
@@ -89,7 +89,7 @@ def test_each_consumer_works_out_its_own_range_and_claims_it(members):
 
 @pytest.mark.parametrize("members", range(2, 21))
 def test_one_change_tells_everybody(members):
-    """B4, the herd: as many notifications as there are consumers, whatever the change. Since 0.9: none."""
+    """As many notifications as there are consumers, whatever the change. Since 0.9: none."""
     for change in (JOIN, GROW, BROKER):
         assert herd("zookeeper", members, change) == members
     assert herd("classic", members, GROW) == 0
@@ -117,7 +117,7 @@ def test_the_load_of_one_change_grows_with_the_square():
 
 
 def test_without_a_lag_nobody_is_torn_apart():
-    """B5, the other half: the same steps, the same checker, and next to nothing to see."""
+    """The same steps, the same checker, and next to nothing to see."""
     found = split("zookeeper", 0.0)
     assert found.unread < 0.5
     assert (found.double, found.overlaps) == (0.0, ())
@@ -125,7 +125,7 @@ def test_without_a_lag_nobody_is_torn_apart():
 
 @pytest.mark.parametrize("lag", [1.0, 2.0, 3.0])
 def test_old_data_leaves_partitions_without_a_reader(lag):
-    """B5, nobody: one consumer goes on with what it saw; others cannot have what it does not give up, and give up all."""
+    """One consumer goes on with what it saw; others cannot have what it does not give up, and give up all."""
     run = settled("zookeeper", 4, 4)
     run.do(Step(RESTED, LAG, value=lag))
     run.do(Step(RESTED + 1.0, JOIN, "c00"))
@@ -144,7 +144,7 @@ def test_old_data_leaves_partitions_without_a_reader(lag):
 
 
 def test_two_read_one_partition():
-    """B5, two: the leader gives up the session of a consumer that lives and reads on, and another claims what it had."""
+    """The leader gives up the session of a consumer that lives and reads on, and another claims what it had."""
     found = split("zookeeper", 8.0)
     assert found.double > 3.0
     assert len({overlap.place for overlap in found.overlaps}) == len(found.overlaps) > 0

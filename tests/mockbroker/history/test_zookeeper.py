@@ -71,7 +71,7 @@ def test_nodes_are_made_with_what_is_above_them():
 
 
 def test_an_ephemeral_node_goes_with_its_session():
-    """B1: at once when the session is closed, after its time when the process is gone without a word."""
+    """At once when the session is closed, after its time when the process is gone without a word."""
     world = World()
     first, second, other = world.session(), world.session(1), world.session(2)
     world.ask(first.create, "/ids/first", ephemeral=True)
@@ -91,7 +91,7 @@ def test_an_ephemeral_node_goes_with_its_session():
 
 
 def test_a_watch_fires_once():
-    """B2: whoever wants to hear of the next change sets it again."""
+    """Whoever wants to hear of the next change sets it again."""
     world = World()
     writer, reader = world.session(), world.session(1)
     world.ask(writer.create, "/ids/a")
@@ -151,7 +151,7 @@ def test_one_event_tells_both_watches_of_a_node_that_goes():
 
 
 def test_a_server_that_lags_answers_with_old_data():
-    """B5: two clients ask at the same time and see different things; who writes reads what it wrote."""
+    """Two clients ask at the same time and see different things; who writes reads what it wrote."""
     world = World()
     first, second, late = world.session(0), world.session(1), world.session(2)
     world.ask(first.create, "/ids/a")
