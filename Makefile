@@ -16,7 +16,7 @@ test: .venv/.dev
 # As on a laptop that has Python alone: what needs Java, Go, Node, kcat or Chromium is skipped, all else passes.
 BARE := tests/test_readme.py tests/interop tests/spark tests/mockbroker/cli tests/test_need.py tests/test_examples.py tests/test_consumer_examples.py \
 	tests/kwire/cli tests/kwire/test_process.py tests/kwire/test_errorcodes.py tests/kwire/messages/test_definitions.py \
-	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/history/test_page.py
+	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/lab/history/test_page.py
 
 test-bare: .venv/.dev
 	.ci/bare $(BIN)/pytest -n 3 $(BARE)
@@ -32,7 +32,7 @@ format: .venv/.dev
 	$(BIN)/ruff format
 
 docs: .venv/.dev
-	$(BIN)/python -m mockbroker.conform.table fixtures/conversations > docs/conformance.md
+	$(BIN)/python -m mockbroker.lab.conform.table fixtures/conversations > docs/conformance.md
 	$(BIN)/python -m kwire.pages docs/reference
 	$(BIN)/python -m kwire.analysis.page docs/pipeline.md
 
@@ -73,7 +73,7 @@ simulate: .venv/.dev
 	$(BIN)/mockbroker simulate --seed 0 --seeds $(SEEDS) --events $(EVENTS)
 
 simulate-check: .venv/.dev  # the seeds that catch the planted bugs, some minutes
-	$(BIN)/python tests/mockbroker/simulation/search.py --keep
+	$(BIN)/python tests/mockbroker/lab/simulation/search.py --keep
 
 clients: .venv/.dev  # what each client can do, into docs/clients.md
 	$(BIN)/pytest tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md

@@ -35,14 +35,14 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records import Record, build_batch
 from kwire.records.compression import ZSTD
-from mockbroker.broker import Broker
-from mockbroker.calls import Close, Dismiss, Reply
-from mockbroker.cluster.model import Node
-from mockbroker.group.state import Group
-from mockbroker.journal import Journal
-from mockbroker.router import Router
-from mockbroker.session import Session
-from mockbroker.settings import Settings
+from mockbroker.base.effects import Close, Dismiss, Reply
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
+from mockbroker.groups.classic.state import Group
+from mockbroker.net.connection import Session
+from mockbroker.topics.model import Node
 
 LONGEST = 90  # seconds of CPU; what takes longer is ended
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}

@@ -263,8 +263,8 @@ def heartbeat_cost(size: int) -> float:
 
     from kwire import ClientSide
     from kwire.messages.heartbeat import HeartbeatRequest
-    from mockbroker.group import phases
-    from mockbroker.session import Session
+    from mockbroker.groups.classic import phases
+    from mockbroker.net.connection import Session
 
     desk = Desk()
     ids = [member(desk, "g", instance_id="0")]

@@ -29,14 +29,14 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker import run_cluster
-from mockbroker.broker import Broker
-from mockbroker.calls import Call, Client, Reply, Ticket
-from mockbroker.cluster.model import Cluster, Node
-from mockbroker.journal import Journal
-from mockbroker.router import Router
-from mockbroker.settings import Settings
+from mockbroker.base.effects import Call, Client, Reply, Ticket
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.real_disk import RealDisk
+from mockbroker.topics.model import Cluster, Node
 
 GROUPS, MEMBERS, OFFSETS = 1_000, 10, 10
 PORT = 9_392

@@ -18,9 +18,9 @@ from kwire import ClientSide
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from mockbroker import ThreadCluster
-from mockbroker.calls import Call, Client, Ticket
-from mockbroker.cluster_thread import BrokerThread
-from mockbroker.request_log import RequestLog
+from mockbroker.api.thread import BrokerThread
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.broker.request_log import RequestLog
 
 CONNECTIONS = 10  # of the former test, each with a JoinGroup that is parked
 RECORDS = 1_000

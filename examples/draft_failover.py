@@ -3,8 +3,8 @@
 The draft never shipped; mockbroker runs it in virtual time (docs/draft.md).
 """
 
-from mockbroker.history.draft import Cluster, owners
-from mockbroker.history.draft.failover import STEPS
+from mockbroker.lab.history.draft import Cluster, owners
+from mockbroker.lab.history.draft.failover import STEPS
 
 REPEATED = ("Metadata", "CoordinatorStartupNotComplete", "OffsetFetch", "OffsetCommit", "offsets", "watched")
 

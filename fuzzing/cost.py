@@ -274,12 +274,12 @@ class Place:
     """A broker that has ``size`` of everything, and a client of it."""
 
     def __init__(self, size: int) -> None:
-        from mockbroker.broker import Broker
-        from mockbroker.cluster.model import Node as BrokerNode
-        from mockbroker.journal import Journal
-        from mockbroker.router import Router
-        from mockbroker.sasl.users import ScramCredential, Users
-        from mockbroker.settings import Settings
+        from mockbroker.base.settings import Settings
+        from mockbroker.broker.broker import Broker
+        from mockbroker.broker.journal import Journal
+        from mockbroker.broker.router import Router
+        from mockbroker.broker.sasl.users import ScramCredential, Users
+        from mockbroker.topics.model import Node as BrokerNode
 
         numbers = count(1)
         settings = Settings.parse({"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0})
@@ -315,7 +315,7 @@ class Place:
     def _groups(self, size: int) -> None:
         from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
         from kwire.messages.offset_commit import OffsetCommitRequest
-        from mockbroker.group.state import Member, State, session_of
+        from mockbroker.groups.classic.state import Member, State, session_of
 
         for name, offsets in [
             ("big", size),
@@ -360,7 +360,7 @@ class Place:
 
     def _transactions(self, size: int) -> None:
         from kwire.messages.init_producer_id import InitProducerIdRequest
-        from mockbroker.transaction.state import Identity
+        from mockbroker.transactions.state import Identity
 
         for name in ["big", *(f"transaction-{number:05d}" for number in range(POOL + size))]:
             self.broker.transaction_coordinator(name)
@@ -372,8 +372,8 @@ class Place:
 
     def ask(self, request: Any, version: int) -> tuple[int, int, int]:
         """Units of work, bytes of the request and of the response."""
-        from mockbroker.calls import Reply
-        from mockbroker.session import Session
+        from mockbroker.base.effects import Reply
+        from mockbroker.net.connection import Session
 
         frame = pack(encode_request(request, version, correlation_id=1, client_id="c"))
         session = Session(next(self._connections), 0, "/127.0.0.1", self.router)

@@ -4,42 +4,42 @@ TYPE_CHECKING = (
     False  # type checkers take it for true, as that of typing, which takes longer to import than all of this
 )
 if TYPE_CHECKING:
-    from mockbroker.cluster_api import Cluster, ClusterClosedError, PortInUseError, open_cluster
-    from mockbroker.cluster_clock import Clock
-    from mockbroker.cluster_thread import ThreadClock, ThreadCluster, run_cluster
-    from mockbroker.failover import FailoverError
-    from mockbroker.inside import Record, UnknownTopicError
-    from mockbroker.journal import Event
-    from mockbroker.line import Line, LineClosedError
-    from mockbroker.request_log import Request
-    from mockbroker.settings import SettingsError
-    from mockbroker.snapshots import GroupSnapshot, MemberSnapshot
+    from mockbroker.api.clock import Clock
+    from mockbroker.api.cluster import Cluster, ClusterClosedError, PortInUseError, open_cluster
+    from mockbroker.api.records import Record, UnknownTopicError
+    from mockbroker.api.snapshots import GroupSnapshot, MemberSnapshot
+    from mockbroker.api.thread import ThreadClock, ThreadCluster, run_cluster
+    from mockbroker.api.wait import WaitTimeoutError
+    from mockbroker.base.settings import SettingsError
+    from mockbroker.broker.failover import FailoverError
+    from mockbroker.broker.journal import Event
+    from mockbroker.broker.request_log import Request
+    from mockbroker.net.in_process import Line, LineClosedError
+    from mockbroker.net.tls import TlsFiles
     from mockbroker.storage.disk import DataDirError
-    from mockbroker.tls import TlsFiles
-    from mockbroker.waiting import WaitTimeoutError
 else:  # loaded when asked for: pytest loads this package in every run, also where nobody needs a broker
     _HOMES = {
-        "Clock": "cluster_clock",
-        "Cluster": "cluster_api",
-        "ClusterClosedError": "cluster_api",
+        "Clock": "api.clock",
+        "Cluster": "api.cluster",
+        "ClusterClosedError": "api.cluster",
         "DataDirError": "storage.disk",
-        "Event": "journal",
-        "FailoverError": "failover",
-        "GroupSnapshot": "snapshots",
-        "Line": "line",
-        "LineClosedError": "line",
-        "MemberSnapshot": "snapshots",
-        "PortInUseError": "cluster_api",
-        "Record": "inside",
-        "Request": "request_log",
-        "SettingsError": "settings",
-        "ThreadClock": "cluster_thread",
-        "ThreadCluster": "cluster_thread",
-        "TlsFiles": "tls",
-        "UnknownTopicError": "inside",
-        "WaitTimeoutError": "waiting",
-        "open_cluster": "cluster_api",
-        "run_cluster": "cluster_thread",
+        "Event": "broker.journal",
+        "FailoverError": "broker.failover",
+        "GroupSnapshot": "api.snapshots",
+        "Line": "net.in_process",
+        "LineClosedError": "net.in_process",
+        "MemberSnapshot": "api.snapshots",
+        "PortInUseError": "api.cluster",
+        "Record": "api.records",
+        "Request": "broker.request_log",
+        "SettingsError": "base.settings",
+        "ThreadClock": "api.thread",
+        "ThreadCluster": "api.thread",
+        "TlsFiles": "net.tls",
+        "UnknownTopicError": "api.records",
+        "WaitTimeoutError": "api.wait",
+        "open_cluster": "api.cluster",
+        "run_cluster": "api.thread",
     }
 
     def __getattr__(name: str) -> object:

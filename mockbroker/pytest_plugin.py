@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from mockbroker.cluster_thread import BrokerThread, ThreadCluster
+    from mockbroker.api.thread import BrokerThread, ThreadCluster
 
 MARK = "kafka"
 MARK_HELP = (
@@ -52,7 +52,7 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> I
 @pytest.fixture
 def kafka_cluster_factory() -> Iterator[Callable[..., ThreadCluster]]:
     """Makes Kafka clusters: factory(brokers=1, topics={"orders": 6}, config={...}); closed at the end of the test."""
-    from mockbroker.cluster_thread import run_cluster
+    from mockbroker.api.thread import run_cluster
 
     with ExitStack() as stack:
 
@@ -85,8 +85,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """A test that failed tells what happened in the groups."""
     report = yield
     if report.when == "call" and report.failed and (cluster := item.stash.get(_USED, None)) is not None:
-        from mockbroker.cluster_api import ClusterClosedError
-        from mockbroker.waiting import events_told
+        from mockbroker.api.cluster import ClusterClosedError
+        from mockbroker.api.wait import events_told
 
         try:
             events = cluster.events()
@@ -104,7 +104,7 @@ class _Threads:
         self._threads: dict[int, BrokerThread] = {}
 
     def get(self, brokers: int) -> BrokerThread:
-        from mockbroker.cluster_thread import BrokerThread
+        from mockbroker.api.thread import BrokerThread
 
         if brokers in self._threads:
             self.check(brokers)
@@ -114,7 +114,7 @@ class _Threads:
 
     def check(self, brokers: int) -> None:
         """Raises: what the thread died of, if it did; the next test gets another."""
-        from mockbroker.cluster_api import ClusterClosedError
+        from mockbroker.api.cluster import ClusterClosedError
 
         thread = self._threads[brokers]
         try:

@@ -83,7 +83,7 @@ NEEDING = (  # modules that import what an extra has
     "kwire.spark",
     "kwire.fuzz.strategies",
     *(f"kwire.cli.{verb}" for verb in EXTRAS),
-    "mockbroker.demo",
+    "mockbroker.lab.demo",
     "mockbroker.pytest_plugin",
 )
 

@@ -36,34 +36,20 @@ RANKS: Mapping[str, list[str]] = {
         "__main__",
     ],
     "mockbroker": [
-        "consumer",  # a client: no other name imports it
-        "answers calls clock deadlines java kafka_settings release texts watch",
-        "due journal request_log settings",
-        "budget cluster listeners room sasl tls",
-        "addresses described fetch_sessions group message_sets storage transaction",
-        "durable groups parked",
-        "imported transactions",
+        "base client",  # a client: no other name imports it, but its public face
+        "consumer topics",
+        "storage groups",
+        "transactions",
         "broker",
-        "failover snapshots",
-        "handlers waiting",
-        "inside router",
-        "session simulation",
-        "history line",
-        "server",
-        "cluster_clock",
-        "cluster_api",
-        "cluster_thread",
-        "__init__ conform demo pytest_plugin",
+        "importing net",
+        "api",
+        "__init__ lab pytest_plugin",
         "cli",
         "__main__",
     ],
 }
 UPWARD = {  # imports of higher ranks that remain: module, the name at the top that it imports
     ("kwire/spark/__main__", "cli"),
-    ("mockbroker/sasl/gate", "handlers"),
-    ("mockbroker/sasl/session", "router"),
-    ("mockbroker/sasl/session", "session"),
-    ("mockbroker/failover", "handlers"),
 }
 
 # Files that talk to the world outside: sockets, clocks, chance.
@@ -71,18 +57,18 @@ SHELLS = [
     "kwire/cli/*",
     "kwire/fuzz/live",
     "kwire/spark/*",
-    "mockbroker/consumer/consumer",
-    "mockbroker/consumer/driver",
-    "mockbroker/tls",
-    "mockbroker/addresses",
-    "mockbroker/watch",
-    "mockbroker/clock",
-    "mockbroker/line",
-    "mockbroker/server",
-    "mockbroker/cluster_api",
-    "mockbroker/cluster_thread",
-    "mockbroker/demo/*",
-    "mockbroker/conform/*",
+    "mockbroker/client/consumer",
+    "mockbroker/client/driver",
+    "mockbroker/net/addresses",
+    "mockbroker/net/clock",
+    "mockbroker/net/in_process",
+    "mockbroker/net/readiness",
+    "mockbroker/net/server",
+    "mockbroker/net/tls",
+    "mockbroker/api/cluster",
+    "mockbroker/api/thread",
+    "mockbroker/lab/demo/*",
+    "mockbroker/lab/conform/*",
     "mockbroker/cli/*",
 ]
 INJECTED = [
@@ -118,8 +104,8 @@ BANS = [
         Ban(name, "kwire.spark.plain: it can run code", ["kwire/spark/plain"])
         for name in ("pickle", "marshal", "shelve")
     ),
-    Ban("asyncio", "trio, in a shell", ["mockbroker/demo/client", "mockbroker/cluster_thread"]),
-    Ban("print", "click.echo in a command", [*COMMANDS, "mockbroker/demo/client"]),
+    Ban("asyncio", "trio, in a shell", ["mockbroker/lab/demo/client", "mockbroker/api/thread"]),
+    Ban("print", "click.echo in a command", [*COMMANDS, "mockbroker/lab/demo/client"]),
     Ban("construct.Construct.compile", "the engines", []),
 ]
 ANY_COMPILE = "construct.Construct.compile"  # every .compile() but that of re counts as this
@@ -151,7 +137,7 @@ TESTED_ELSEWHERE = {
     "*/__main__": "cli/test_main.py, as a process",
     "*/__init__": "test_init.py, or the tests beside it",
 }
-NO_HANDLERS = {"handlers/handler"}  # files in handlers/ that all of them share
+NO_HANDLERS = {"broker/handlers/handler"}  # files in handlers/ that all of them share
 TESTS_OF_MANY = [
     "test_bad_inputs",
     "test_golden",
@@ -359,8 +345,8 @@ def test_every_message_has_frames_of_its_stem() -> None:
 
 
 def test_every_handler_has_a_message_of_its_stem() -> None:
-    handlers = {name for name in modules("mockbroker") if fits(name, "handlers/[!_]*")}
-    assert handlers - NO_HANDLERS <= {name.replace("messages/", "handlers/") for name in modules("kwire")}
+    handlers = {name for name in modules("mockbroker") if fits(name, "broker/handlers/[!_]*")}
+    assert handlers - NO_HANDLERS <= {name.replace("messages/", "broker/handlers/") for name in modules("kwire")}
 
 
 def test_kwire_and_its_tests_are_one_tree() -> None:
@@ -407,7 +393,7 @@ BAD_IMPORTS = [  # module, its text, what is said of it
         "kwire/messages/fetch imports kwire/headers: messages",
     ),
     ("records/batch", "from ..capture.limits import US", "kwire/records/batch imports kwire/capture/limits: records"),
-    ("errors", "import mockbroker.server", "kwire imports nothing of mockbroker"),
+    ("errors", "import mockbroker.net.server", "kwire imports nothing of mockbroker"),
     ("elsewhere", "", "elsewhere has no place in RANKS"),
 ]
 

@@ -13,8 +13,8 @@ from typing import Any
 import click
 import trio
 
-from mockbroker.cluster_clock import Clock
-from mockbroker.journal import Event
+from mockbroker.api.clock import Clock
+from mockbroker.broker.journal import Event
 
 STDIN = 0
 READ_SIZE = 4_096  # bytes

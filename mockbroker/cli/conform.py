@@ -29,7 +29,7 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
     Order and content of answers count, and that none comes before its time; that one is late counts for our own broker
     alone, by its own clock. One that differs while the machine is busy is played again, up to five times.
     """
-    from mockbroker.conform.runner import Outcome, run
+    from mockbroker.lab.conform.runner import Outcome, run
 
     address: tuple[str, int] | None = None
     if against:

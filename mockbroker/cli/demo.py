@@ -22,9 +22,9 @@ def command(as_json: bool) -> None:
     missing = [package for module, package in NEEDS.items() if find_spec(module) is None]
     if missing:
         raise click.UsageError(f"the demo needs {', '.join(missing)}: pip install 'kwire[demo]'")
-    from mockbroker.demo import timeline
-    from mockbroker.demo.checks import check_all
-    from mockbroker.demo.story import play
+    from mockbroker.lab.demo import timeline
+    from mockbroker.lab.demo.checks import check_all
+    from mockbroker.lab.demo.story import play
 
     told = timeline.choose(as_json=as_json, write=click.echo)
     checks = check_all(trio.run(play, told))

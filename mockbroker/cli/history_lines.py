@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from mockbroker.history import page
-from mockbroker.history.comparison import MEANING, SCHEMES, Measured, measure, table
-from mockbroker.history.experiments import experiments
-from mockbroker.history.story import DEFAULT, Story, drawn
-from mockbroker.simulation.watching import Broken
+from mockbroker.lab.history import page
+from mockbroker.lab.history.comparison import MEANING, SCHEMES, Measured, measure, table
+from mockbroker.lab.history.experiments import experiments
+from mockbroker.lab.history.story import DEFAULT, Story, drawn
+from mockbroker.lab.simulation.watching import Broken
 
 ALL = "all"
 

@@ -11,10 +11,10 @@ from uuid import uuid4
 import click
 
 from kwire.cli.lines import tell
-from mockbroker.imported import forms
-from mockbroker.imported.data_dir import write
-from mockbroker.imported.groups import Imported, imported
-from mockbroker.settings import Settings
+from mockbroker.base.settings import Settings
+from mockbroker.importing import forms
+from mockbroker.importing.data_dir import write
+from mockbroker.importing.groups import Imported, imported
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.log_dirs import LogDirError
 

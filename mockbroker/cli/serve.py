@@ -17,13 +17,13 @@ from typing import TextIO
 import click
 import trio
 
-from mockbroker.addresses import is_loopback
+from mockbroker.api.cluster import CLOCKS, MANUAL, Cluster, PortInUseError, open_cluster
+from mockbroker.base.release import KAFKA_4_2, RELEASES
+from mockbroker.base.settings import Settings, SettingsError, read_properties
+from mockbroker.broker.journal import Event
 from mockbroker.cli.clock_lines import obey
-from mockbroker.cluster_api import CLOCKS, MANUAL, Cluster, PortInUseError, open_cluster
-from mockbroker.journal import Event
-from mockbroker.listeners import of_settings, users_of
-from mockbroker.release import KAFKA_4_2, RELEASES
-from mockbroker.settings import Settings, SettingsError, read_properties
+from mockbroker.net.addresses import is_loopback
+from mockbroker.net.listeners import of_settings, users_of
 from mockbroker.storage.disk import DataDirError
 
 COLLECT_AFTER = (50_000, 20, 20)  # objects, then collections of the young and of the middle ones

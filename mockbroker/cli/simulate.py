@@ -15,7 +15,7 @@ import click
 from mockbroker.cli.quiet import quiet
 
 if TYPE_CHECKING:
-    from mockbroker.simulation.run import Outcome
+    from mockbroker.lab.simulation.run import Outcome
 
 REPEATED = 25  # every so many seeds one is run twice, and must run the same way
 SEEDS, EVENTS = 100, 1_000
@@ -62,8 +62,8 @@ def command(seed: int | None, seeds: int | None, scheme: str, events: int, as_js
         return
     if html is not None:
         raise click.UsageError(f"--html draws ways to rebalance: {', '.join(('all', *HISTORY_NAMES))}")
-    from mockbroker.simulation.run import repeated, run
-    from mockbroker.simulation.schemes import SCHEMES
+    from mockbroker.lab.simulation.run import repeated, run
+    from mockbroker.lab.simulation.schemes import SCHEMES
 
     first = seed or 0
     count = seeds if seeds is not None else (SEEDS if seed is None else 1)
@@ -105,7 +105,7 @@ def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:
 
 def _tell(outcome: Outcome, *, as_json: bool) -> None:
     """The seed, what is broken, the last events, and what is needed for it."""
-    from mockbroker.simulation.shrink import Shrinker
+    from mockbroker.lab.simulation.shrink import Shrinker
 
     def say(text: str) -> None:
         click.echo(text, err=as_json)

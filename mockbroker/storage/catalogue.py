@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from mockbroker.cluster.model import Cluster, Topic
+from mockbroker.topics.model import Cluster, Topic
 
 CATALOGUE = "mockbroker.json"
 FORMAT = 1  # another number when older versions could not read it any more

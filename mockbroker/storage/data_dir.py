@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from mockbroker.cluster.log import Copy, PartitionLog, Stored
-from mockbroker.cluster.model import Cluster, Node, Partition, Topic
-from mockbroker.cluster.topic_configs import SINCE_4_0
 from mockbroker.storage.catalogue import KeptTopic, written
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties
 from mockbroker.storage.recovery import Kept, recover
 from mockbroker.storage.work import Append, Create, Cut, Delete, Operation, Replace, Work, Worker
+from mockbroker.topics.configs import SINCE_4_0
+from mockbroker.topics.log import Copy, PartitionLog, Stored
+from mockbroker.topics.model import Cluster, Node, Partition, Topic
 
 T = TypeVar("T")
 SEGMENT_BYTES = "segment.bytes"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from kwire.records.batch import Batch
-from mockbroker.cluster.log import Stored
 from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.indexes import INDEX, TIME_INDEX, Indexer
 from mockbroker.storage.layout import LEADER_EPOCHS, PARTITION_METADATA, leader_epochs, partition_metadata
 from mockbroker.storage.segments import CLEANED, LOG, OFFSETS_IN_A_SEGMENT, SWAP, segment_name
+from mockbroker.topics.log import Stored
 
 
 class PartitionFiles:

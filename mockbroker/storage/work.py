@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
-from mockbroker.cluster.log import Stored
 from mockbroker.storage.catalogue import CATALOGUE
 from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.layout import START_OFFSETS, Place, start_offsets
 from mockbroker.storage.partition_files import PartitionFiles
 from mockbroker.storage.segments import directory_name
+from mockbroker.topics.log import Stored
 
 
 @dataclass(frozen=True, slots=True)

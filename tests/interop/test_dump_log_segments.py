@@ -18,8 +18,8 @@ from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker import ThreadCluster, run_cluster
-from mockbroker.cluster.model import OFFSETS_TOPIC
 from mockbroker.storage.real_disk import RealDisk
+from mockbroker.topics.model import OFFSETS_TOPIC
 
 pytestmark = pytest.mark.interop
 

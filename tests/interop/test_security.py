@@ -13,7 +13,7 @@ from interop.secure import TOPIC, VALUE, Way, come_in, read
 from interop.stage import CONFIG, FAMILIES, MARKS
 
 from mockbroker import ThreadCluster, run_cluster
-from mockbroker.listeners import PROTOCOLS
+from mockbroker.net.listeners import PROTOCOLS
 
 pytestmark = MARKS
 

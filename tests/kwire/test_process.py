@@ -22,7 +22,7 @@ IMPORTING = [  # a command, and a module that it imports
     ("mockbroker", "serve", "trio"),
     ("mockbroker", "conform", "trio"),
     ("mockbroker", "demo", "trio"),
-    ("mockbroker", "import", "mockbroker.imported"),
+    ("mockbroker", "import", "mockbroker.importing"),
     ("mockbroker", "simulate", "click"),
 ]
 FRAME = b"00120000000000070000\n"

@@ -31,12 +31,12 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import Batch
-from mockbroker.calls import Call, Client, Ticket
-from mockbroker.cluster.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from mockbroker.durable.compaction import compact
-from mockbroker.group.consumer import REGEX_PAUSE
-from mockbroker.group.consumer_state import ConsumerGroup
-from mockbroker.settings import MAX_NEW_PARTITIONS
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.base.settings import MAX_NEW_PARTITIONS
+from mockbroker.groups.consumer.machine import REGEX_PAUSE
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.records.compaction import compact
+from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 GROWTH = 8
 SLACK = 1.25  # of what is a part of the request, not all of it, and of tables that are made once

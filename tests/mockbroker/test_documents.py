@@ -25,7 +25,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
-from mockbroker.release import RELEASES
+from mockbroker.base.release import RELEASES
 
 
 def numbers(desk: Carriers, group: str = "g") -> dict[str, list[int]]:

@@ -21,8 +21,8 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Record, build_batch
-from mockbroker.calls import Call, Client, Ticket
-from mockbroker.group.state import State
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.groups.classic.state import State
 
 SESSION = 10.0  # seconds, of members of Desk
 

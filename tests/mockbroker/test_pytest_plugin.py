@@ -227,7 +227,7 @@ LEFT = """
         threads = [thread.name for thread in threading.enumerate() if thread.name == "mockbroker"]
         open_files = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")]
         print("left", threads, [name for name in open_files if name.startswith("socket")])
-        print("imported", sorted({"kwire", "mockbroker.cluster_api", "mockbroker.pytest_plugin"} & set(sys.modules)))
+        print("imported", sorted({"kwire", "mockbroker.api.cluster", "mockbroker.pytest_plugin"} & set(sys.modules)))
 """
 
 

@@ -12,7 +12,7 @@ from scenarios import page as table
 from tools.striking import Strike
 from tools.survivors import GROUP, PARTITIONS, REBALANCE, RECORDS, Classic, Consumer, Member, World
 
-from mockbroker.group.state import Group, State
+from mockbroker.groups.classic.state import Group, State
 
 KINDS: dict[str, tuple[type[Member], bool]] = {  # whether static
     "classic": (Classic, False),

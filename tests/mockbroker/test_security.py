@@ -37,11 +37,11 @@ from kwire.messages.produce import ProduceRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.records import Record, build_batch
-from mockbroker.listeners import PROTOCOLS
-from mockbroker.sasl.users import Users
-from mockbroker.server import FRAME_TIMEOUT
-from mockbroker.settings import Settings
-from mockbroker.tls import Tls
+from mockbroker.base.settings import Settings
+from mockbroker.broker.sasl.users import Users
+from mockbroker.net.listeners import PROTOCOLS
+from mockbroker.net.server import FRAME_TIMEOUT
+from mockbroker.net.tls import Tls
 
 USERS = {"alice": "alice-secret"}
 PLAIN, SASL, SSL = "PLAINTEXT", "SASL_PLAINTEXT", "SSL"

@@ -1,4 +1,4 @@
-"""Record the settings of Kafka's brokers, with types, checks and defaults: mockbroker/kafka_settings.tsv.
+"""Record the settings of Kafka's brokers, with types, checks and defaults: mockbroker/base/kafka_settings.tsv.
 
     broker_settings.py --port 19092
 
@@ -24,7 +24,7 @@ from kwire.messages.describe_configs import DescribeConfigsRequest
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = ROOT / "fixtures" / "java" / "BrokerConfigs.java"
 ANSWERS = ROOT / "fixtures" / "broker_configs"
-TABLE = ROOT / "mockbroker" / "kafka_settings.tsv"
+TABLE = ROOT / "mockbroker" / "base" / "kafka_settings.tsv"
 RELEASES = {"3.9": "3.9.1", "4.2": "4.2.0"}
 BROKER = 4
 INTERVAL = re.compile(r"\[(-?[\d.]+),(?:\.\.\.)?,?(-?[\d.]+)?\]")

@@ -14,8 +14,8 @@ from pathlib import Path
 import kafka
 import trio
 
-from mockbroker.conform.conversation import load
-from mockbroker.conform.runner import Outcome, run
+from mockbroker.lab.conform.conversation import load
+from mockbroker.lab.conform.runner import Outcome, run
 
 CONVERSATIONS = Path(__file__).parent.parent.parent / "fixtures" / "conversations"
 

@@ -23,9 +23,9 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker.conform.asker import open_asker
-from mockbroker.conform.compare import SHORT_UUID, UUID
-from mockbroker.conform.connection import PARKS, SETTLE, Connection
+from mockbroker.lab.conform.asker import open_asker
+from mockbroker.lab.conform.compare import SHORT_UUID, UUID
+from mockbroker.lab.conform.connection import PARKS, SETTLE, Connection
 
 CLIENT_ID = "probe"
 PATIENCE = 15.0  # seconds

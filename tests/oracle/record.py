@@ -25,10 +25,10 @@ import trio
 from prober import Prober
 from script import SCRIPTS, Script
 
-from mockbroker.conform.asker import open_asker
-from mockbroker.conform.conversation import Conversation, load
-from mockbroker.conform.foreign import clear, prepare
-from mockbroker.conform.runner import play_file
+from mockbroker.lab.conform.asker import open_asker
+from mockbroker.lab.conform.conversation import Conversation, load
+from mockbroker.lab.conform.foreign import clear, prepare
+from mockbroker.lab.conform.runner import play_file
 
 ROOT = Path(__file__).parent.parent.parent
 CONVERSATIONS = ROOT / "fixtures" / "conversations"

@@ -17,7 +17,7 @@ from kwire.messages.list_transactions import ListTransactionsRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.write_txn_markers import WriteTxnMarkersRequest
-from mockbroker.conform.asker import open_asker
+from mockbroker.lab.conform.asker import open_asker
 
 SOON_OVER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
 UNCOMMITTED = 0

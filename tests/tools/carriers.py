@@ -37,7 +37,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import batches
-from mockbroker import inside
+from mockbroker.api import records as inside
 
 JOIN, SYNC, BEAT = 9, 5, 4  # versions
 

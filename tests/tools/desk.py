@@ -17,13 +17,13 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import schema_of
-from mockbroker.broker import Broker
-from mockbroker.calls import Call, Client, Close, NoReply, Reply, Ticket
-from mockbroker.cluster.model import Node
-from mockbroker.journal import Journal
-from mockbroker.release import KAFKA_4_2
-from mockbroker.router import Router
-from mockbroker.settings import Settings
+from mockbroker.base.effects import Call, Client, Close, NoReply, Reply, Ticket
+from mockbroker.base.release import KAFKA_4_2
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
+from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 WATCHED = 50  # steps after each of which what is written of groups is held beside them

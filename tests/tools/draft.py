@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mockbroker.history.draft import Cluster, Error, Moment, Options, Settings, owners
-from mockbroker.history.draft.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
-from mockbroker.history.draft.rules import Cause
+from mockbroker.lab.history.draft import Cluster, Error, Moment, Options, Settings, owners
+from mockbroker.lab.history.draft.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
+from mockbroker.lab.history.draft.rules import Cause
 
 GROUP, TOPIC, WARM = "g", "orders", 20.0
 ILLEGAL = Error.ILLEGAL_GENERATION

@@ -9,7 +9,7 @@ import trio
 from kwire.envelope import decode_request, encode_response
 from kwire.frames import FrameBuffer, pack
 from mockbroker import Cluster
-from mockbroker.line import Line, LineClosedError
+from mockbroker.net.in_process import Line, LineClosedError
 
 
 class InsideStream(trio.abc.Stream):

@@ -9,13 +9,13 @@ from uuid import UUID
 from tools.desk import QUICK, WALL, WATCHED, Desk
 from tools.written import check_written
 
-from mockbroker import failover
-from mockbroker.broker import Broker
-from mockbroker.cluster.model import Node
-from mockbroker.router import Router
-from mockbroker.settings import Settings
+from mockbroker.base.settings import Settings
+from mockbroker.broker import failover
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.router import Router
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.pretend import PretendDisk, none
+from mockbroker.topics.model import Node
 
 
 class Lasting(Desk):

@@ -28,10 +28,10 @@ from kwire.messages.metadata import MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchResponse
 from kwire.messages.sync_group import SyncGroupResponse
-from mockbroker.consumer.committing import Commit
-from mockbroker.consumer.engine import Engine
-from mockbroker.consumer.link import Link, LinkState
-from mockbroker.consumer.settings import Settings
+from mockbroker.client.committing import Commit
+from mockbroker.client.engine import Engine
+from mockbroker.client.link import Link, LinkState
+from mockbroker.client.settings import Settings
 
 BOOTSTRAP = 9000  # its port; that of node n is 9000 + n
 MOVES = 500  # that an engine makes at one moment, at most: more are an endless loop
@@ -408,7 +408,7 @@ class Nodes:
 
     def commit(self, offsets: Mapping[tuple[str, int], int], *, retried: bool = True, timeout: float = 60.0) -> Commit:
         """As the user commits."""
-        from mockbroker.consumer.positions import OffsetAndMetadata
+        from mockbroker.client.positions import OffsetAndMetadata
 
         at = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         commit = self.engine.committer.commit(at, timeout, retried=retried)

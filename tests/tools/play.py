@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import count
 
 from kwire import ErrorCode
-from mockbroker.calls import Note, Reply, Ticket
-from mockbroker.group import classic
-from mockbroker.group.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
-from mockbroker.group.state import Group, State
+from mockbroker.base.effects import Note, Reply, Ticket
+from mockbroker.groups.classic import machine as classic
+from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 
 RANGE = (("range", b"m"),)
 

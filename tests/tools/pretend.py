@@ -22,9 +22,9 @@ from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitResponse
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchResponse
 from kwire.messages.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochResponse
 from kwire.records import Record, build_batch, read
-from mockbroker.consumer.engine import Engine
-from mockbroker.consumer.link import Link, LinkState
-from mockbroker.consumer.settings import Settings
+from mockbroker.client.engine import Engine
+from mockbroker.client.link import Link, LinkState
+from mockbroker.client.settings import Settings
 
 PORT = 9_000  # of node 0
 WALL_MS = 1_700_000_000_000

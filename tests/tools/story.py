@@ -8,9 +8,9 @@ from itertools import count
 from uuid import UUID
 
 from kwire.records.batch import Record, batches, build_batch, read_batch
-from mockbroker.cluster.model import Cluster, Node, Partition, Topic
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
+from mockbroker.topics.model import Cluster, Node, Partition, Topic
 
 SMALL = {"segment.bytes": "300"}  # three or four of the story's batches
 EVERYTHING = 2**62

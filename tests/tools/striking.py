@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import trio
 
 from kwire import APIS
-from mockbroker.calls import Call, Reply, Ticket
-from mockbroker.cluster_api import Cluster
-from mockbroker.cluster_thread import ThreadCluster
-from mockbroker.router import Router
+from mockbroker.api.cluster import Cluster
+from mockbroker.api.thread import ThreadCluster
+from mockbroker.base.effects import Call, Reply, Ticket
+from mockbroker.broker.router import Router
 
 Wanted = Callable[[Any], bool]
 SAYS_WHAT_IT_HAS: Wanted = lambda body: body.member_epoch > 0 and bool(body.topic_partitions)  # noqa: E731

@@ -24,7 +24,7 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker import failover
+from mockbroker.broker import failover
 
 GROUP, TOPIC, PARTITIONS, RECORDS = "g", "t", 6, 60
 SESSION, REBALANCE = 3.0, 5.0  # seconds

@@ -27,7 +27,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker.journal import Event
+from mockbroker.broker.journal import Event
 
 GROUP, TOPIC, PARTITIONS = "billing", "t", 12
 THINK = 0.001_037  # seconds between an answer and what a member does about it

@@ -12,15 +12,15 @@ from uuid import UUID
 import trio
 
 from kwire import ClientSide
-from mockbroker.broker import Broker
-from mockbroker.cluster.model import Node
-from mockbroker.handlers import HANDLERS
-from mockbroker.journal import Journal
-from mockbroker.router import Router
-from mockbroker.server import Door, Server, listen
-from mockbroker.settings import Settings
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
+from mockbroker.net.readiness import best
+from mockbroker.net.server import Door, Server, listen
 from mockbroker.storage.data_dir import DataDir
-from mockbroker.watch import best
+from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
 PATIENCE = 20.0  # seconds, real or virtual, after which a test that waits for an answer fails

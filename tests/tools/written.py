@@ -6,15 +6,16 @@ from dataclasses import replace
 
 from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
-from mockbroker.broker import Broker
-from mockbroker.cluster.model import OFFSETS_TOPIC
-from mockbroker.due import LossDue
-from mockbroker.durable import classic_records, offset_records
-from mockbroker.durable.clock import Wall
-from mockbroker.durable.image import image_of
-from mockbroker.durable.replay import replayed
-from mockbroker.group.consumer_state import ConsumerGroup
-from mockbroker.group.state import Group
+from mockbroker.base.timers import LossDue
+from mockbroker.broker.broker import Broker
+from mockbroker.groups.classic.state import Group
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.records import classic as classic_records
+from mockbroker.groups.records import offsets as offset_records
+from mockbroker.groups.records.image import image_of
+from mockbroker.groups.records.replay import replayed
+from mockbroker.groups.records.wall_time import Wall
+from mockbroker.topics.model import OFFSETS_TOPIC
 
 
 def check_written(broker: Broker, wall_at_zero: float) -> None:

@@ -1,7 +1,7 @@
 """Records that no client should send, decoded: fixtures/bad_inputs.md, under "Records and compression".
 
 They are read or refused with a documented error. The answers of a broker to the same inputs are tested in
-tests/mockbroker/handlers/test_produce.py. Kafka is lenient in places, and so is the decoder.
+tests/mockbroker/broker/handlers/test_produce.py. Kafka is lenient in places, and so is the decoder.
 """
 
 from __future__ import annotations

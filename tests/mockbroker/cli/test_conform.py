@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from golden import ROOT
 
 from mockbroker.cli import main
-from mockbroker.conform import waiting
+from mockbroker.lab.conform import waiting
 
 FILES = ROOT / "fixtures" / "conversations" / "4.2.0"
 GOOD, ANOTHER = FILES / "sync_again.json.gz", FILES / "sync_errors.json.gz"

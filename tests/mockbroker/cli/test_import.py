@@ -117,7 +117,7 @@ def test_wrong_usage() -> None:
 
 
 def test_names_fit_for_a_terminal(tmp_path: Path) -> None:
-    from tests.mockbroker.imported.test_groups import LogDir, commit
+    from tests.mockbroker.importing.test_groups import LogDir, commit
 
     log_dir = LogDir(tmp_path)
     log_dir.write(commit("red\x1b[31m", 1), commit("", 1))

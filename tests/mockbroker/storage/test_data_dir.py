@@ -8,10 +8,10 @@ import pytest
 from tools.story import Story, a_batch, content, ids, nodes, opened, tell
 
 from kwire.records.batch import read_batch
-from mockbroker.cluster.model import Cluster
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.pretend import CrashError, PretendDisk, none
+from mockbroker.topics.model import Cluster
 
 
 def half(unsure: int) -> int:

@@ -9,11 +9,11 @@ from tools.story import Story, a_batch, content, opened
 
 from kwire.records.batch import read_batch
 from kwire.records.control import ControlType, build_marker
-from mockbroker.cluster.model import Partition
 from mockbroker.storage.catalogue import CATALOGUE
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.layout import META_PROPERTIES, PARTITION_METADATA, START_OFFSETS, partition_metadata
 from mockbroker.storage.pretend import PretendDisk
+from mockbroker.topics.model import Partition
 
 FIRST, SECOND, THIRD = (f"a-0/{base:020}.log" for base in (0, 3, 6))
 BATCH = len(a_batch("record 1"))

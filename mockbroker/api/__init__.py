@@ -1,0 +1,1 @@
+"""The Python API of a cluster."""

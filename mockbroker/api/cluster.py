@@ -1,0 +1,557 @@
+"""Clusters from trio: ``open_cluster``, and what can be asked of one from inside."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_bytes
+from socket import socket
+from uuid import uuid4
+
+import trio
+
+from kwire import WireError
+from mockbroker.api import records as inside
+from mockbroker.api import snapshots
+from mockbroker.api.clock import Clock
+from mockbroker.api.records import Record, Value
+from mockbroker.api.snapshots import GroupSnapshot
+from mockbroker.api.wait import Goal
+from mockbroker.base.release import KAFKA_4_2, RELEASES
+from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.broker import failover
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event, Journal
+from mockbroker.broker.request_log import Request
+from mockbroker.broker.router import Router
+from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, Users
+from mockbroker.net.addresses import Addresses
+from mockbroker.net.clock import BrokerTime
+from mockbroker.net.in_process import Line
+from mockbroker.net.listeners import LAST_PORT, Listener, of_settings, port_for, users_of
+from mockbroker.net.server import Door, Server, listen
+from mockbroker.net.tls import Tls, TlsFiles
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
+from mockbroker.topics.model import Node
+
+WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
+SALT_BYTES = 16
+REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # as far as brokers go
+CLOCKS = ("real", MANUAL := "manual")
+log = logging.getLogger("mockbroker")
+
+
+class PortInUseError(OSError):
+    """A listener could not be opened; says which port, and how to choose another."""
+
+
+class ClusterClosedError(RuntimeError):
+    """The cluster is gone, belongs to another test by now, or runs in another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a cluster has at its start. ``users``: passwords by user; ``scram``: what a broker keeps of them."""
+
+    brokers: int
+    settings: Settings
+    topics: Mapping[str, int]
+    as_version: str
+    listeners: Sequence[Listener]
+    users: Mapping[str, str] = field(repr=False)
+    scram: Scram = field(repr=False)
+    clock: str
+
+    @classmethod
+    def checked(
+        cls,
+        brokers: int,
+        topics: Mapping[str, int] | None,
+        config: Mapping[str, object] | None,
+        as_version: str,
+        listeners: Iterable[str],
+        users: Mapping[str, str] | None,
+        clock: str,
+    ) -> _Plan:
+        """Raises: SettingsError."""
+        settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
+        passwords = users_of(settings.mockbroker_users) | dict(users or {})
+        doors = of_settings(settings, users=bool(passwords))
+        if brokers < 1:
+            raise SettingsError(f"brokers: {brokers} is less than 1")
+        factor = settings.default_replication_factor
+        if factor > brokers:
+            raise SettingsError(
+                f"default.replication.factor is {factor}, but the cluster has only {_counted(brokers, 'broker')}: "
+                f"start with {factor} brokers"
+            )
+        if as_version not in RELEASES:
+            raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
+        if clock not in CLOCKS:
+            raise SettingsError(f"clock: {clock} is not one of {', '.join(CLOCKS)}")
+        for name, partitions in (topics or {}).items():
+            inside.check_topic(name, partitions)
+        scram = _derived(settings, passwords) if any(listener.sasl for listener in doors) else {}
+        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram, clock)
+
+    def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
+        """The start, of time too, with what is in a data directory. Topics that are there already stay as they are.
+
+        Raises: SettingsError, DataDirError.
+        """
+        clock.restart(stopped=self.clock == MANUAL)
+        users = Users(self.users, self.scram)
+        wall_at_zero = time.time() - clock.read()
+        given = list(nodes)
+        cluster = None if data_dir is None else data_dir.open(given, uuid4)
+        broker = Broker(given, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
+        for name, partitions in self.topics.items():
+            there = broker.cluster.topics.get(name)
+            if there is None:
+                inside.create_topic(broker, name, partitions)
+            elif len(there.partitions) < partitions:
+                raise SettingsError(f"topic {name}: the data directory has it with {len(there.partitions)} partitions")
+        broker.groups.schedule_sweep(clock.read())
+        return broker
+
+
+class Cluster:
+    """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
+
+    def __init__(
+        self, plan: _Plan, server: Server, host: str, tls: _Certificates, data_dir: DataDir | None = None
+    ) -> None:
+        self.life = 0
+        self._data_dir = data_dir
+        self.clock = Clock(server)
+        self._tls = tls
+        self._plan = plan
+        self._server = server
+        self._router = server.router
+        self._host = host
+        self._waiting = trio.lowlevel.ParkingLot()
+        self.journal.listeners.append(self._happened)
+
+    def _happened(self, _: Event) -> None:
+        self._waiting.unpark_all()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The brokers and where they listen, also those that were stopped."""
+        cluster = self._router.broker.cluster
+        return tuple(node for _, node in sorted((cluster.nodes | cluster.down).items()))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of every broker, with commas between."""
+        return ",".join(f"{_bracketed(node.host)}:{node.port}" for node in self.nodes)
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """``host:port`` of every broker, with commas between, by the name of the listener."""
+        names = [listener.name for listener in self._plan.listeners]
+        return {
+            name: ",".join(f"{_bracketed(n.host_of(name))}:{n.port_of(name)}" for n in self.nodes) for name in names
+        }
+
+    @property
+    def tls(self) -> TlsFiles:
+        """What clients of listeners with TLS need; no files where there are none, or certificates were given."""
+        return self._tls.files
+
+    @property
+    def journal(self) -> Journal:
+        """Where listeners hear of events."""
+        return self._router.journal
+
+    def events(self) -> list[Event]:
+        """What happened in the groups so far."""
+        return list(self.journal.events)
+
+    def requests(self, api: str | None = None) -> list[Request]:
+        """What clients asked, oldest first; ``api``: only these, by Kafka's name. Raises: ValueError.
+
+        Limits: the latest 10,000 requests, and of these the latest with 32 MiB.
+        """
+        return self._router.requests.of(api)
+
+    def groups(self) -> dict[str, GroupSnapshot]:
+        """Every group as it is now, by its id."""
+        return snapshots.snapshots(self._router.broker)
+
+    def committed(self, group_id: str) -> dict[tuple[str, int], int]:
+        """The offsets of a group by topic and partition; none if there is no such group."""
+        return snapshots.committed(self._router.broker, group_id)
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
+        """A new topic. ``config``: Kafka's names of topic configurations.
+
+        Raises: SettingsError if the name is taken or not legal, or for a configuration that no topic can have.
+        """
+        inside.create_topic(self._router.broker, name, partitions, config)
+        self._server.perform([])
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[Value],
+        *,
+        partition: int | None = None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp: int | None = None,
+    ) -> list[int]:
+        """Append to a topic and wake the consumers that wait for it; the offset of each record.
+
+        ``records``: values, as bytes or text, which get the key, headers and timestamp (milliseconds since 1970, None
+        for now) given here; or ``Record``s, which stay as they are. Without partition a key decides as in Kafka's
+        producer, and values without one go to the partitions in turn, the first to 0.
+        Raises: UnknownTopicError, and then nothing is written.
+        """
+        like = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
+        given = inside.as_records(records, like)
+        offsets, effects = inside.produce(self._router.broker, topic, given, round(self.clock.wall() * 1000))
+        self._server.perform(effects)
+        return offsets
+
+    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
+        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError.
+
+        ``committed``: only what a consumer with isolation level read_committed sees by now.
+        """
+        return inside.read(self._router.broker, topic, partition, committed=committed)
+
+    def connect(self, node: int | None = None, client_id: str = "inside") -> Line:
+        """A connection to a broker (None: the first) in this process, without a socket, for clients made of messages.
+
+        In virtual time (trio.testing.MockClock) nothing is under way while such clients wait, so the clock may jump.
+        Raises: ValueError if there is no such broker.
+        """
+        ids = [each.node_id for each in self.nodes]
+        if node is not None and node not in ids:
+            raise ValueError(f"there is no broker {node}; there are {', '.join(map(str, ids))}")
+        return self._server.connect(ids[0] if node is None else node, client_id)
+
+    async def wait_group(
+        self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
+    ) -> GroupSnapshot:
+        """Wait until a group is in a state and has so many members; the group as it then is. None is any.
+
+        ``state``: Kafka's words: Stable, Empty, PreparingRebalance, CompletingRebalance, Dead; ``timeout``: seconds.
+        Raises: WaitTimeoutError, an AssertionError that tells how things stand; ClusterClosedError.
+        """
+        goal = Goal(group_id, state, members)
+        life = self.life
+        with trio.move_on_after(timeout):
+            while (found := goal.met(self._router.broker)) is None:
+                await self._waiting.park()
+                if self.life != life:
+                    raise ClusterClosedError(f"the cluster started over while somebody waited for {goal}")
+            return found
+        raise goal.missed(self._router.broker, self.journal.events, timeout)
+
+    # --- brokers that come and go ---
+
+    def coordinator(self, group_id: str) -> int:
+        """Id of the broker that coordinates a group, whether there is such a group or not; -1 if none can."""
+        return self._router.broker.coordinator(group_id)
+
+    def stop_broker(self, node: int) -> None:
+        """A broker ends as it should: others take over what it leads, then its listeners and connections are closed.
+
+        Raises: FailoverError if it does not run.
+        """
+        self._server.perform(failover.stop(self._router.broker, node, self._now()))
+        self._server.leave(node, abruptly=False)
+
+    def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
+        """A broker is gone: its connections are reset, what waited there is lost, and nobody was told.
+
+        ``noticed_after``: seconds until others take over what it led, as Kafka's broker.session.timeout.ms; until then
+        clients are sent to a broker that is not there. Raises: FailoverError if it does not run.
+        """
+        failover.check_runs(self._router.broker, node)
+        self._server.leave(node, abruptly=True)
+        self._server.perform(failover.kill(self._router.broker, node, self._now(), noticed_after))
+
+    def start_broker(self, node: int) -> None:
+        """A broker that was stopped or killed is back, at its addresses. It leads only what nobody else does.
+
+        Raises: FailoverError if it runs; PortInUseError.
+        """
+        broker = self._router.broker
+        failover.check_ended(broker, node)
+        self._come_back(node)
+        self._server.perform(failover.start(broker, node, self._now()))
+
+    def move_coordinator(self, group_id: str, node: int) -> None:
+        """Another broker coordinates the group, and all others of its partition of the offsets topic.
+
+        Who waits in them is told NOT_COORDINATOR. Raises: FailoverError if it cannot: it must run and be a replica.
+        """
+        self.move_leader(*self._router.broker.offsets_partition(group_id), node)
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Another broker leads a partition. Raises: FailoverError; UnknownTopicError."""
+        broker = self._router.broker
+        found = inside.partition(broker, topic, partition)
+        self._server.perform(failover.move(broker, found, node, self._now()))
+
+    def freeze_metadata(self, *nodes: int) -> None:
+        """From now on these brokers tell of the cluster as it is at this moment: of brokers, leaders, coordinators."""
+        broker = self._router.broker
+        for node in nodes:
+            broker.frozen[node] = broker.cluster.as_it_is()
+
+    def thaw_metadata(self, *nodes: int) -> None:
+        """These brokers, or all of them, know again what the others know."""
+        broker = self._router.broker
+        for node in nodes or list(broker.frozen):
+            broker.frozen.pop(node, None)
+
+    def _come_back(self, node: int) -> None:
+        try:
+            self._server.come_back(node)
+        except OSError as error:
+            raise PortInUseError(f"broker {node} cannot come back: {error}") from error
+
+    def _now(self) -> float:
+        return self._server.clock.read()
+
+    def reset(self) -> None:
+        """Back to the start: its topics, settings and addresses, and nothing that happened since.
+
+        Connections are closed, with what waits on them; a client that comes back finds the new cluster. Raises:
+        PortInUseError if a broker was stopped whose port somebody else has taken since; SettingsError with a data
+        directory: nothing that is on disk is thrown away.
+        """
+        self._check_no_data_dir()
+        for node in self._server.nodes_away:
+            self._come_back(node)
+        self._server.restart(self._plan.broker(self.nodes, self._server.clock))
+        self._waiting.unpark_all()
+
+    def start_over(
+        self,
+        topics: Mapping[str, int] | None,
+        config: Mapping[str, object] | None,
+        listeners: Iterable[str] = (),
+        users: Mapping[str, str] | None = None,
+        clock: str = "real",
+    ) -> None:
+        """Become another cluster, with other topics and settings at other ports: no client can follow.
+
+        Raises: SettingsError, also with a data directory, PortInUseError; then everything stays.
+        """
+        self._check_no_data_dir()
+        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
+        addresses = Addresses(plan.settings, plan.listeners, self._host)
+        doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
+        if (found := _without_effect(plan)) != _without_effect(self._plan):
+            _log_without_effect(found)
+        self.life += 1
+        self._plan = plan
+        self._server.restart(plan.broker(_nodes(addresses, doors), self._server.clock), doors)
+        self._waiting.unpark_all()
+
+    def _check_no_data_dir(self) -> None:
+        if self._data_dir is not None:
+            raise SettingsError("a cluster with a data directory does not start over: what is on disk would be lost")
+
+
+@asynccontextmanager
+async def open_cluster(
+    *,
+    brokers: int = 1,
+    topics: Mapping[str, int] | None = None,
+    config: Mapping[str, object] | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    as_version: str = KAFKA_4_2.name,
+    first_node: int = 0,
+    listeners: Iterable[str] = (),
+    users: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    clock: str = "real",
+) -> AsyncIterator[Cluster]:
+    """A cluster that lives as long as the block.
+
+    ``topics``: name to number of partitions; ``config``: Kafka's names; ``port``: of broker 0, broker n listens on
+    port + n, and 0 picks free ones; ``as_version``: the release of Kafka to be like; ``first_node``: id of the first
+    broker; ``listeners``: as in Kafka's setting, such as SASL_SSL or SASL_SSL://:9094, the first is at ``port``;
+    ``users``: passwords by name; ``data_dir``: a folder that keeps everything, in the form of Kafka's log directories,
+    and has it again for the next cluster; no answer goes to a socket before what it tells is on disk. ``clock``: manual
+    for one that stands still until it is advanced.
+    Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
+    """
+    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
+    if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
+        raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
+    addresses = Addresses(plan.settings, plan.listeners, host)
+    _log_without_effect(_without_effect(plan))
+    disk = None
+    if data_dir is not None:
+        from mockbroker.storage.real_disk import RealDisk  # which not every system can have
+
+        disk = RealDisk(Path(data_dir))
+    kept = None if disk is None else DataDir(disk, str(data_dir))
+    tls = _Certificates(host)
+    try:
+        doors = _open_doors(plan, host, port, first_node, tls, addresses)
+        try:
+            at = BrokerTime()
+            router = Router(plan.broker(_nodes(addresses, doors), at, kept), Journal(at.read()))
+            if kept is not None:
+                _go_on(router, kept, at.read())
+        except BaseException:
+            _close(doors)
+            raise
+        server = Server(router, doors, data_dir=kept, clock=at)
+        failure: BaseException | None = None
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_serve, server, nursery.cancel_scope)
+            try:
+                yield Cluster(plan, server, host, tls, kept)
+            except BaseException as error:
+                failure = error  # raised below as it is: the nursery is no business of the block
+            nursery.cancel_scope.cancel()
+        if server.failure is not None:
+            raise server.failure
+        if kept is not None:
+            kept.close()
+        if failure is not None:
+            raise failure
+    finally:
+        tls.close()
+        if disk is not None:
+            disk.close()
+
+
+async def _serve(
+    server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Serve, and end the block when the server does so of itself."""
+    await server.run(task_status)
+    scope.cancel()
+
+
+def _go_on(router: Router, data_dir: DataDir, now: float) -> None:
+    """Groups and transactions are as they were when the last broker ended. Raises: DataDirError."""
+    try:
+        router.finish(failover.recovered(router.broker, now), now)
+    except WireError as error:
+        raise DataDirError(f"data directory {data_dir.name}: a record of the coordinators: {error}") from error
+    data_dir.flush()
+
+
+class _Certificates:
+    """The certificates of a cluster, made when a listener first needs them, and anew where other files are named."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._made: Tls | None = None
+        self._of: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> TlsFiles:
+        return self._made.files if self._made else TlsFiles()
+
+    def get(self, settings: Settings, addresses: Addresses) -> Tls:
+        """Raises: SettingsError."""
+        names = sorted({self._host} | addresses.names)
+        of = (settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location, *names)
+        if self._made is None or of != self._of:
+            made = Tls(settings, *names)
+            self.close()
+            self._made, self._of = made, of
+        return self._made
+
+    def close(self) -> None:
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+
+def _derived(settings: Settings, passwords: Mapping[str, str]) -> Scram:
+    wanted = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
+    if not wanted or not passwords:
+        return {}
+    from mockbroker.broker.sasl.scram import derive
+
+    return derive(passwords, wanted, lambda: token_bytes(SALT_BYTES))
+
+
+def _nodes(addresses: Addresses, doors: Iterable[Door]) -> list[Node]:
+    found: dict[int, dict[str, tuple[str, int]]] = {}
+    for door in doors:
+        number = len(found) - (door.node in found)
+        found.setdefault(door.node, {})[door.name] = addresses.of(door.name, number, door.sock.getsockname()[1])
+    nodes = []
+    for node_id, places in found.items():
+        hosts = {name: host for name, (host, _) in places.items()}
+        ports = {name: port for name, (_, port) in places.items()}
+        nodes.append(Node(node_id, next(iter(hosts.values())), next(iter(ports.values())), ports, hosts))
+    return nodes
+
+
+def _open_doors(
+    plan: _Plan, host: str, port: int, first_node: int, tls: _Certificates, addresses: Addresses
+) -> list[Door]:
+    """Every listener of every broker. Raises: SettingsError, PortInUseError; then none is open."""
+    settings, opened = plan.settings, list[Door]()
+    try:
+        for number in range(plan.brokers):
+            for listener in plan.listeners:
+                if listener.host not in ("", host):
+                    raise SettingsError(f"listeners: {listener.host}: all of them listen on {host}")
+                context = tls.get(settings, addresses).context if listener.tls else None
+                wanted = port_for(plan.listeners, listener.name, port, plan.brokers, number)
+                sock = _listen(host, wanted)
+                opened.append(Door(first_node + number, sock, listener.name, context, listener.sasl))
+    except (SettingsError, PortInUseError):
+        _close(opened)
+        raise
+    return opened
+
+
+def _close(doors: Iterable[Door]) -> None:
+    for door in doors:
+        door.sock.close()
+
+
+def _listen(host: str, port: int) -> socket:
+    if port > LAST_PORT:
+        raise SettingsError(f"listeners: there is no port {port}")
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise PortInUseError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; "
+            "choose another with --port (0 picks a free one) or --host"
+        ) from error
+
+
+def _without_effect(plan: _Plan) -> list[str]:
+    """Of the settings that were given those that change nothing, and those that ask for more brokers than there are."""
+    values = plan.settings.by_name()
+    asked = [name for name in REPLICATION if name in plan.settings.given and int(values[name]) > plan.brokers]
+    there = _counted(plan.brokers, "broker")
+    return [*plan.settings.without_effect(), *(f"{name} {values[name]} ({there})" for name in asked)]
+
+
+def _log_without_effect(found: Sequence[str]) -> None:
+    if found:
+        log.warning("settings that Kafka has and that have no effect here: %s", ", ".join(found))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,179 @@
+"""What a client must say on a SASL listener, and in which order, before anything else is heard.
+
+ApiVersions at most once; SaslHandshake, which chooses the mechanism (KIP-43); then its tokens, bare after v0, in
+SaslAuthenticate requests after v1 (KIP-152); and again before the session ends (KIP-368). The order and the texts are
+those of Kafka's SaslServerAuthenticator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from math import inf
+from typing import Any
+
+from kwire import APIS, ErrorCode
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kwire.schema import schema_of
+from mockbroker.base.effects import Call, Close, Dismiss, Reply, Ticket
+from mockbroker.base.settings import Settings
+from mockbroker.broker.handlers import api_versions
+from mockbroker.broker.sasl.mechanism import Mechanism, Passed, Refused, Verdict
+from mockbroker.broker.sasl.plain import Plain
+from mockbroker.broker.sasl.users import Users
+
+AGAIN = 1.0  # seconds between two re-authentications; a handshake that comes sooner is one too many
+Outcome = Reply | Close | Dismiss
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A frame without any header, which stands for request and response between handshake v0 and its end."""
+
+    data: bytes
+
+
+class Stage(Enum):
+    """What may come next: anything up to a handshake, the same without ApiVersions, tokens, every request."""
+
+    FIRST = auto()
+    HANDSHAKE = auto()
+    TOKENS = auto()
+    OPEN = auto()
+
+
+class Gate:
+    """One connection. ``bare``: the next frame is a token; ``new_nonce``: the server's half, for SCRAM.
+
+    ``user``: who came in; "" before.
+    """
+
+    def __init__(self, users: Users, settings: Settings, new_nonce: Callable[[], str]) -> None:
+        self.bare = False
+        self.user = ""
+        self.stage = Stage.FIRST
+        self._users = users
+        self._settings = settings
+        self._new_nonce = new_nonce
+        self._name = ""  # of the mechanism
+        self._mechanism: Mechanism | None = None  # None: another one than at first, which is refused with its token
+        self._until = inf  # seconds: when the session ends
+        self._begun = -inf  # when the last re-authentication began
+        self._before = ""  # who it was, while that lasts
+
+    def take(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
+        """What becomes of a request; None: it is to be handled. ``wall_ms``: ms since 1970, for tokens that end."""
+        match self.stage:
+            case Stage.OPEN:
+                return None if self._until == inf else self._in_session(call, now)
+            case Stage.TOKENS:
+                return self._token(call, now, wall_ms)
+            case _:
+                return self._before_handshake(call)
+
+    def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
+        """The client is known for a while: a handshake begins anew, anything else is heard until that is over."""
+        if isinstance(call.request, SaslHandshakeRequest) and now - self._begun >= AGAIN:
+            self._begun = now
+            self._before = self.user
+            return self._handshake(call)
+        return (
+            Close(call.ticket, "its session was over, and it did not authenticate again") if now > self._until else None
+        )
+
+    def _before_handshake(self, call: Call[Any]) -> Outcome | None:
+        request = call.request
+        if isinstance(request, SaslHandshakeRequest):
+            return self._handshake(call)
+        if self.stage is Stage.FIRST and call.ticket.api_key == api_versions.KEY:
+            if isinstance(request, ApiVersionsRequest) and api_versions.is_valid(request, call.version):
+                self.stage = Stage.HANDSHAKE
+            return None
+        return Close(call.ticket, f"{APIS[call.ticket.api_key].name} before it has authenticated")
+
+    def _handshake(self, call: Call[SaslHandshakeRequest]) -> Outcome:
+        known, name = self._settings.sasl_enabled_mechanisms.split(","), call.request.mechanism
+        if name not in known:
+            error = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            response = None if self._before else SaslHandshakeResponse(error_code=error, mechanisms=known)
+            return Dismiss(
+                call.ticket, response, f"it wants the SASL mechanism {name!r}, and there are {', '.join(known)}"
+            )
+        self.stage = Stage.TOKENS
+        self.bare = call.version == 0
+        other = self._before and name != self._name
+        self._mechanism = None if other else mechanism(name, self._users, self._new_nonce)
+        self._name = self._name if other else name
+        return Reply(call.ticket, SaslHandshakeResponse(mechanisms=known))
+
+    def _token(self, call: Call[Any], now: float, wall_ms: int) -> Outcome:
+        ticket, request = call.ticket, call.request
+        if self._mechanism is None:
+            return Dismiss(ticket, None, f"it changed its SASL mechanism, which was {self._name}")
+        match request:
+            case Token(data) | SaslAuthenticateRequest(auth_bytes=data):
+                verdict = self._checked(self._mechanism.take(data, wall_ms))
+            case _:
+                name = APIS[ticket.api_key].name
+                return Dismiss(ticket, _illegal(ticket), f"{name} in the middle of its authentication")
+        if isinstance(verdict, Refused):
+            return self._refuse(call, verdict)
+        lifetime_ms = self._let_in(verdict, now, wall_ms) if isinstance(verdict, Passed) else 0
+        if isinstance(request, Token):
+            return Reply(ticket, Token(verdict.token))
+        response = SaslAuthenticateResponse(error_message="", auth_bytes=verdict.token, session_lifetime_ms=lifetime_ms)
+        return Reply(ticket, response)
+
+    def _checked(self, verdict: Verdict) -> Verdict:
+        """Whoever authenticates again must be who it was."""
+        if isinstance(verdict, Passed) and self._before not in ("", verdict.user):
+            was, is_now = self._before, verdict.user
+            return Refused(f"Cannot change principals during re-authentication from User.{was}: User.{is_now}")
+        return verdict
+
+    def _let_in(self, passed: Passed, now: float, wall_ms: int) -> int:
+        """How long the session may last, in ms; 0: as long as the connection."""
+        limits = [] if passed.until_ms is None else [max(0, passed.until_ms - wall_ms)]
+        if most := self._settings.connections_max_reauth_ms:
+            limits.append(most)
+        self._until = now + min(limits) / 1000 if limits else inf
+        self.user, self._before = passed.user, ""
+        self.stage, self.bare, self._mechanism = Stage.OPEN, False, None
+        return min(limits, default=0)
+
+    def _refuse(self, call: Call[Any], refused: Refused) -> Dismiss:
+        during = "re-authentication" if self._before else "authentication"
+        text = refused.text or (
+            f"Authentication failed during {during} due to invalid credentials with SASL mechanism {self._name}"
+        )
+        error = ErrorCode.SASL_AUTHENTICATION_FAILED
+        bare = isinstance(call.request, Token)
+        response = None if bare else SaslAuthenticateResponse(error_code=error, error_message=text)
+        return Dismiss(call.ticket, response, f"{self._name}: {text}")
+
+
+def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:
+    """A new attempt with one of the mechanisms that ``sasl.enabled.mechanisms`` may name."""
+    match name:
+        case "PLAIN":
+            return Plain(users)
+        case "OAUTHBEARER":
+            from mockbroker.broker.sasl.oauthbearer import OAuthBearer
+
+            return OAuthBearer()
+        case _:
+            from mockbroker.broker.sasl.scram import Scram256Or512
+
+            return Scram256Or512(name, users, new_nonce)
+
+
+def _illegal(ticket: Ticket) -> object:
+    """The answer of an API to a request that is out of order; those without an error of their own say nothing."""
+    response = APIS[ticket.api_key].response()
+    field = schema_of(type(response)).fields.get("error_code")
+    if field is not None and (ticket.version in field.versions or field.ignorable):
+        response.error_code = ErrorCode.ILLEGAL_SASL_STATE
+    return response

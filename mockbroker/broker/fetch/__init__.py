@@ -1,0 +1,1 @@
+"""Fetch sessions, and fetches that wait for records."""

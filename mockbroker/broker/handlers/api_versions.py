@@ -1,0 +1,64 @@
+"""ApiVersions: v0-4. Told from the table that the router serves, and the features of the release."""
+
+from __future__ import annotations
+
+import re
+
+from kwire import ErrorCode
+from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+
+KEY = 18
+OPTIONAL_FEATURES_SINCE = 4
+FEATURES_EPOCH = 0  # they never change
+CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
+
+
+def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effects:  # noqa: ARG001
+    if not is_valid(call.request, call.version):
+        return [Reply(call.ticket, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))]
+    optional = call.version >= OPTIONAL_FEATURES_SINCE
+    if optional not in broker.api_versions:
+        broker.api_versions[optional] = _response(broker, optional=optional), {}
+    return [Reply(call.ticket, *broker.api_versions[optional])]
+
+
+def is_valid(request: ApiVersionsRequest, version: int) -> bool:
+    """True if the client names itself as it should."""
+    named = (request.client_software_name, request.client_software_version)
+    return version < 3 or all(CLIENT_SOFTWARE.fullmatch(text) for text in named)
+
+
+def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
+    """``optional``: with features whose lowest level is 0, at which older clients stumble."""
+    supported = [
+        ApiVersionsResponse.SupportedFeature(name=name, min_version=least, max_version=most)
+        for name, (least, most) in broker.release.supported.items()
+        if least or optional
+    ]
+    levels = broker.release.features.items()
+    kind = ApiVersionsResponse.FinalizedFeature
+    finalized = [kind(name=name, min_version_level=level, max_version_level=level) for name, level in levels]
+    return ApiVersionsResponse(
+        api_keys=[_entry(*item) for item in broker.served.items()],
+        supported_features=supported,
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=finalized,
+    )
+
+
+def unsupported(broker: Broker) -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that is not served: an error and where to go on."""
+    entry = _entry(KEY, broker.served[KEY])
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
+
+
+def _entry(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:
+    assert versions.last is not None
+    return ApiVersionsResponse.ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
+
+
+HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,0 +1,90 @@
+"""ConsumerGroupHeartbeat: v0-1. Not modelled: throttling, authorization, settings of single groups.
+
+See kwire/messages/consumer_group_heartbeat.py for version notes.
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.consumer.machine import Refused, refused_heartbeat
+from mockbroker.groups.consumer.state import AWAY, JOINING, LEAVING
+from mockbroker.groups.events import ConsumerHeartbeat
+
+OWN_ID_SINCE = 1  # the version from which on members bring their own ids (KIP-1082)
+UNCHANGED = -1  # milliseconds
+BLANK = "".join(map(chr, range(0x21)))  # what Java's String.trim takes away
+
+
+def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float) -> Effects:
+    if not broker.serves_consumer_protocol:
+        return [Reply(call.ticket, ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))]
+    request = call.request
+    try:
+        _check(broker, call)
+        if error := broker.coordinator_error(request.group_id, call.client.node):
+            return [Reply(call.ticket, ConsumerGroupHeartbeatResponse(error_code=error))]
+        return broker.groups.heartbeat(request.group_id, _event(call), now)
+    except Refused as refused:
+        return [refused_heartbeat(call.ticket, refused)]
+
+
+def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
+    """The fields by themselves, in Kafka's order. Raises: Refused. Source: Kafka's GroupCoordinatorService."""
+    request = call.request
+    if call.version >= OWN_ID_SINCE or request.member_epoch > 0 or request.member_epoch == LEAVING:
+        _not_empty(request.member_id, "MemberId")
+    _not_empty(request.group_id, "GroupId")
+    _not_empty(request.instance_id, "InstanceId")
+    _not_empty(request.rack_id, "RackId")
+    if request.member_epoch == JOINING:
+        if request.rebalance_timeout_ms == UNCHANGED:
+            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    elif request.member_epoch == AWAY:
+        if request.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
+    elif request.member_epoch < AWAY:
+        raise _invalid("MemberEpoch is invalid.")
+    known = broker.settings.group_consumer_assignors.split(",")
+    if request.server_assignor is not None and request.server_assignor not in known:
+        text = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(known)}."
+        raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def _not_empty(value: str | None, what: str) -> None:
+    if value is not None and not value.strip(BLANK):
+        raise _invalid(f"{what} can't be empty.")
+
+
+def _invalid(text: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, text)
+
+
+def _event(call: Call[ConsumerGroupHeartbeatRequest]) -> ConsumerHeartbeat:
+    request = call.request
+    timeout_ms, names, owned = request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions
+    return ConsumerHeartbeat(
+        ticket=call.ticket,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        client_id=call.client.client_id,
+        client_host=call.client.host,
+        rebalance_timeout=None if timeout_ms == UNCHANGED else timeout_ms / 1000,
+        topics=None if names is None else frozenset(names),
+        regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=None if owned is None else frozenset((topic.topic_id, n) for topic in owned for n in topic.partitions),
+    )
+
+
+HANDLER = Handler(Versions.parse("0-1"), handle)

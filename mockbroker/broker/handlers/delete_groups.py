@@ -1,0 +1,34 @@
+"""DeleteGroups: v0-2. Only groups without members go, and their offsets with them."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Note, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+
+
+def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:  # noqa: ARG001
+    effects: Effects = []
+    results: list[DeleteGroupsResponse.Result] = []
+    for group_id in dict.fromkeys(call.request.groups_names):
+        error = _error(broker, group_id, call.client.node)
+        if not error:
+            broker.groups.drop(group_id)
+            effects.append(Note(event="delete", group=group_id, client_id=call.client.client_id))
+        results.append(DeleteGroupsResponse.Result(group_id=group_id, error_code=error))
+    return [*effects, Reply(call.ticket, DeleteGroupsResponse(results=results))]
+
+
+def _error(broker: Broker, group_id: str, node: int) -> ErrorCode:
+    if error := broker.coordinator_error(group_id, node):
+        return error
+    group = broker.groups.get(group_id)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.empty else ErrorCode.NON_EMPTY_GROUP
+
+
+HANDLER = Handler(Versions.parse("0-2"), handle)

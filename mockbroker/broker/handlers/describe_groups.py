@@ -1,0 +1,80 @@
+"""DescribeGroups: v0-6. Not modelled: authorization (everything is allowed)."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0, Handler
+from mockbroker.groups.classic.state import DEAD, Group, Member, State
+
+Described = DescribeGroupsResponse.Group
+MEMBER = 100  # bytes of the names of a member in a response, roughly
+
+
+def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
+    """A group that is named twice is described twice, as by Kafka."""
+    room = broker.response_room()
+    groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
+    return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
+
+
+def _size(described: Described) -> int:
+    members = ((len(each.member_metadata), len(each.member_assignment)) for each in described.members)
+    return len(described.group_id) + sum(MEMBER + metadata + assignment for metadata, assignment in members)
+
+
+def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) -> Described:
+    if error := broker.coordinator_error(group_id, call.client.node):
+        return Described(group_id=group_id, error_code=error)
+    group = broker.groups.get(group_id)
+    if not isinstance(group, Group):
+        if group is not None:
+            return _absent(broker, call, group_id, f"Group {group_id} is not a classic group.")
+        return _absent(broker, call, group_id, f"Group {group_id} not found.")
+    stable = group.state is State.STABLE
+    found = Described(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[_member(group, member) for member in group.in_map_order()],
+    )
+    _report_operations(broker, call, found)
+    return found
+
+
+def _absent(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
+    """From v6 on a group that is not there, or of the other protocol, is an error; before it is Dead, which is none."""
+    found = Described(group_id=group_id, group_state=DEAD)
+    if call.version >= 6:
+        found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        found.error_message = text
+    else:
+        _report_operations(broker, call, found)
+    return found
+
+
+def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], found: Described) -> None:
+    """Fill in what the client may do with a group, if it asks."""
+    if call.request.include_authorized_operations:
+        since_4_0 = broker.release.java_coordinator
+        found.authorized_operations = GROUP_OPERATIONS if since_4_0 else GROUP_OPERATIONS_BEFORE_4_0
+
+
+def _member(group: Group, member: Member) -> Described.Member:
+    stable = group.state is State.STABLE and group.protocol is not None
+    assigned = stable or group.java_coordinator
+    return Described.Member(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol or "") if stable else b"",
+        member_assignment=member.assignment if assigned else b"",
+    )
+
+
+HANDLER = Handler(Versions.parse("0-6"), handle)

@@ -1,0 +1,62 @@
+"""DescribeProducers: v0. Every replica answers, the leader or not."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from kwire import ErrorCode
+from kwire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.texts import OF_ERRORS
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.topics.model import name_error
+
+Answer = DescribeProducersResponse.Topic
+PRODUCER = 40  # bytes in a response
+
+
+def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
+    """A partition that is named twice is described twice, as by Kafka."""
+    room = broker.response_room()
+    places = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
+    found = iter(room.describe_each(places, lambda place: _describe(broker, call.client.node, *place), _size))
+    topics = [
+        Answer(name=topic.name, partitions=list(islice(found, len(topic.partition_indexes))))
+        for topic in call.request.topics
+    ]
+    return [Reply(call.ticket, DescribeProducersResponse(topics=topics))]
+
+
+def _size(described: Answer.Partition) -> int:
+    return PRODUCER * (1 + len(described.active_producers))
+
+
+def _describe(broker: Broker, node: int, topic: str, index: int) -> Answer.Partition:
+    if text := name_error(topic):
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return Answer.Partition(partition_index=index, error_code=error, error_message=text)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic not in broker.cluster.topics:
+        return Answer.Partition(partition_index=index, error_code=error, error_message=OF_ERRORS[error])
+    partition = broker.cluster.partition(topic, index)
+    if partition is None:
+        return Answer.Partition(partition_index=index, error_code=error)
+    if node not in partition.replicas:
+        return Answer.Partition(partition_index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    active = [
+        Answer.Partition.Producer(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.last_timestamp,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=-1 if producer.opened is None else producer.opened,
+        )
+        for producer in partition.producers
+    ]
+    return Answer.Partition(partition_index=index, active_producers=active)
+
+
+HANDLER = Handler(Versions.parse("0"), handle)

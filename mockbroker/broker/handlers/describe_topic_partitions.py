@@ -1,0 +1,94 @@
+"""DescribeTopicPartitions: v0. Not modelled: eligible leader replicas (none are told).
+
+Topics are answered in the order of their names, as many partitions as fit into a page; the cursor says where the next
+page begins.
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import TOPIC_OPERATIONS, Handler
+from mockbroker.topics.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
+
+ResponseTopic = DescribeTopicPartitionsResponse.Topic
+LARGEST_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
+
+
+def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    asked = {topic.name for topic in request.topics}
+    cluster = broker.seen_by(call.client.node)
+    names = asked or set(cluster.topics)
+    cursor = request.cursor
+    if cursor is not None:
+        names = {name for name in names if name >= cursor.topic_name}
+        if cursor.partition_index < 0 or (asked and cursor.topic_name not in names):
+            return [Reply(call.ticket, _refused(request, ErrorCode.INVALID_REQUEST))]
+    if "" in names:  # Kafka trips over it
+        return [Reply(call.ticket, _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR))]
+    first = {cursor.topic_name: cursor.partition_index} if cursor else {}
+    limit = max(1, min(request.response_partition_limit, LARGEST_PAGE))
+    return [Reply(call.ticket, _page(cluster, sorted(names), first, limit))]
+
+
+def _refused(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[ResponseTopic(error_code=error, name=topic.name) for topic in request.topics]
+    )
+
+
+def _page(cluster: Cluster, names: list[str], first: dict[str, int], limit: int) -> DescribeTopicPartitionsResponse:
+    """``first``: partition to begin with, by topic, if not 0; ``limit``: partitions of all topics together."""
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        start = first.get(name, 0)
+        if limit == 0:
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
+            break
+        topic = cluster.topics.get(name)
+        if topic is None:
+            error = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal_topic_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+            )
+            response.topics.append(
+                ResponseTopic(error_code=error, name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+            )
+            continue
+        found = topic.partitions[start : start + limit]
+        limit -= len(found)
+        response.topics.append(_found(cluster, topic, found))
+        if (following := start + len(found)) < len(topic.partitions):
+            response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=following)
+            break
+    return response
+
+
+def _found(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> ResponseTopic:
+    return ResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[_partition(cluster, partition) for partition in partitions],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:
+    return ResponseTopic.Partition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NOBODY else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=cluster.in_sync(partition),
+        offline_replicas=cluster.away(partition),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )
+
+
+HANDLER = Handler(Versions.parse("0"), handle)

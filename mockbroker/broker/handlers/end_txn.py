@@ -1,0 +1,34 @@
+"""EndTxn: v0-5. From v5 on the answer says who the producer is from now on (KIP-890)."""
+
+from __future__ import annotations
+
+from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.fetch.answers import complete_ended
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.transactions import rules
+from mockbroker.transactions.state import Identity
+
+FENCED_SINCE = 2  # the version that knows PRODUCER_FENCED
+KIP_890_SINCE = 5
+
+
+def handle(broker: Broker, call: Call[EndTxnRequest], now: float) -> Effects:
+    request = call.request
+    name = request.transactional_id
+    if error := broker.transaction_error(name, call.client.node):
+        return [Reply(call.ticket, EndTxnResponse(error_code=error))]
+    kip890 = call.version >= KIP_890_SINCE
+    asked = Identity(request.producer_id, request.producer_epoch)
+    ended = broker.transactions.end(name, asked, committed=request.committed, kip890=kip890, now=now)
+    error = ended.error
+    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
+    response = EndTxnResponse(error_code=error)
+    if kip890 and not error:
+        response.producer_id, response.producer_epoch = ended.identity
+    return [*complete_ended(broker, ended), Reply(call.ticket, response)]
+
+
+HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,0 +1,55 @@
+"""What a handler file offers to the router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects
+from mockbroker.broker.broker import Broker
+
+
+class Operation(IntEnum):
+    """What ACLs are about. Source: Kafka's AclOperation."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def _bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+# What a client may do where there is no authorizer: everything that the resource knows. Source: Kafka's AclEntry.
+_O = Operation
+_CONFIGS = _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS
+GROUP_OPERATIONS = _bits(_O.READ, _O.DELETE, _O.DESCRIBE, *_CONFIGS)
+GROUP_OPERATIONS_BEFORE_4_0 = _bits(_O.READ, _O.DELETE, _O.DESCRIBE)
+TOPIC_OPERATIONS = _bits(_O.READ, _O.WRITE, _O.CREATE, _O.DELETE, _O.ALTER, _O.DESCRIBE, *_CONFIGS)
+CLUSTER_OPERATIONS = _bits(_O.CREATE, _O.ALTER, _O.DESCRIBE, _O.CLUSTER_ACTION, _O.IDEMPOTENT_WRITE, *_CONFIGS)
+
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """``versions``: those that can be served; the release that the cluster is like leaves some out.
+
+    ``handle``: turns version lore into plain facts, asks the core, and returns effects. It never waits or encodes.
+    ``present``: what a version wants to see differently in the answer, also in one that was parked; None: nothing.
+    """
+
+    versions: Versions
+    handle: Callable[[Broker, Call[Any], float], Effects]
+    present: Callable[[Any, int], Any] | None = None

@@ -1,0 +1,30 @@
+"""Heartbeat: v0-4. Not modelled: throttling."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.classic.phases import heartbeat_answer
+from mockbroker.groups.events import Heartbeat
+
+
+def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
+    request = call.request
+    if error := broker.group_error(request.group_id, call.client.node):
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.NONE  # whoever asks; it will be known who is in when the group is read
+        return [heartbeat_answer(call.ticket, error)]
+    event = Heartbeat(
+        ticket=call.ticket,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
+    return broker.groups.tell(request.group_id, event, now)
+
+
+HANDLER = Handler(Versions.parse("0-4"), handle)

@@ -1,0 +1,69 @@
+"""JoinGroup: v0-9. Not modelled: throttling.
+
+See kwire/messages/join_group.py for version notes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire import ErrorCode
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.classic.phases import join_error
+from mockbroker.groups.events import Join
+
+
+def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
+    request = call.request
+    if error := _invalid(broker, call):
+        return [join_error(call.ticket, error, request.member_id)]
+    rebalance_timeout_ms = request.rebalance_timeout_ms
+    if call.version == 0:  # v0 has no rebalance timeout of its own
+        rebalance_timeout_ms = request.session_timeout_ms
+    event = Join(
+        ticket=call.ticket,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        fresh_id="" if request.member_id else broker.new_member_id(_name(call)),
+        id_required=call.version >= 4,
+        can_skip=call.version >= 9,
+        client_id=call.client.client_id,
+        client_host=call.client.host,
+        session_timeout=request.session_timeout_ms / 1000,
+        rebalance_timeout=rebalance_timeout_ms / 1000,
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        reason=request.reason or "",
+    )
+    return broker.groups.tell(request.group_id, event, now)
+
+
+def present(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """Before v7 the name of no protocol is empty, from then on null."""
+    if version < 7 and response.protocol_name is None:
+        return replace(response, protocol_name="")
+    return response
+
+
+def _invalid(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
+    """Kafka's order: group id, session timeout, coordinator."""
+    request, settings = call.request, broker.settings
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if not least <= request.session_timeout_ms <= most:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return broker.coordinator_error(request.group_id, call.client.node)
+
+
+def _name(call: Call[JoinGroupRequest]) -> str:
+    """What a new member id begins with; clients of franz-go look for the instance id there."""
+    instance_id = call.request.group_instance_id
+    return call.client.client_id if instance_id is None else instance_id
+
+
+HANDLER = Handler(Versions.parse("0-9"), handle, present)

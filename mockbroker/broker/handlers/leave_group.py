@@ -1,0 +1,34 @@
+"""LeaveGroup: v0-5. Not modelled: throttling."""
+
+from __future__ import annotations
+
+from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.events import Leave, Leaving
+
+
+def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects:
+    request = call.request
+    if error := broker.group_error(request.group_id, call.client.node):
+        return [Reply(call.ticket, LeaveGroupResponse(error_code=error))]
+    members = [
+        Leaving(member_id=member.member_id, instance_id=member.group_instance_id, reason=member.reason or "")
+        for member in request.members
+    ]
+    if call.version < 3:  # one member, in the request itself
+        members = [Leaving(member_id=request.member_id)]
+    return broker.groups.tell(request.group_id, Leave(ticket=call.ticket, members=members), now)
+
+
+def present(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    """Before v3 the error of the one member is that of the request."""
+    if version >= 3:
+        return response
+    errors = [member.error_code for member in response.members]
+    return LeaveGroupResponse(error_code=response.error_code or next(iter(errors), 0))
+
+
+HANDLER = Handler(Versions.parse("0-5"), handle, present)

@@ -1,0 +1,42 @@
+"""ListGroups: v0-5. A broker lists the groups that it coordinates; clients ask every broker."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.classic.state import Group
+from mockbroker.groups.registry import AnyGroup
+
+CLASSIC, CONSUMER = "classic", "consumer"
+
+
+def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:  # noqa: ARG001
+    request = call.request
+    if any(broker.leads_offsets(index, call.client.node) for index in broker.loading):
+        return [Reply(call.ticket, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))]
+    states = {state.lower() for state in request.states_filter}
+    types = {type_.lower() for type_ in request.types_filter}
+    groups = [
+        ListGroupsResponse.Group(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type if isinstance(group, Group) else CONSUMER,
+            group_state=group.state_name,
+            group_type=_type(group),
+        )
+        for group in broker.groups.values()
+        if broker.coordinator(group.group_id) == call.client.node
+        and (not states or group.state_name.lower() in states)
+        and (not types or _type(group) in types)
+    ]
+    return [Reply(call.ticket, ListGroupsResponse(groups=groups))]
+
+
+def _type(group: AnyGroup) -> str:
+    return CLASSIC if isinstance(group, Group) else CONSUMER
+
+
+HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -1,0 +1,47 @@
+"""ListTransactions: v0-2. Those whose coordinator is asked."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.consumer import regex
+from mockbroker.transactions.state import UNSEEN, State, Transaction
+
+Answer = ListTransactionsResponse.Transaction
+KNOWN_STATES = UNSEEN | set(State)
+
+
+def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> Effects:
+    request = call.request
+    names = {name for name in broker.transactions if broker.transaction_coordinator(name) == call.client.node}
+    if request.transactional_id_pattern:
+        try:
+            names = set(regex.matching(request.transactional_id_pattern, names))
+        except regex.InvalidRegex:
+            refused = ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+            return [Reply(call.ticket, refused)]
+    found = [broker.transactions[name] for name in sorted(names)]
+    states, producers = dict.fromkeys(request.state_filters), frozenset(request.producer_id_filters)
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in states if name not in KNOWN_STATES],
+        transaction_states=[
+            Answer(transactional_id=txn.transactional_id, producer_id=txn.producer_id, transaction_state=txn.state)
+            for txn in found
+            if (not states or txn.state in states)
+            and (not producers or txn.producer_id in producers)
+            and _is_long(txn, request.duration_filter, now)
+        ],
+    )
+    return [Reply(call.ticket, response)]
+
+
+def _is_long(txn: Transaction, duration_ms: int, now: float) -> bool:
+    """True if the transaction has run for longer. An id without one has run for ever, as at Kafka."""
+    return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms
+
+
+HANDLER = Handler(Versions.parse("0-2"), handle)

@@ -1,0 +1,22 @@
+"""SaslAuthenticate: v0-2. Here arrive those that come when nobody asks for them: on a listener without SASL, or after a
+client is known. The others are a matter of its connection (mockbroker/broker/authentication.py).
+"""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kwire.schema import Versions
+from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers.handler import Handler
+
+TEXT = "SaslAuthenticate request received after successful authentication"
+
+
+def handle(broker: Broker, call: Call[SaslAuthenticateRequest], now: float) -> Effects:  # noqa: ARG001
+    response = SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=TEXT)
+    return [Reply(call.ticket, response)]
+
+
+HANDLER = Handler(Versions.parse("0-2"), handle)

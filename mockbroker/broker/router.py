@@ -1,0 +1,167 @@
+"""One step of the whole broker: a call or the passing of time goes in, effects come out. Deterministic, without IO."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kwire import APIS
+from kwire.headers import request_header_version
+from kwire.schema import Api, Versions
+from mockbroker.base.effects import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket
+from mockbroker.base.release import Release
+from mockbroker.base.response_limit import ResponseTooLargeError
+from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, SweepDue, TransactionDue
+from mockbroker.broker import failover
+from mockbroker.broker.authentication import Gate, Token
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.fetch.answers import complete_appended, complete_ended, complete_expired
+from mockbroker.broker.handlers import HANDLERS, api_versions
+from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.request_log import RequestLog
+
+HEAD = struct.Struct(">hh")  # how a request begins: API key and version
+TAGGED = 2  # the version from which request headers have tagged fields
+Outcome: TypeAlias = Reply | NoReply | Close | Dismiss
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One version of an API that has a handler. ``tagged``: its requests have tagged fields in the header."""
+
+    api: Api
+    version: int
+    tagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedVersion:
+    """Stands for the request of an ApiVersions call in a version that is not served; its ticket says version 0."""
+
+
+class Router:
+    """``handlers``: what is served; ApiVersions tells just that. ``served``: the same by the head of a request."""
+
+    def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
+        self.journal = journal
+        self.requests = RequestLog(journal.begin)
+        self.handlers = handlers
+        self._release: Release | None = None
+        self._presents = {key: handler.present for key, handler in handlers.items()}
+        self.broker = self._serving(broker)
+
+    def restart(self, broker: Broker, now: float) -> None:
+        """Go on with another broker, journal and request log empty. Nobody may wait for an answer of the old one."""
+        self.broker = self._serving(broker)
+        self.journal.restart(now)
+        self.requests.restart(now)
+
+    def _serving(self, broker: Broker) -> Broker:
+        if broker.release is not self._release:  # whoever starts over is like the same release as before
+            self._release = broker.release
+            self._offered, self.served = self._offer(broker.release)
+        broker.served = self._offered
+        broker.api_versions = {}
+        return broker
+
+    def _offer(self, release: Release) -> tuple[Mapping[int, Versions], dict[bytes, Served]]:
+        """What ApiVersions tells of each API, and what is served by the head of a request."""
+        limited = {key: release.limit(key, handler.versions) for key, handler in self.handlers.items()}
+        offered = {key: versions for key, versions in limited.items() if versions is not None}
+        served: dict[bytes, Served] = {}
+        for key, versions in offered.items():
+            assert versions.last is not None
+            for version in range(versions.first, versions.last + 1):
+                if not release.refuses(key, version):
+                    tagged = request_header_version(APIS[key], version) >= TAGGED
+                    served[HEAD.pack(key, version)] = Served(APIS[key], version, tagged)
+        return offered, served
+
+    def serves(self, api_key: int, version: int) -> bool:
+        """True if a request of this API and version has a handler."""
+        return HEAD.pack(api_key, version) in self.served
+
+    def step(self, call: Call[Any], now: float) -> list[Outcome]:
+        """Handle a request; the effects may answer others that were waiting."""
+        if isinstance(call.request, UnsupportedVersion):
+            return [Reply(call.ticket, api_versions.unsupported(self.broker))]
+        self.requests.record(call, now)
+        effects: Effects
+        try:
+            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+        except ResponseTooLargeError as error:  # of an API that only reads
+            effects = [Close(call.ticket, str(error))]
+        return self.finish(effects, now)
+
+    def admit(self, gate: Gate, call: Call[Any], now: float) -> list[Outcome] | None:
+        """What a SASL listener says to a request; None: nothing, it may go on. Who fails is told so a moment later."""
+        outside = self.broker.outside(now)  # sessions and tokens end by the time of those who made them
+        outcome = gate.take(call, outside, self.broker.wall_ms(outside))
+        if outcome is None:
+            return None
+        if not isinstance(call.request, Token | UnsupportedVersion):
+            self.requests.record(call, now)
+        delay = self.broker.settings.connection_failed_authentication_delay_ms / 1000
+        if isinstance(outcome, Dismiss) and delay:
+            self.broker.patience.set(DismissDue(call.ticket, outcome), outside + delay)
+            return []
+        return [outcome]
+
+    def deadline(self) -> float:
+        """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
+        return min(self.broker.waits.next(), self.broker.patience.next())
+
+    def tick(self, now: float, outside: float | None = None) -> list[Outcome]:
+        """One thing that is due, or nothing; call it until the deadline lies ahead.
+
+        ``outside``: the time of the clients, where it is another.
+        """
+        due = self.broker.waits.pop_due(now)
+        if due is None:
+            due = self.broker.patience.pop_due(now if outside is None else outside)
+        match due:
+            case str(group_id):
+                return self.finish(self.broker.groups.tick(group_id, now), now)
+            case FetchDue() as due:
+                return self.finish(complete_expired(self.broker, due), now)
+            case DismissDue(_, what):
+                return [] if what is None else [what]
+            case TransactionDue(transactional_id):
+                return self.finish(
+                    complete_ended(self.broker, self.broker.transactions.tick(transactional_id, now)), now
+                )
+            case LoadDue(index):
+                return self.finish(failover.loaded(self.broker, index, now), now)
+            case LossDue(node):
+                return self.finish(failover.lost(self.broker, node, now), now)
+            case SweepDue():
+                return self.finish(self.broker.groups.sweep(now), now)
+            case None:
+                return []
+
+    def forget(self, ticket: Ticket) -> None:
+        """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
+        self.broker.fetches.take(ticket)
+        self.broker.patience.forget(FetchDue(ticket))
+        self.broker.patience.forget(DismissDue(ticket))
+
+    def finish(self, effects: Effects, now: float) -> list[Outcome]:
+        """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
+        if self.broker.groups.touched or self.broker.grown:
+            effects = [*effects, *complete_appended(self.broker, self.broker.write_changes(now))]
+        found: list[Outcome] = []
+        for effect in effects:
+            if isinstance(effect, Reply):
+                ticket = effect.ticket
+                present = self._presents[ticket.api_key]
+                if present is not None:
+                    effect = Reply(ticket, present(effect.response, ticket.version))
+                found.append(effect)
+            elif isinstance(effect, Note):
+                self.journal.record(effect, now)
+            else:
+                found.append(effect)
+        return found

@@ -1,0 +1,30 @@
+"""PLAIN (RFC 4616): authorization id, user and password, with NUL between them."""
+
+from __future__ import annotations
+
+from mockbroker.broker.sasl.mechanism import Passed, Refused, Verdict
+from mockbroker.broker.sasl.users import Users
+
+OTHER_AUTHORIZATION = "Authentication failed: Client requested an authorization id that is different from username"
+
+
+class Plain:
+    """Texts and the order of checks are those of Kafka's PlainSaslServer."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+
+    def take(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
+        parts = token.decode("utf-8", "surrogateescape").split("\0")
+        if len(parts) != 3:
+            return Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization, user, password = parts
+        if not user:
+            return Refused("Authentication failed: username not specified")
+        if not password:
+            return Refused("Authentication failed: password not specified")
+        if not self._users.right(user, password):
+            return Refused("Authentication failed: Invalid username or password")
+        if authorization and authorization != user:
+            return Refused(OTHER_AUTHORIZATION)
+        return Passed(user)

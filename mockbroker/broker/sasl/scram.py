@@ -1,0 +1,66 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), on scramp. Loaded when somebody needs it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from scramp import ScramException, ScramMechanism
+
+from mockbroker.broker.sasl.mechanism import Challenge, Passed, Refused, Verdict
+from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
+from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, ScramCredential, Users
+
+ITERATIONS = 4096  # Kafka's default
+FIRST = re.compile(r"n,(?:a=(?P<authorization>[^,]+))?,(?:m=[^,]*,)?n=(?P<user>[^,]+),r=.*", re.DOTALL)
+
+
+class Scram256Or512:
+    """``new_nonce``: the server's half of it, printable and without commas."""
+
+    def __init__(self, mechanism: str, users: Users, new_nonce: Callable[[], str]) -> None:
+        self._user = ""
+        self._mechanism = mechanism
+        self._users = users
+        self._server = ScramMechanism(mechanism).make_server(self._credential, s_nonce=new_nonce())
+        self._begun = False
+
+    def take(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
+        try:
+            text = token.decode()
+            return self._final(text) if self._begun else self._first(text)
+        except (ScramException, UnicodeDecodeError):
+            return Refused()
+
+    def _first(self, text: str) -> Verdict:
+        self._begun = True
+        found = FIRST.fullmatch(text)
+        if found is None:  # not even "y,,", for a client that could bind channels
+            return Refused()
+        if found["authorization"] not in (None, found["user"]):
+            return Refused(OTHER_AUTHORIZATION)
+        self._server.set_client_first(text)
+        return Challenge(self._server.get_server_first().encode())
+
+    def _final(self, text: str) -> Verdict:
+        self._server.set_client_final(text)
+        return Passed(self._user, self._server.get_server_final().encode())
+
+    def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
+        """What scramp asks for; None for nobody."""
+        self._user = user
+        found = self._users.scram.get((user, self._mechanism))
+        return None if found is None else (found.salt, found.stored_key, found.server_key, found.iterations)
+
+
+def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> Scram:
+    """Credentials of all users, for those of the mechanisms that are SCRAM."""
+    found: dict[tuple[str, str], ScramCredential] = {}
+    for mechanism in mechanisms:
+        if mechanism in SCRAM_HASHES:
+            for user, password in passwords.items():
+                salt, stored_key, server_key, iterations = ScramMechanism(mechanism).make_auth_info(
+                    password, ITERATIONS, new_salt()
+                )
+                found[user, mechanism] = ScramCredential(salt, iterations, stored_key, server_key)
+    return found

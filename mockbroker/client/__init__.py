@@ -1,0 +1,1 @@
+"""The Kafka consumer on trio; its public names are those of ``mockbroker.consumer``."""

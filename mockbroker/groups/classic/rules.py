@@ -1,0 +1,115 @@
+"""Decision tables of the classic group, and the order of checks. Tables run, so they cannot drift from the code.
+
+Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from kwire import ErrorCode
+from mockbroker.base.java import map_order
+from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.events import Commit, Heartbeat, Join, Leaving, Sync
+
+NONE = ErrorCode.NONE
+UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
+ILLEGAL_GENERATION = ErrorCode.ILLEGAL_GENERATION
+FENCED_INSTANCE_ID = ErrorCode.FENCED_INSTANCE_ID
+REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
+INCONSISTENT_GROUP_PROTOCOL = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+NEW_MEMBER_TIMEOUT = 300.0  # seconds a first join may stay parked; Kafka's classicGroupNewMemberJoinTimeoutMs
+
+Identified = Sync | Heartbeat | Commit
+Identity = Identified | Join | Leaving
+Check = tuple[ErrorCode, Callable[[Group, Identity], bool]]
+
+# Which static member asks: the first that holds is the answer.
+STATIC_CHECKS: tuple[Check, ...] = (
+    (UNKNOWN_MEMBER_ID, lambda group, event: event.instance_id not in group.static),
+    (FENCED_INSTANCE_ID, lambda group, event: group.holder(event.instance_id) != event.member_id),
+)
+
+# What a member in good standing is told. In CompletingRebalance a heartbeat is answered normally.
+HEARTBEAT = {
+    State.EMPTY: UNKNOWN_MEMBER_ID,
+    State.PREPARING: REBALANCE_IN_PROGRESS,
+    State.COMPLETING: NONE,
+    State.STABLE: NONE,
+}
+# Commits before rejoining are welcome; between the phases nobody owns anything.
+COMMIT = {
+    State.EMPTY: NONE,
+    State.PREPARING: NONE,
+    State.COMPLETING: REBALANCE_IN_PROGRESS,
+    State.STABLE: NONE,
+}
+
+
+def identity_error(group: Group, event: Identity) -> ErrorCode:
+    """What is wrong with who says that it is a member, or NONE."""
+    if event.instance_id is not None:
+        for error, holds in STATIC_CHECKS:
+            if holds(group, event):
+                return error
+    return NONE if event.member_id in group.members else UNKNOWN_MEMBER_ID
+
+
+def member_error(group: Group, event: Identified) -> ErrorCode:
+    """What is wrong with who asks for a generation, or NONE."""
+    if error := identity_error(group, event):
+        return error
+    return ILLEGAL_GENERATION if event.generation != group.generation else NONE
+
+
+def sync_error(group: Group, event: Sync) -> ErrorCode:
+    """What is wrong with a SyncGroup, or NONE if it can be parked or answered."""
+    if error := member_error(group, event):
+        return error
+    if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
+        return INCONSISTENT_GROUP_PROTOCOL
+    return REBALANCE_IN_PROGRESS if group.state is State.PREPARING else NONE
+
+
+def is_identified(event: Commit) -> bool:
+    """True if whoever commits says that it is a member."""
+    return event.generation >= 0 or bool(event.member_id) or event.instance_id is not None
+
+
+def commit_error(group: Group, event: Commit) -> ErrorCode:
+    """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
+    if event.generation < 0 and group.state is State.EMPTY:
+        return NONE
+    if is_identified(event):
+        return member_error(group, event) or COMMIT[group.state]
+    return UNKNOWN_MEMBER_ID
+
+
+def has_room(group: Group, event: Join) -> bool:
+    """True if the group takes one more, by group.max.size. Ids that were only given out do not count."""
+    member = group.members.get(event.member_id)
+    match group.state:
+        case State.EMPTY:
+            return True
+        case State.PREPARING:
+            return (member is not None and member.join is not None) or group.parked_joins < group.max_size
+        case State.COMPLETING | State.STABLE:
+            return member is not None or len(group.members) < group.max_size
+
+
+def protocols_fit(group: Group, event: Join) -> bool:
+    """True if the group can take a member with these protocols."""
+    if not group.members:
+        return bool(event.protocol_type) and bool(event.protocols)
+    return event.protocol_type == group.protocol_type and any(group.all_can(name) for name, _ in event.protocols)
+
+
+def choose_protocol(group: Group) -> str:
+    """Each member votes for the first name it offers that all can do; most votes win, ties by HashMap order."""
+    votes = Counter(
+        next(name for name, _ in member.protocols if group.all_can(name)) for member in group.members.values()
+    )
+    names = map_order(votes)
+    return max(names if group.java_coordinator else reversed(names), key=lambda name: votes[name])

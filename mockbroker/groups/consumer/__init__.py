@@ -1,0 +1,1 @@
+"""Groups of the consumer rebalance protocol (KIP-848)."""

@@ -1,0 +1,1 @@
+"""Online migration between the classic and the consumer protocol (KIP-848)."""

@@ -1,0 +1,1 @@
+"""Tools that run the broker under study: simulation, conformance, demo, history."""

@@ -1,0 +1,267 @@
+"""Whether an answer is the one that was recorded, but for what may differ between two runs. Pure.
+
+Ids of members, topics, producers and sessions are bound where they first appear and must agree from then on. What is
+compared as a set, by nullness only, or not at all stands in the tables below.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mockbroker.lab.conform.records import read_records
+
+ANYTHING = frozenset(
+    {
+        "host",
+        "port",
+        "cluster_id",
+        "finalized_features_epoch",
+        "zk_migration_ready",
+    }
+)
+TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of another broker: null, empty or something
+FEATURES = frozenset({"supported_features", "finalized_features"})  # of another broker: any
+TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # -1 or some time
+NUMBERED = {  # by field, what it is a number of
+    "producer_id": "producer_id",
+    "v3_and_below_producer_id": "producer_id",
+    "producer_id_filters": "producer_id",
+    "session_id": "session_id",
+}  # given out by the broker, bound like ids
+SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says nothing; empty for all
+    "members": frozenset(),
+    "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
+    "topics": frozenset(
+        {
+            "CreateTopics",
+            "DeleteRecords",
+            "DescribeTransactions",
+            "ListOffsets",
+            "Metadata",
+            "OffsetCommit",
+            "OffsetFetch",
+            "WriteTxnMarkers",
+        }
+    ),
+    "topic_partitions": frozenset(),
+    "subscribed_topic_names": frozenset(),
+    "partitions": frozenset(
+        {
+            "ConsumerGroupDescribe",
+            "ConsumerGroupHeartbeat",
+            "DeleteRecords",
+            "DescribeTransactions",
+            "ListOffsets",
+            "Metadata",
+            "OffsetCommit",
+            "OffsetFetch",
+            "WriteTxnMarkers",
+        }
+    ),
+    "active_producers": frozenset(),
+    "results_by_partition": frozenset(),
+    "results_by_topic_v3_and_below": frozenset(),
+    "topic_results": frozenset(),
+    "transaction_states": frozenset({"ListTransactions"}),
+    "responses": frozenset({"DeleteTopics"}),
+    "results": frozenset({"DeleteGroups", "AlterUserScramCredentials", "DescribeUserScramCredentials"}),
+    "credential_infos": frozenset(),
+    "mechanisms": frozenset(),
+    "api_keys": frozenset(),
+    "configs": frozenset(),
+    "config_resources": frozenset(),
+    "supported_features": frozenset(),
+    "finalized_features": frozenset(),
+    "replica_election_results": frozenset(),
+}
+OFFERED = frozenset({"api_keys", "configs"})  # what we do not have is not missed
+SHORT_IDS = frozenset({"topic_id", "member_id"})
+IDENTITY = (
+    "name",
+    "topic_id",
+    "partition_index",
+    "index",
+    "group_id",
+    "key",
+    "api_key",
+    "member_id",
+    "user",
+    "mechanism",
+)
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # of a topic, or of a member that the broker named in the new protocol
+CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")
+LONG_NUMBER = re.compile(r"-?\d{13,}")  # a time in a text: it is another in each run
+ASKED_OPERATIONS = -2147483648
+MISSING = "(nothing)"
+
+
+class Bindings:
+    """Ids and numbers of the recorded run, and what stands for them in this one."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._labels = names
+        self._bound: dict[str, str] = {}
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def bind(self, recorded: str, ours: str) -> None:
+        self._bound[recorded] = ours
+
+    def fits(self, recorded: str, ours: object) -> bool:
+        """True if ``ours`` stands, or may from now on stand, for the id that was recorded."""
+        if recorded in self._bound:
+            return self._bound[recorded] == ours
+        if not isinstance(ours, str) or ours in self._bound.values():
+            return False
+        if not self._labels[recorded].startswith("$topic"):
+            form = SHORT_UUID if SHORT_UUID.fullmatch(recorded) else UUID  # a member id keeps to its form
+            if form.search(ours) is None or form.sub("", ours) != form.sub("", recorded):
+                return False
+        self.bind(recorded, ours)
+        return True
+
+    def in_text(self, text: str) -> str:
+        """A recorded text with the ids of this run."""
+        for recorded, ours in self._bound.items():
+            text = text.replace(recorded, ours)
+        return text
+
+    def is_id(self, value: str) -> bool:
+        return value in self._labels
+
+    def number_fits(self, name: str, recorded: int, ours: object) -> bool:
+        """The same for a number that the broker gives out; -1 and 0 of a session are no ids."""
+        if recorded < 0 or (name == "session_id" and recorded == 0):
+            return recorded == ours
+        if not isinstance(ours, int) or ours < 0 or (name == "session_id" and ours == 0):
+            return False
+        return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
+
+    def number(self, name: str, recorded: int) -> int:
+        """What to send for a number of the recorded run."""
+        return self._numbers.get((NUMBERED[name], recorded), recorded)
+
+    def ours(self, value: Any, name: str = "") -> Any:
+        """A recorded request with the ids of this run."""
+        if isinstance(value, Mapping):
+            return {key: self.ours(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.ours(item, name) for item in value]
+        if name in NUMBERED and isinstance(value, int):
+            return self.number(name, value)
+        return self._bound.get(value, value) if isinstance(value, str) else value
+
+    def sort_key(self, item: Any, *, recorded: bool) -> str:
+        """Where an element of a set stands: by what identifies it, then by the rest; unbound ids do not count."""
+        if not isinstance(item, Mapping):
+            return json.dumps(self._plain(item, recorded=recorded))
+        identity = [self._plain(item.get(name), name, recorded=recorded) for name in IDENTITY]
+        rest = {
+            key: self._plain(value, key, recorded=recorded)
+            for key, value in item.items()
+            if key not in ANYTHING | TEXTS
+        }
+        return json.dumps([identity, rest], sort_keys=True)
+
+    def _plain(self, value: Any, name: str = "", *, recorded: bool) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self._plain(item, key, recorded=recorded) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._plain(item, name, recorded=recorded) for item in value]
+        if not isinstance(value, str):
+            return value
+        if recorded:
+            return self._bound.get(value, "?") if value in self._labels else value
+        made_up = UUID.search(value) or (name in SHORT_IDS and SHORT_UUID.fullmatch(value))
+        return "?" if made_up and value not in self._bound.values() else value
+
+
+class Comparison:
+    """One answer against the recorded one.
+
+    ``only``: names to look at in a list that the broker fills as it likes. ``exactly``: texts, operations and features
+    are those of the recorded release; those of another broker may differ.
+    """
+
+    def __init__(
+        self,
+        bindings: Bindings,
+        api: str,
+        only: Mapping[str, Callable[[Any], bool]] | None = None,
+        *,
+        exactly: bool = False,
+    ) -> None:
+        self.bindings = bindings
+        self.api = api
+        self.only = only or {}
+        self.exactly = exactly
+
+    def difference(self, recorded: Any, ours: Any, path: str = "") -> str | None:
+        """The first difference as ``path: recorded X, got Y``; None if there is none."""
+        name = re.sub(r"\[\d+\]$", "", path.rpartition(".")[2])
+        if name in ANYTHING or (name in FEATURES and not self.exactly):
+            return None
+        if isinstance(recorded, Mapping) and isinstance(ours, Mapping):
+            return self._objects(recorded, ours, path)
+        if isinstance(recorded, list) and isinstance(ours, list):
+            return self._lists(recorded, ours, name, path)
+        if name == "records" and isinstance(recorded, str) and isinstance(ours, str) and recorded != ours:
+            return self.difference(read_records(recorded), read_records(ours), path)
+        return None if self._same(name, recorded, ours) else f"{path}: recorded {_short(recorded)}, got {_short(ours)}"
+
+    def _same(self, name: str, recorded: Any, ours: Any) -> bool:
+        if name in TEXTS:
+            return self._same_text(recorded, ours)
+        if name == "client_host" and recorded:
+            return CLIENT_HOST.fullmatch(str(ours)) is not None
+        if name.endswith("authorized_operations") and recorded != ASKED_OPERATIONS and not self.exactly:
+            return bool(ours != ASKED_OPERATIONS)
+        if name in TIMES:
+            return isinstance(ours, int) and (recorded < 0) == (ours < 0)
+        if name in NUMBERED and isinstance(recorded, int):
+            return self.bindings.number_fits(name, recorded, ours)
+        if isinstance(recorded, str) and self.bindings.is_id(recorded):
+            return self.bindings.fits(recorded, ours)
+        return type(recorded) is type(ours) and bool(recorded == ours)
+
+    def _same_text(self, recorded: str | None, ours: str | None) -> bool:
+        if not (self.exactly and recorded and ours):
+            return (recorded is None, recorded == "") == (ours is None, ours == "")
+        return LONG_NUMBER.sub("N", self.bindings.in_text(recorded)) == LONG_NUMBER.sub("N", ours)
+
+    def _objects(self, recorded: Mapping[str, Any], ours: Mapping[str, Any], path: str) -> str | None:
+        for key in [*recorded, *(key for key in ours if key not in recorded)]:
+            here = f"{path}.{key}" if path else key
+            if key not in ANYTHING | FEATURES and (key not in ours or key not in recorded):
+                was, now = recorded.get(key, MISSING), ours.get(key, MISSING)
+                return f"{here}: recorded {_short(was)}, got {_short(now)}"
+            if found := self.difference(recorded.get(key), ours.get(key), here):
+                return found
+        return None
+
+    def _lists(self, recorded: list[Any], ours: list[Any], name: str, path: str) -> str | None:
+        if name in self.only:
+            recorded = [item for item in recorded if self.only[name](item)]
+            ours = [item for item in ours if self.only[name](item)]
+        if name in SETS and (not SETS[name] or self.api in SETS[name]):
+            recorded = sorted(recorded, key=lambda item: self.bindings.sort_key(item, recorded=True))
+            ours = sorted(ours, key=lambda item: self.bindings.sort_key(item, recorded=False))
+            if name in OFFERED:
+                keys = {_offer(item) for item in ours}
+                recorded = [item for item in recorded if _offer(item) in keys]
+        if len(recorded) != len(ours):
+            return f"{path}: recorded {len(recorded)} elements, got {len(ours)}: {_short(recorded)}, {_short(ours)}"
+        pairs = enumerate(zip(recorded, ours, strict=True))
+        return next((d for i, (was, now) in pairs if (d := self.difference(was, now, f"{path}[{i}]"))), None)
+
+
+def _offer(item: Any) -> object:
+    return item.get("api_key", item.get("name")) if isinstance(item, Mapping) else item
+
+
+def _short(value: object) -> str:
+    text = value if value is MISSING else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 200 else f"{text[:197]}..."

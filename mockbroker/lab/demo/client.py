@@ -1,0 +1,210 @@
+"""One real client in a process of its own, so that it can be killed.
+
+``python -m mockbroker.lab.demo.client consume BOOTSTRAP KIND`` reads, commits, and prints ``{"records": [[partition,
+offset, value], ...]}`` lines until a line comes on stdin; then it leaves politely.
+``... produce BOOTSTRAP FIRST COUNT`` writes records, ``... committed BOOTSTRAP`` prints the group's offsets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from mockbroker.lab.demo import GROUP, HEARTBEAT_S, PARTITIONS, SESSION_S, TOPIC
+
+HEARTBEAT_MS = int(HEARTBEAT_S * 1000)
+SESSION_MS = int(SESSION_S * 1000)
+POLL_S = 0.2
+# A poll of kafka-python 3.0.12 that ends in the middle of a join may lose the member's share, so its polls end on
+# records or when it is told to stop, not by time.
+LONG_POLL_MS = 60_000
+Rows = Iterable[tuple[Any, Any, Any]]  # partition, offset, value; each client has types of its own
+
+
+def say(**fields: object) -> None:
+    """One line on stdout."""
+    print(json.dumps(fields), flush=True)
+
+
+def say_records(rows: Rows) -> None:
+    """Tell what was read and committed."""
+    found = [[partition, offset, value.decode()] for partition, offset, value in rows]
+    if found:
+        say(records=found)
+
+
+def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
+    from kafka import KafkaConsumer
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+
+    consumer = KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=bootstrap,
+        client_id="kafka-python",
+        group_id=GROUP,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        partition_assignment_strategy=[RangePartitionAssignor],
+    )
+    consumer.partitions_for_topic(TOPIC)  # a leader that does not know the topic yet would share out nothing
+    while not stop.is_set():
+        try:
+            with stop_interrupts(stop):
+                polled = consumer.poll(timeout_ms=LONG_POLL_MS)
+        except StoppedError:
+            break
+        rows = [(record.partition, record.offset, record.value) for records in polled.values() for record in records]
+        if rows:
+            consumer.commit()
+        say_records(rows)
+    consumer.close()
+
+
+class StoppedError(Exception):
+    """The client was told to stop in the middle of a poll."""
+
+
+@contextmanager
+def stop_interrupts(stop: threading.Event) -> Iterator[None]:
+    """Inside the block, being told to stop raises StoppedError in the main thread."""
+
+    def interrupt(*_: object) -> None:
+        raise StoppedError
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        if stop.is_set():
+            raise StoppedError
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def consume_confluent_kafka(bootstrap: str, stop: threading.Event) -> None:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.id": "confluent-kafka",
+            "group.id": GROUP,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": "range",
+        }
+    )
+    consumer.subscribe([TOPIC])
+    while not stop.is_set():
+        messages = [message for message in consumer.consume(500, POLL_S) if message.error() is None]
+        if messages:
+            consumer.commit(asynchronous=False)
+        say_records((message.partition(), message.offset(), message.value()) for message in messages)
+    consumer.close()
+
+
+def consume_aiokafka(bootstrap: str, stop: threading.Event) -> None:
+    asyncio.run(_consume_aiokafka(bootstrap, stop))
+
+
+async def _consume_aiokafka(bootstrap: str, stop: threading.Event) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+    consumer = AIOKafkaConsumer(
+        TOPIC,
+        bootstrap_servers=bootstrap,
+        client_id="aiokafka",
+        group_id=GROUP,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        partition_assignment_strategy=(RangePartitionAssignor,),
+    )
+    await consumer.start()
+    try:
+        while not stop.is_set():
+            polled = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
+            rows = [(record.partition, record.offset, record.value) for batch in polled.values() for record in batch]
+            if rows:
+                await consumer.commit()
+            say_records(rows)
+    finally:
+        await consumer.stop()
+
+
+CONSUMERS: Mapping[str, Callable[[str, threading.Event], None]] = {
+    "kafka-python": consume_kafka_python,
+    "confluent-kafka": consume_confluent_kafka,
+    "aiokafka": consume_aiokafka,
+}
+
+
+def produce(bootstrap: str, first: int, count: int) -> None:
+    """Records ``first`` to ``first + count - 1``, their numbers as values, round the partitions."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "producer", "linger.ms": 5})
+    failures: list[str] = []
+
+    def delivered(error: Any, _: Any) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    for number in range(first, first + count):
+        producer.produce(TOPIC, str(number).encode(), partition=number % PARTITIONS, on_delivery=delivered)
+    producer.flush()
+    say(produced=count, failures=failures)
+
+
+def committed(bootstrap: str) -> None:
+    """The offsets of the group, read by a client that is not in it."""
+    from kafka import KafkaConsumer
+    from kafka.structs import TopicPartition
+
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, client_id="reader", group_id=GROUP)
+    say(committed={index: consumer.committed(TopicPartition(TOPIC, index)) for index in range(PARTITIONS)})
+    consumer.close()
+
+
+def consume(kind: str, bootstrap: str) -> None:
+    """Run a consumer until a line, or the end, comes on stdin."""
+    stop = threading.Event()
+
+    def wait() -> None:
+        sys.stdin.readline()
+        stop.set()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=wait, daemon=True).start()
+    CONSUMERS[kind](bootstrap, stop)
+
+
+def main(verb: str, bootstrap: str, *rest: str) -> None:
+    logging.basicConfig(level=logging.ERROR)  # a rebalance is no warning here
+    match verb:
+        case "consume":
+            consume(rest[0], bootstrap)
+        case "produce":
+            produce(bootstrap, int(rest[0]), int(rest[1]))
+        case "committed":
+            committed(bootstrap)
+        case _:
+            raise ValueError(verb)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

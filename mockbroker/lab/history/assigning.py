@@ -1,0 +1,376 @@
+"""Scheme 2: a coordinator for each part of the groups, which alone watches ZooKeeper and works out who gets what.
+
+A consumer registers an ephemeral node under ``/consumers/[group]/ids``, as before, and sets no watch; it keeps a
+connection to the coordinator of its group, which a hash of the group's name tells. A change of the nodes tells the
+coordinator. It works out the assignment, has everybody in the group stop, waits until all have, and tells each what to
+read. Nobody reads what it was not told.
+
+Strategies are a table that the brokers are started with. A consumer names one of them when it registers. A new one
+needs brokers that are stopped and started.
+Source: the design of a coordinator before 0.9, in Kafka's wiki: StopFetcher, then StartFetcher.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from kwire.assignors import Assignor, RangeAssignor, RoundRobinAssignor, Subscription, without_racks
+from mockbroker.base.java import partition_for
+from mockbroker.lab.history.ledger import Ledger, Place
+from mockbroker.lab.history.scheme import TOPICS, OfConsumers
+from mockbroker.lab.history.story import Story
+from mockbroker.lab.history.watching import BACKOFF, CONSUMER, CONSUMERS, ids_of
+from mockbroker.lab.history.zookeeper import NO_NODE, Answer, Asking, Session, carry_out
+from mockbroker.lab.simulation.queue import Queue
+
+COORDINATOR = "coordinator"  # the role of its sessions
+HOP = 0.002  # seconds that a message takes between a consumer and its coordinator, half as long to half as long again
+RESET = 0.01  # seconds after which a connection that is gone is noticed
+RETURN = 1.0  # seconds that brokers take to stop and start
+
+Strategies = Mapping[str, Callable[[], Assignor]]
+STRATEGIES: Strategies = MappingProxyType({"range": RangeAssignor, "roundrobin": RoundRobinAssignor})
+
+
+class UnknownStrategy(ValueError):
+    """A consumer names a strategy that the brokers were not started with."""
+
+
+class Consumer:
+    """One process. ``lives``: counts its starts; ``refused``: why it cannot take part, "" if it can."""
+
+    def __init__(self, scheme: Assigning, name: str, group: str, server: int, strategy: str) -> None:
+        self.scheme = scheme
+        self.name = name
+        self.group = group
+        self._home = self.server = server
+        self.strategy = strategy
+        self.topics = tuple(sorted(scheme.story.topics))
+        self.id = ""
+        self.up = False
+        self.refused = ""
+        self.lives = 0
+        self._session: Session | None = None
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.scheme.coordinator_of(self.group)
+
+    def start(self) -> None:
+        self.up, self.refused = True, ""
+        self.lives += 1
+        self.server = self._home
+        self.id = f"{self.name}-{self.lives}"
+        self.find()
+        self._connect()
+
+    def find(self) -> None:
+        """Ask any broker for the coordinator, and connect; both are answered."""
+        self.scheme.said += 2
+        self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
+
+    def _connect(self) -> None:
+        zookeeper = self.scheme.zookeeper
+        server = self.server % len(zookeeper.servers)
+        self._session = zookeeper.connect(CONSUMER, server, self.scheme.story.session, self._granted, self._expired)
+
+    def _granted(self, session: Session) -> None:
+        if session is self._session:
+            said = json.dumps({"topics": self.topics, "strategy": self.strategy})
+            path = f"{ids_of(self.group)}/{self.id}"
+            session.create(path, partial(self._registered, session), data=said, ephemeral=True)
+
+    def _registered(self, session: Session, answer: Answer) -> None:
+        if answer.error and session is self._session:  # the node of its last session is still there
+            self.scheme.queue.after(BACKOFF, self._granted, session)
+
+    def _expired(self) -> None:
+        """It reads on: whoever takes its partitions waits until it was told to stop."""
+        assert self._session is not None
+        self.server = self._session.server + 1
+        self._connect()
+
+    def leave(self) -> None:
+        self.read([])
+        self._gone(Session.close)
+
+    def crash(self) -> None:
+        self._gone(Session.abandon)
+
+    def _gone(self, end: Callable[[Session], None]) -> None:
+        self.up = False
+        if self._session is not None:
+            end(self._session)
+            self._session = None
+        self.scheme.queue.after(RESET, self.coordinator.disconnected, self, self.lives)
+
+    # --- what the coordinator says ---
+
+    def stop(self, generation: int) -> None:
+        if self.up:
+            self.read([])
+            self.scheme.send(f"from {self.name}", self.coordinator.stopped, self, generation)
+
+    def begin(self, share: list[Place]) -> None:
+        if self.up:
+            self.read(share)
+
+    def refuse(self, why: str) -> None:
+        if self.up:
+            self.refused = why
+            self._gone(Session.close)
+
+    def read(self, share: list[Place]) -> None:
+        self.scheme.ledger.read(self.group, self.name, share)
+
+
+class _Group:
+    """``waits``: who has not stopped yet; ``plan``: what everybody reads once all have, by id.
+
+    ``watched``: its nodes are there and looked at; ``busy``: somebody looks now; ``due``: has to look again.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.connections: dict[str, Consumer] = {}
+        self.generation = 0
+        self.waits: dict[str, None] = {}
+        self.plan: dict[str, list[Place]] = {}
+        self.watched = self.busy = self.due = False
+
+
+class Coordinator:
+    """Of one broker. ``groups``: those of its part that it has heard of; ``log``: what happened, a line an event."""
+
+    def __init__(self, scheme: Assigning, number: int, strategies: Strategies) -> None:
+        self.scheme = scheme
+        self.number = number
+        self.strategies = MappingProxyType(dict(strategies))  # as it is now; what comes later needs another start
+        self.groups: dict[str, _Group] = {}
+        self.log: list[str] = []
+        self.up = True
+        self._server = number
+        self._session: Session | None = None
+        self.connect()
+
+    def connect(self) -> None:
+        zookeeper = self.scheme.zookeeper
+        server = self._server % len(zookeeper.servers)
+        self._session = zookeeper.connect(COORDINATOR, server, self.scheme.story.session, self._granted, self._expired)
+
+    def stop(self) -> None:
+        """The broker ends; its connections end with it."""
+        self.up = False
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _granted(self, session: Session) -> None:
+        if session is self._session:
+            self._look_for_groups()
+            for group in self.groups.values():
+                group.busy = False
+                if group.watched:
+                    self._changed(group)
+
+    def _expired(self) -> None:
+        assert self._session is not None
+        self._server = self._session.server + 1
+        self.connect()
+
+    # --- which groups there are ---
+
+    def _look_for_groups(self, *_: str) -> None:
+        if self._session is not None:
+            self._session.children(CONSUMERS, self._groups_seen, watch=self._look_for_groups)
+
+    def _groups_seen(self, answer: Answer) -> None:
+        if answer.error == NO_NODE:  # nobody has registered anything
+            assert self._session is not None
+            self._session.create(CONSUMERS, lambda _: self._look_for_groups())
+        for name in answer.names:
+            if self.scheme.coordinator_of(name) is self and not self._group(name).watched:
+                self._group(name).watched = True
+                self._changed(self._group(name))
+
+    def _group(self, name: str) -> _Group:
+        return self.groups.setdefault(name, _Group(name))
+
+    # --- connections ---
+
+    def connected(self, consumer: Consumer) -> None:
+        if self.up and consumer.up:
+            group = self._group(consumer.group)
+            group.connections[consumer.name] = consumer
+            if not group.waits and consumer.id in group.plan:
+                self._begin(group, consumer)
+
+    def disconnected(self, consumer: Consumer, life: int) -> None:
+        group = self._group(consumer.group)
+        if consumer.lives == life and group.connections.pop(consumer.name, None) is not None:
+            self._stopped(group, consumer.name)
+
+    def stopped(self, consumer: Consumer, generation: int) -> None:
+        group = self._group(consumer.group)
+        if generation == group.generation:
+            self._stopped(group, consumer.name)
+
+    # --- a rebalance ---
+
+    def _watched(self, group: _Group, kind: str, path: str) -> None:
+        self.log.append(f"{self.scheme.queue.now:.3f} {path} {kind}")
+        self._changed(group)
+
+    def _changed(self, group: _Group) -> None:
+        group.due = True
+        if not group.busy and self._session is not None and self._session.open:
+            group.busy = True
+            session = self._session
+            carry_out(self._looks(group, session), lambda: session is self._session)
+
+    def _looks(self, group: _Group, session: Session) -> Asking:
+        """See who is there, as often as something changes meanwhile."""
+        watch = partial(self._watched, group)
+        while group.due:
+            group.due = False
+            ids = yield partial(session.children, ids_of(group.name), watch=watch)
+            members: dict[str, Subscription] = {}
+            strategies: dict[str, str] = {}
+            for name in ids.names:
+                said = yield partial(session.read, f"{ids_of(group.name)}/{name}")
+                if not said.error:
+                    data = json.loads(said.data)
+                    members[name], strategies[name] = Subscription(data["topics"]), data["strategy"]
+            counts: dict[str, int] = {}
+            for topic in sorted({topic for member in members.values() for topic in member.topics}):
+                found = yield partial(session.read, f"{TOPICS}/{topic}", watch=watch)
+                if not found.error:
+                    counts[topic] = int(found.data)
+            if not group.due:
+                self._decides(group, members, strategies, counts)
+        group.busy = False
+        return True
+
+    def strategy(self, name: str) -> Assignor:
+        """Raises UnknownStrategy, which names those that there are."""
+        if name not in self.strategies:
+            known = ", ".join(sorted(self.strategies))
+            raise UnknownStrategy(f"the brokers were started with {known}, and do not know {name!r}")
+        return self.strategies[name]()
+
+    def _decides(
+        self, group: _Group, members: dict[str, Subscription], strategies: dict[str, str], counts: dict[str, int]
+    ) -> None:
+        chosen: Assignor | None = None
+        for member in list(members):
+            try:
+                own = self.strategy(strategies[member])
+            except UnknownStrategy as error:
+                del members[member]
+                self._refuse(group, member, str(error))
+                continue
+            chosen = chosen or own
+            if own.name != chosen.name:
+                del members[member]
+                self._refuse(group, member, f"the group uses {chosen.name!r}, not {own.name!r}")
+        plan: dict[str, list[Place]] = {}
+        if chosen is not None:
+            found = chosen.assign(without_racks(counts), members)
+            plan = {member: list(share.partitions) for member, share in found.items()}
+        if plan == group.plan:
+            return  # somebody who was refused came or went
+        group.plan = plan
+        group.generation += 1
+        self.scheme.worked_out += 1
+        self.log.append(f"{self.scheme.queue.now:.3f} {group.name} generation {group.generation}: {len(plan)} members")
+        group.waits = dict.fromkeys(sorted(group.connections))
+        for consumer in list(group.connections.values()):
+            self._tell(consumer, consumer.stop, group.generation)
+        self.scheme.queue.after(self.scheme.story.session, self._impatient, group, group.generation)
+        if not group.waits:
+            self._all_stopped(group)
+
+    def _refuse(self, group: _Group, member: str, why: str) -> None:
+        for consumer in group.connections.values():
+            if consumer.id == member:
+                self._tell(consumer, consumer.refuse, why)
+
+    def _stopped(self, group: _Group, name: str) -> None:
+        if name in group.waits:
+            del group.waits[name]
+            if not group.waits:
+                self._all_stopped(group)
+
+    def _impatient(self, group: _Group, generation: int) -> None:
+        """Whoever does not say that it has stopped within a session holds nobody up any longer."""
+        if group.waits and generation == group.generation:
+            group.waits = {}
+            self._all_stopped(group)
+
+    def _all_stopped(self, group: _Group) -> None:
+        for consumer in group.connections.values():
+            if consumer.id in group.plan:
+                self._begin(group, consumer)
+
+    def _begin(self, group: _Group, consumer: Consumer) -> None:
+        self._tell(consumer, consumer.begin, group.plan[consumer.id])
+
+    def _tell(self, consumer: Consumer, what: Callable[..., None], *with_: Any) -> None:
+        self.scheme.send(f"to {consumer.name}", what, *with_)
+
+
+class Assigning(OfConsumers[Consumer]):
+    """``coordinators``: one on each broker; ``said``: messages between consumers and coordinators."""
+
+    name = "server"
+
+    def __init__(
+        self,
+        story: Story,
+        queue: Queue,
+        ledger: Ledger,
+        strategies: Strategies = STRATEGIES,
+        strategy: str = "range",
+    ) -> None:
+        super().__init__(story, queue, ledger)
+        self.said = 0
+        self._arrived: dict[str, float] = {}  # when the last message of a connection arrives, by name
+        self.coordinators = [Coordinator(self, number, strategies) for number in range(story.brokers)]
+        self.consumers = {
+            name: Consumer(self, name, group, number, strategy)
+            for number, (name, group) in enumerate(story.groups.items())
+        }
+
+    def coordinator_of(self, group: str) -> Coordinator:
+        return self.coordinators[partition_for(group, len(self.coordinators))]
+
+    def restart(self, strategies: Strategies) -> None:
+        """Stop all brokers, and start them with another table. Consumers read on, and find their coordinator again."""
+        for coordinator in self.coordinators:
+            coordinator.stop()
+        self.queue.after(RETURN, self._return, strategies)
+
+    def _return(self, strategies: Strategies) -> None:
+        self.coordinators = [Coordinator(self, number, strategies) for number in range(self.story.brokers)]
+        for consumer in self.consumers.values():
+            if consumer.up:
+                consumer.find()
+
+    def send(self, connection: str, what: Callable[..., None], *with_: Any) -> None:
+        """A message on a connection, one way; it never overtakes another."""
+        self.said += 1
+        at = max(self._arrived.get(connection, 0.0), self.queue.now + HOP * (0.5 + self.dice.random()))
+        self._arrived[connection] = at
+        self.queue.at(at, what, *with_)
+
+    @property
+    def messages(self) -> int:
+        return self.zookeeper.of(CONSUMER).messages + self.zookeeper.of(COORDINATOR).messages + self.said
+
+    @property
+    def heartbeats(self) -> int:
+        return self.zookeeper.of(CONSUMER).pings + self.zookeeper.of(COORDINATOR).pings

@@ -1,0 +1,186 @@
+"""One story under every scheme, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mockbroker.lab.history.assigning import Assigning
+from mockbroker.lab.history.coordinated import Cooperative, Eager, Next
+from mockbroker.lab.history.drafted import Drafted
+from mockbroker.lab.history.ledger import Band, Ledger, Overlap
+from mockbroker.lab.history.scheme import Scheme
+from mockbroker.lab.history.story import Step, Story
+from mockbroker.lab.history.watching import Watching
+from mockbroker.lab.simulation.queue import Queue
+from mockbroker.lab.simulation.watching import Broken
+
+SCHEMES: Mapping[str, type[Scheme]] = {
+    each.name: each for each in (Watching, Assigning, Drafted, Eager, Cooperative, Next)
+}
+"""By name, in the order of their time."""
+
+
+class Run:
+    """A story under a scheme, step by step. Time passes when somebody says so."""
+
+    def __init__(self, kind: type[Scheme], story: Story) -> None:
+        self.story = story
+        self.queue = Queue()
+        self.ledger = Ledger(self.queue, story.topics, set(story.groups.values()))
+        self.scheme = kind(story, self.queue, self.ledger)
+
+    def until(self, seconds: float) -> None:
+        """Let everything happen that is due until then."""
+        while self.queue.next <= seconds:
+            self.queue.step()
+        self.queue.now = seconds
+
+    def do(self, step: Step) -> None:
+        self.until(step.at)
+        self.scheme.do(step)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one moment of a story brought, until the next one. ``settled``: seconds until everybody read what it
+    should; 0 if nothing had to change, None if it never came to that."""
+
+    at: float
+    what: str
+    messages: int
+    notifications: int
+    rebalances: int
+    moved: int
+    settled: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A whole story under one scheme. Sizes as in Scheme and Ledger: ``watchers`` is the most that there were when a
+    change was over; ``stopped``, ``unread``, ``double`` are partition-seconds; ``overlaps``: each time that a partition
+    had two readers."""
+
+    scheme: str
+    seed: int | None
+    messages: int
+    heartbeats: int
+    watchers: int
+    notifications: int
+    rebalances: int
+    moved: int
+    stopped: float
+    unread: float
+    double: float
+    changes: tuple[Change, ...]
+    bands: tuple[Band, ...]
+    overlaps: tuple[Overlap, ...]
+
+    @property
+    def settled(self) -> list[float]:
+        """Of the changes that came to rest; seconds."""
+        return [change.settled for change in self.changes if change.settled]
+
+    @property
+    def unsettled(self) -> int:
+        """Changes that the next one found unfinished."""
+        return sum(change.settled is None for change in self.changes)
+
+    def line(self) -> dict[str, object]:
+        """For programs. Times in seconds."""
+        return {
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "messages": self.messages,
+            "heartbeats": self.heartbeats,
+            "watchers": self.watchers,
+            "notifications": self.notifications,
+            "rebalances": self.rebalances,
+            "moved": self.moved,
+            "stopped_partition_seconds": round(self.stopped, 3),
+            "unread_partition_seconds": round(self.unread, 3),
+            "double_partition_seconds": round(self.double, 3),
+            "double_reads": len(self.overlaps),
+            "settle_mean_seconds": round(mean(self.settled), 3),
+            "settle_longest_seconds": round(max(self.settled, default=0.0), 3),
+            "unsettled": self.unsettled,
+        }
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def measure(name: str, story: Story) -> Measured:
+    """Raises: Broken, of an invariant of the broker, or of a scheme that lets two read what it must not."""
+    run = Run(SCHEMES[name], story)
+    scheme, ledger = run.scheme, run.ledger
+    changes: list[Change] = []
+    watchers = 0
+    moments = sorted({step.at for step in story.steps})
+    for at, following in zip(moments, [*moments[1:], story.end], strict=True):
+        run.until(at)
+        steps = [step for step in story.steps if step.at == at]
+        before = scheme.messages, scheme.notifications, scheme.rebalances, ledger.moved
+        for step in steps:
+            scheme.do(step)
+        run.until(following)
+        watchers = max(watchers, scheme.watchers)
+        after = scheme.messages, scheme.notifications, scheme.rebalances, ledger.moved
+        messages, notifications, rebalances, moved = (new - old for new, old in zip(after, before, strict=True))
+        settled = max(ledger.changed - at, 0.0) if ledger.whole else None
+        changes.append(Change(at, ", ".join(map(str, steps)), messages, notifications, rebalances, moved, settled))
+    ledger.end()
+    if scheme.exclusive and ledger.overlaps:
+        raise Broken("one reader", f"{name}: {ledger.overlaps[0]}")
+    return Measured(
+        scheme=name,
+        seed=story.seed,
+        messages=scheme.messages,
+        heartbeats=scheme.heartbeats,
+        watchers=watchers,
+        notifications=scheme.notifications,
+        rebalances=scheme.rebalances,
+        moved=ledger.moved,
+        stopped=ledger.stopped,
+        unread=ledger.unread,
+        double=ledger.double,
+        changes=tuple(changes),
+        bands=tuple(ledger.bands),
+        overlaps=tuple(ledger.overlaps),
+    )
+
+
+MEANING = (
+    "watchers: who waits for ZooKeeper on behalf of groups, at most; moved: partitions that came to another reader; "
+    "stopped, unread, two readers: partition-seconds without a reader while the last one lives, without any, with one "
+    "too many; settles in, at most: seconds until everybody reads what it should; never: changes that the next one "
+    "found unfinished"
+)
+COLUMNS = (
+    ("scheme", lambda m: m.scheme),
+    ("messages", lambda m: f"{m.messages:,}"),
+    ("heartbeats", lambda m: f"{m.heartbeats:,}"),
+    ("watchers", lambda m: f"{m.watchers:,}"),
+    ("notifications", lambda m: f"{m.notifications:,}"),
+    ("rebalances", lambda m: f"{m.rebalances:,}"),
+    ("moved", lambda m: f"{m.moved:,}"),
+    ("stopped", lambda m: f"{m.stopped:.1f}"),
+    ("unread", lambda m: f"{m.unread:.1f}"),
+    ("two readers", lambda m: f"{m.double:.1f}"),
+    ("settles in", lambda m: f"{mean(m.settled):.2f}"),
+    ("at most", lambda m: f"{max(m.settled, default=0.0):.2f}"),
+    ("never", lambda m: f"{m.unsettled}"),
+)
+
+
+def table(found: Sequence[Measured]) -> list[str]:
+    """Lines to be read: a scheme each."""
+    rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in found)]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]

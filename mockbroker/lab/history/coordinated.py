@@ -1,0 +1,252 @@
+"""Scheme 3, since Kafka 0.9, and what came after it: the broker as it is, with members of each protocol.
+
+``classic``: the coordinator manages, the leader assigns (range), everybody gives up everything before.
+``cooperative``: members give up only what moves. ``consumer``: the coordinator assigns (KIP-848), and members follow
+one by one. ZooKeeper is still there, for the brokers; groups say nothing to it. Members, network and invariants are
+those of the simulation.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+from kwire.assignors import Assignor, assignor, read_subscription, without_racks
+from kwire.blobs import decode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.messages.join_group import JoinGroupResponse
+from kwire.messages.sync_group import SyncGroupResponse
+from mockbroker.base.effects import Call
+from mockbroker.base.release import RELEASES
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event, Journal
+from mockbroker.broker.router import Router
+from mockbroker.lab.history.ledger import Ledger
+from mockbroker.lab.history.scheme import Scheme
+from mockbroker.lab.history.story import Story
+from mockbroker.lab.history.zookeeper import HOP
+from mockbroker.lab.simulation.clients.admin import Admin
+from mockbroker.lab.simulation.clients.classic import ClassicMember
+from mockbroker.lab.simulation.clients.client import Client
+from mockbroker.lab.simulation.clients.consumer import ConsumerMember
+from mockbroker.lab.simulation.clients.plans import Place
+from mockbroker.lab.simulation.clients.reader import Reader
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.disk import Disk
+from mockbroker.lab.simulation.invariants import watchers
+from mockbroker.lab.simulation.queue import Queue
+from mockbroker.lab.simulation.script import MemberScript
+from mockbroker.lab.simulation.shell import Shell
+from mockbroker.lab.simulation.trace import Trace
+from mockbroker.lab.simulation.watching import Watcher, Watchers
+from mockbroker.topics.model import Cluster, Node
+
+RELEASE = "4.2"
+REBALANCE = 60.0  # seconds that members may take to join again, as max.poll.interval.ms in short
+FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 10, 11, 12, 13, 14, 68
+OF_GROUPS = (FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT)
+BEATS = (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
+
+
+class Counting(Watcher):
+    """What groups say to the broker and are told."""
+
+    def __init__(self) -> None:
+        self.messages = self.heartbeats = self.rebalances = 0
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self._count(call)
+
+    def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        self._count(call)
+
+    def _count(self, call: Call[Any]) -> None:
+        self.messages += call.ticket.api_key in OF_GROUPS
+        self.heartbeats += call.ticket.api_key in BEATS
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        self.rebalances += event.event == "generation"
+
+
+class Telling(Reader):
+    """Says what it reads. ``name``: that of the story, so that members stand in the same order in every scheme.
+
+    ``beats_at``: no heartbeat is due before. Those of Java's clients are counted from the last generation, or the last
+    one sent, which keeps members of a group in step.
+    """
+
+    ledger: Ledger
+    beats_at = 0.0
+
+    def own(self, share: frozenset[Place]) -> None:
+        super().own(share)
+        self.ledger.read(self.script.group, self.name, share)
+
+    def stop(self) -> None:
+        super().stop()
+        self.ledger.read(self.script.group, self.name, ())
+
+
+class Classic(Telling, ClassicMember):
+    """``assignor``: carried along by the member; the broker only knows its name."""
+
+    assignor: Assignor
+
+    @property
+    def strategy(self) -> str:
+        return self.assignor.name
+
+    def _beat(self) -> None:
+        if self.queue.now < self.beats_at:
+            self.later(self.beats_at - self.queue.now, self._beat)
+        else:
+            super()._beat()
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        super()._synced(answer)
+        self.beats_at = self.queue.now + self.script.heartbeat
+
+    def _plan(self, joined: JoinGroupResponse) -> dict[str, frozenset[Place]]:
+        members = {
+            member.member_id: read_subscription(
+                decode_stored(ConsumerProtocolSubscription, member.metadata)[0], member.group_instance_id
+            )
+            for member in joined.members
+        }
+        partitions = {topic: self.partitions(topic) for member in members.values() for topic in member.topics}
+        self.see(partitions)
+        found = self.assignor.assign(without_racks(partitions), members)
+        return {member_id: frozenset(share.partitions) for member_id, share in found.items()}
+
+    def leave(self) -> None:
+        self.own(frozenset())
+        super().leave()
+
+
+class Consuming(Telling, ConsumerMember):
+    """A member of the consumer protocol."""
+
+    def _beat(self) -> None:
+        if self.queue.now < self.beats_at:
+            self.later(self.beats_at - self.queue.now, self._beat)
+        else:
+            super()._beat()
+
+    def heartbeat(self) -> None:
+        super().heartbeat()
+        self.beats_at = self.queue.now + self.interval
+
+    def leave(self) -> None:
+        self.own(frozenset())
+        super().leave()
+
+
+class Coordinated(Scheme):
+    """``kind``: of the members, as the simulation calls it; ``strategy``: of their assignor, "" if they have none."""
+
+    kind: ClassVar[str]
+    strategy: ClassVar[str] = ""
+    member: ClassVar[type[Telling]] = Classic
+
+    def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
+        super().__init__(story, queue, ledger)
+        self.counting = Counting()
+        self.trace = Trace()
+        ids = Dice("ids", story.seed)
+        nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(story.brokers)]
+        settings = Settings.parse(
+            {
+                "group.initial.rebalance.delay.ms": 0,
+                "group.consumer.session.timeout.ms": round(story.session * 1000),
+                "group.consumer.heartbeat.interval.ms": round(story.heartbeat * 1000),
+                "offsets.topic.num.partitions": 2 * story.brokers,
+            }
+        )
+        broker = Broker(nodes, settings, ids.uuid, RELEASES[RELEASE])
+        for topic, count in story.topics.items():
+            broker.cluster.create_topic(topic, broker.cluster.place(count, 1))
+        checkers = Watchers([*watchers(2 * (REBALANCE + story.session)), self.counting])
+        self.shell = Shell(queue, self.trace, Router(broker, Journal(0.0)), checkers, None, _no_successor)
+        self.shell.begin()
+        self.clients = {name: self._member(number, name) for number, name in enumerate(story.groups)}
+        script = MemberScript(number=len(story.groups), kind="admin", group="", topics=(), delay=HOP)
+        self.admin = self._connected(Admin, script)
+        self.admin.start()
+
+    def _member(self, number: int, name: str) -> Telling:
+        script = MemberScript(
+            number=number,
+            kind=self.kind,
+            group=self.story.groups[name],
+            topics=tuple(sorted(self.story.topics)),
+            session=self.story.session,
+            rebalance=REBALANCE,
+            heartbeat=self.story.heartbeat,
+            delay=HOP,
+        )
+        found: Telling = self._connected(self.member, script)
+        found.name, found.ledger = name, self.ledger
+        if isinstance(found, Classic):
+            found.assignor = assignor(self.strategy)
+        return found
+
+    def _connected(self, kind: type[Any], script: MemberScript) -> Any:
+        dice = Dice("client", self.story.seed, script.number)
+        return kind(script, dice, self.queue, self.shell.network, self.trace, partial(_cluster, self.shell))
+
+    def start(self, who: str) -> None:
+        self.clients[who].start()
+
+    def leave(self, who: str) -> None:
+        client: Client = self.clients[who]
+        if client.up:
+            client.leave()
+
+    def crash(self, who: str) -> None:
+        self.clients[who].crash()
+
+    def busy(self, who: str, seconds: float) -> None:
+        """Heartbeats go on; what they say is taken notice of when it polls again."""
+        self.clients[who].polls_at = self.queue.now + seconds
+
+    def grown(self, topic: str, count: int) -> None:
+        self.admin.grow(topic, count)
+
+    @property
+    def messages(self) -> int:
+        return self.counting.messages
+
+    @property
+    def heartbeats(self) -> int:
+        return self.counting.heartbeats
+
+    @property
+    def rebalances(self) -> int:
+        return self.counting.rebalances
+
+
+class Eager(Coordinated):
+    name = "classic"
+    kind = "eager"
+    strategy = "range"
+
+
+class Cooperative(Coordinated):
+    name = "cooperative"
+    kind = "cooperative"
+    strategy = "cooperative-sticky"
+
+
+class Next(Coordinated):
+    name = "consumer"
+    kind = "consumer"
+    member = Consuming
+
+
+def _cluster(shell: Shell) -> Cluster:
+    return shell.broker.cluster
+
+
+def _no_successor(disk: Disk) -> Broker:
+    raise AssertionError(f"there is no {disk}")

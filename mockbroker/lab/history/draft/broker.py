@@ -1,0 +1,117 @@
+"""A broker of the draft: it knows which broker coordinates whom, and coordinates some groups itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+from mockbroker.base.java import partition_for
+from mockbroker.lab.history.draft.actions import Actions, Answer
+from mockbroker.lab.history.draft.coordinator import Coordinator
+from mockbroker.lab.history.draft.messages import (
+    ConsumerMetadataRequest,
+    ConsumerMetadataResponse,
+    Error,
+    Request,
+    answer_to,
+)
+from mockbroker.lab.history.draft.store import Store
+
+SUBSETS = 50  # groups fall into so many, each with a coordinator; as many as the offsets topic has partitions
+
+
+def subset_of(group: str) -> int:
+    return partition_for(group, SUBSETS)
+
+
+@dataclass(slots=True)
+class Election:
+    """A subset of groups that this broker coordinates. ``ready_at``: when their members are read; inf once they are."""
+
+    took_over: bool
+    ready_at: float
+    coordinators: dict[str, Coordinator] = field(default_factory=dict)
+
+
+class Broker:
+    """``metadata``: subset -> broker, as far as this one was told. Lengths of time in seconds."""
+
+    def __init__(
+        self, node: int, store: Store, uuid: Callable[[], str], *, load: float = 0.0, answer_gap: float = 0.0
+    ) -> None:
+        self.node = node
+        self.metadata: dict[int, int] = {}
+        self.elections: dict[int, Election] = {}
+        self._store = store
+        self._uuid = uuid
+        self._load = load
+        self._answer_gap = answer_gap
+
+    def elect(self, subset: int, now: float, *, took_over: bool) -> Actions:
+        """This broker coordinates the subset from now on; it serves once the groups with members are read."""
+        election = self.elections[subset] = Election(took_over, now + self._load)
+        groups = [group for group in self._store.groups() if subset_of(group) == subset]
+        return [action for group in groups for action in self._coordinator(election, group).elected()]
+
+    def resign(self, subset: int) -> Actions:
+        """Another broker does from now on."""
+        return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
+
+    def lost(self) -> Actions:
+        """The process is gone."""
+        elections = self.elections.values()
+        return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
+
+    def coordinator(self, group: str) -> Coordinator | None:
+        """Of a group that this broker has to do with."""
+        election = self.elections.get(subset_of(group))
+        return election.coordinators.get(group) if election else None
+
+    def handle(self, connection: int, request: Request, now: float) -> Actions:
+        """Any broker tells where a coordinator is; only that one serves."""
+        subset = subset_of(request.group)
+        if isinstance(request, ConsumerMetadataRequest):
+            return [Answer(connection, ConsumerMetadataResponse(node=self.metadata[subset]))]
+        election = self.elections.get(subset)
+        if election is None:
+            return [Answer(connection, answer_to(request, Error.NOT_COORDINATOR_FOR_GROUP))]
+        if request.group in election.coordinators:
+            return election.coordinators[request.group].handle(connection, request, now)
+        coordinator = self._coordinator(election, request.group)  # of a group that had no members
+        elected = coordinator.elected()
+        loaded = coordinator.loaded(now) if election.ready_at == inf else []
+        return elected + loaded + coordinator.handle(connection, request, now)
+
+    def topic_changed(self) -> Actions:
+        return [action for one in self._serving() for action in one.topics_changed()]
+
+    def disconnected(self, connection: int, now: float) -> Actions:
+        return [action for one in self._serving() for action in one.disconnected(connection, now)]
+
+    def tick(self, now: float) -> Actions:
+        actions: Actions = []
+        for election in self.elections.values():
+            if election.ready_at <= now:
+                election.ready_at = inf
+                actions += [action for one in election.coordinators.values() for action in one.loaded(now)]
+        return actions + [action for one in self._serving() for action in one.tick(now)]
+
+    def deadline(self) -> float:
+        ready = min((election.ready_at for election in self.elections.values()), default=inf)
+        return min([ready, *(one.deadline() for one in self._serving())])
+
+    def _serving(self) -> list[Coordinator]:
+        """Those that have read what they need."""
+        return [
+            coordinator
+            for election in self.elections.values()
+            if election.ready_at == inf
+            for coordinator in election.coordinators.values()
+        ]
+
+    def _coordinator(self, election: Election, group: str) -> Coordinator:
+        found = election.coordinators[group] = Coordinator(
+            group, self._store, self._uuid, took_over=election.took_over, answer_gap=self._answer_gap
+        )
+        return found

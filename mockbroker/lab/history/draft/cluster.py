@@ -1,0 +1,461 @@
+"""Brokers, a controller, a store and consumers of the draft, in virtual time.
+
+Nothing happens by chance: the same calls give the same trace. ``Cluster`` is driven from outside: add consumers, let
+things fail, ``run`` until a time, look at what is there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from math import inf
+from typing import Any
+from uuid import UUID
+
+from mockbroker.lab.history.draft.actions import Action, Actions, Answer, Became, Cut, Keep, Noticed, Watch, Write
+from mockbroker.lab.history.draft.broker import SUBSETS, Broker, subset_of
+from mockbroker.lab.history.draft.consumer import Close, Connect, Consumer, Effects, Options, Read, Send
+from mockbroker.lab.history.draft.coordinator import Coordinator
+from mockbroker.lab.history.draft.messages import (
+    ConsumerMetadataRequest,
+    Error,
+    JoinGroupResponse,
+    Request,
+    Response,
+    name,
+)
+from mockbroker.lab.history.draft.network import Connection, Network
+from mockbroker.lab.history.draft.rules import Cause, Consuming, Coordinating, Told
+from mockbroker.lab.history.draft.store import Store
+from mockbroker.lab.history.draft.trace import Moment, Span
+from mockbroker.lab.simulation.queue import Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All in seconds.
+
+    ``delay``: of each way. ``notice``: until the controller sees that a broker is gone. ``update``: until brokers hear
+    of an election. ``load``: for reading the groups of a subset. ``answer_gap``: between two answers to JoinGroup.
+    """
+
+    delay: float = 0.001
+    notice: float = 0.5
+    update: float = 0.002
+    load: float = 0.2
+    answer_gap: float = 0.0
+
+
+class Cluster:
+    """``store``: its counters say what ZooKeeper had to do. ``messages``: how many of each kind were sent.
+
+    ``rebalances``: time, group and generation of each that was written. ``spans``: who took what for its own and when,
+    those that go on included. ``records``: what was read, with time, consumer, partition and offset. ``reached``: every
+    transition that was made. ``delays`` by consumer, ``updates`` by broker: where they are not those of the settings.
+    ``queue``: of a time that is shared with others.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        brokers: int = 3,
+        settings: Settings | None = None,
+        store: Store | None = None,
+        uuid: Callable[[], str] | None = None,
+        queue: Queue | None = None,
+    ) -> None:
+        numbers = count(1)
+        self.settings = settings or Settings()
+        self.store = Store(topics) if store is None else store
+        self.brokers: dict[int, Broker] = {}
+        self.consumers: dict[str, Consumer] = {}
+        self.leaders: dict[int, int] = {}
+        self.messages: Counter[str] = Counter()
+        self.rebalances: list[tuple[float, str, int]] = []
+        self.records: list[tuple[float, str, tuple[str, int], int]] = []
+        self.trace: list[Moment] = []
+        self.reached: set[tuple[Coordinating, Cause] | tuple[Consuming, Told]] = set()
+        self.updates: dict[int, float] = {}
+        self._uuid = uuid or (lambda: str(UUID(int=next(numbers))))
+        self._queue = queue or Queue()
+        self._network = Network(self._queue, self.settings.delay)
+        self.delays = self._network.delays
+        self._nodes = range(brokers)
+        self._numbers = count(1)
+        self._connections: dict[int, Connection] = {}  # that brokers know
+        self._links: dict[tuple[str, int], Connection] = {}
+        self._wakes: dict[tuple[str, str | int], float] = {}
+        self._frozen: dict[str, list[tuple[Callable[..., Effects], tuple[Any, ...]]]] = {}
+        self._mute: set[int] = set()  # brokers that nobody hears from: not even a refusal
+        self._refusing: set[int] = set()
+        self._owned: dict[tuple[str, tuple[str, int]], float] = {}
+        self._spans: list[Span] = []
+        self._strike: Callable[[Moment], bool] | None = None
+        for node in self._nodes:
+            self._start_broker(node)
+        for subset in range(SUBSETS):
+            self._elect(subset, self._nodes[subset % brokers], took_over=False)
+        for broker in self.brokers.values():
+            broker.metadata.update(self.leaders)
+
+    # --- driving it ---
+
+    @property
+    def now(self) -> float:
+        return self._queue.now
+
+    def run(self, until: float) -> None:
+        """Everything up to and including this time."""
+        while self._queue.next <= until:
+            self._queue.step()
+        self._queue.now = max(until, self._queue.now)
+
+    def at(self, time: float, what: Callable[..., Any], *with_: Any) -> None:
+        """``what(*with_)`` is called then: ``cluster.at(5.0, cluster.crash, "c1")``."""
+        self._queue.at(time, what, *with_)
+
+    def add(self, group: str, topics: list[str], options: Options | None = None, consumer: str | None = None) -> str:
+        """A new consumer starts. Gives its name, ``c1``, ``c2`` and so on if none is given; it is its host, too."""
+        found = consumer or f"c{len(self.consumers) + 1}"
+        bootstrap = [*self._nodes[len(self.consumers) % len(self._nodes) :], *self._nodes]
+        self.consumers[found] = Consumer(
+            found, group, topics, bootstrap[: len(self._nodes)], options, on_move=self._consumer_moves(found)
+        )
+        self.start(found)
+        return found
+
+    def start(self, consumer: str) -> None:
+        """A consumer that is down comes back, as a new process: it has no id."""
+        self._carry_consumer(consumer, self.consumers[consumer].start(self.now))
+
+    def leave(self, consumer: str) -> None:
+        """It commits and closes its connections."""
+        self._thaw(consumer)
+        self._carry_consumer(consumer, self.consumers[consumer].leave(self.now))
+
+    def crash(self, consumer: str, *, silent: bool = False) -> None:
+        """Its process is gone; ``silent``: its connections do not tell."""
+        self._frozen.pop(consumer, None)
+        self._carry_consumer(consumer, self.consumers[consumer].end())
+        for connection in [one for one in self._links.values() if one.consumer == consumer and not silent]:
+            self._close(connection)
+
+    def pause(self, consumer: str, seconds: float) -> None:
+        """Its process stands still, as while garbage is collected; what arrives waits."""
+        self._frozen.setdefault(consumer, [])
+        self._queue.after(seconds, self._thaw, consumer)
+
+    def work(self, consumer: str, seconds: float) -> None:
+        """It processes what it has read: nothing else is done in that time, unless heartbeats are in the background."""
+        if self.consumers[consumer].options.background:
+            self.consumers[consumer].busy(self.now + seconds)
+        else:
+            self.pause(consumer, seconds)
+
+    def set_topic(self, topic: str, partitions: int) -> None:
+        """The topic is created, or has more partitions from now on."""
+        for node in self.store.set_topic(topic, partitions):
+            self._carry(node, self.brokers[node], self.brokers[node].topic_changed())
+
+    def coordinator_node(self, group: str) -> int:
+        """The broker that the controller chose; it may have failed meanwhile."""
+        return self.leaders[subset_of(group)]
+
+    def coordinator(self, group: str) -> Coordinator | None:
+        """The state of the group at its coordinator; None if there is none."""
+        broker = self.brokers.get(self.coordinator_node(group))
+        return broker.coordinator(group) if broker else None
+
+    def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
+        """The broker that coordinates the group is gone. Gives its number."""
+        node = self.coordinator_node(group)
+        self.fail(node, silent=silent)
+        return node
+
+    def fail(self, node: int, *, silent: bool = False) -> None:
+        """A broker is gone; ``silent``: nobody is told by its connections, and nobody refused."""
+        lost = self.brokers.pop(node).lost()
+        self._note(kind="failed", node=node)
+        for action in lost:
+            self._do(node, action)
+        self.store.session_ends(node)
+        if silent:
+            self._mute.add(node)
+        for connection in [one for one in self._connections.values() if one.node == node]:
+            del self._connections[connection.number]
+            if not silent:
+                self._network.to_consumer(connection, self._lost, connection)
+        self._queue.after(self.settings.notice, self._notice)
+
+    def recover(self, node: int) -> None:
+        """The broker is back; it coordinates what nobody else does."""
+        self._mute.discard(node)
+        self._start_broker(node)
+        self.brokers[node].metadata.update(self.leaders)
+        self._note(kind="recovered", node=node)
+        self._notice()
+
+    def move_group(self, group: str, node: int) -> None:
+        """The group, with all of its subset, gets another coordinator; the former one lives on."""
+        subset = subset_of(group)
+        former = self.leaders[subset]
+        self._carry(former, self.brokers[former], self.brokers[former].resign(subset))
+        self._elect(subset, node, took_over=True)
+        self._publish({subset: node})
+
+    def refuse(self, node: int, seconds: float) -> None:
+        """The broker takes no new connections for a while."""
+        self._refusing.add(node)
+        self._queue.after(seconds, self._refusing.discard, node)
+
+    def strike(self, when: Callable[[Moment], bool]) -> None:
+        """The broker that does the first action for which this holds is gone directly after it, and before the next."""
+        self._strike = when
+
+    def send(self, consumer: str, link: int, request: Request) -> None:
+        """A request beside what the consumer does itself, on one of its connections."""
+        self._send(self._links[consumer, link], request)
+
+    @property
+    def spans(self) -> list[Span]:
+        going_on = [
+            Span(self.consumers[consumer].group, partition, consumer, since)
+            for (consumer, partition), since in self._owned.items()
+        ]
+        return self._spans + going_on
+
+    def is_settled(self, group: str) -> bool:
+        """The coordinator is steady, and everybody who runs is a member of its generation."""
+        coordinator = self.coordinator(group)
+        running = [one for one in self.consumers.values() if one.group == group and one.state is not Consuming.DOWN]
+        return (
+            coordinator is not None
+            and coordinator.state is Coordinating.STEADY
+            and {one.consumer_id for one in running} == coordinator.members.keys()
+            and all(
+                one.state is Consuming.MEMBER and one.generation == coordinator.record.generation for one in running
+            )
+        )
+
+    # --- the controller ---
+
+    def _start_broker(self, node: int) -> None:
+        self.brokers[node] = Broker(
+            node,
+            self.store,
+            self._uuid,
+            load=self.settings.load,
+            answer_gap=self.settings.answer_gap,
+        )
+
+    def _notice(self) -> None:
+        """The controller elects for the subsets that nobody coordinates, and tells all brokers."""
+        if not self.brokers:
+            return
+        living = sorted(self.brokers)
+        elected = {
+            subset: node if node in self.brokers else living[subset % len(living)]  # it is back before it was missed
+            for subset, node in self.leaders.items()
+            if node not in self.brokers or subset not in self.brokers[node].elections
+        }
+        for subset, node in elected.items():
+            self._elect(subset, node, took_over=True)
+        self._publish(elected)
+
+    def _elect(self, subset: int, node: int, *, took_over: bool) -> None:
+        self.leaders[subset] = node
+        if (broker := self.brokers.get(node)) is not None:  # it may have failed with the subset before
+            self._carry(node, broker, broker.elect(subset, self.now, took_over=took_over))
+
+    def _publish(self, elected: Mapping[int, int]) -> None:
+        for node, broker in self.brokers.items() if elected else ():
+            self.messages["UpdateMetadata"] += 1
+            self._queue.after(self.updates.get(node, self.settings.update), broker.metadata.update, dict(elected))
+
+    # --- what brokers do ---
+
+    def _carry(self, node: int, broker: Broker, actions: Actions) -> None:
+        """One exact action after the other, as long as the broker lives."""
+        for action in actions:
+            if self.brokers.get(node) is not broker:
+                return
+            self._do(node, action)
+        if self.brokers.get(node) is broker:
+            self._schedule("broker", node, broker.deadline())
+
+    def _do(self, node: int, action: Action) -> None:
+        match action:
+            case Noticed(_, cause):
+                self._act(node, "noticed", cause.value)
+            case Became(_, before, cause, after):
+                self.reached.add((before, cause))
+                self._act(node, "became", after.value)
+            case Watch(topic):
+                self.store.watch(topic, node)
+                self._act(node, "watched", topic)
+            case Write(group, record):
+                self.store.write(group, record)
+                self.rebalances.append((self.now, group, record.generation))
+                self._act(node, "wrote", group, generation=record.generation)
+            case Keep(group, offsets):
+                self.store.commit(group, offsets)
+                self._act(node, "kept", "offsets")
+            case Cut(number):
+                if (connection := self._connections.pop(number, None)) is not None:
+                    self._network.to_consumer(connection, self._lost, connection)
+                    self._act(node, "cut", consumer=connection.consumer)
+            case Answer(number, response):
+                self._answer(node, number, response)
+
+    def _answer(self, node: int, number: int, response: Response) -> None:
+        if (connection := self._connections.get(number)) is None:
+            return
+        connection.busy = False
+        self.messages[name(response)] += 1
+        self._network.to_consumer(connection, self._received, connection, response)
+        self._queue.after(0.0, self._serve, connection)
+        told = isinstance(response, JoinGroupResponse) and response.error is Error.NONE
+        generation = response.generation if isinstance(response, JoinGroupResponse) and told else None
+        self._act(node, "answered", name(response), connection.consumer, response.error, generation)
+
+    def _act(
+        self,
+        node: int,
+        kind: str,
+        what: str = "",
+        consumer: str | None = None,
+        error: Error = Error.NONE,
+        generation: int | None = None,
+    ) -> None:
+        moment = self._note(kind=kind, what=what, node=node, consumer=consumer, error=error, generation=generation)
+        if self._strike is not None and self._strike(moment):
+            self._strike = None
+            self.fail(node)
+
+    def _note(self, **told: Any) -> Moment:
+        moment = Moment(time=self.now, **told)
+        self.trace.append(moment)
+        return moment
+
+    def _serve(self, connection: Connection) -> None:
+        """The next request of a connection, once the one before is answered."""
+        if connection.busy or not connection.inbox or connection.number not in self._connections:
+            return
+        connection.busy = True
+        request, node = connection.inbox.popleft(), connection.node
+        broker = self.brokers[node]
+        generation = None if isinstance(request, ConsumerMetadataRequest) else getattr(request, "generation", None)
+        self._act(node, "received", name(request), connection.consumer, generation=generation)
+        if self.brokers.get(node) is broker:
+            self._carry(node, broker, broker.handle(connection.number, request, self.now))
+
+    # --- the network ---
+
+    def _connect(self, consumer: str, link: int, node: int) -> None:
+        connection = Connection(next(self._numbers), consumer, link, node)
+        self._links[consumer, link] = connection
+        self._network.to_broker(connection, self._arrived, connection)
+
+    def _arrived(self, connection: Connection) -> None:
+        if connection.node in self._mute or (connection.consumer, connection.link) not in self._links:
+            return
+        if connection.node not in self.brokers or connection.node in self._refusing:
+            self._network.to_consumer(connection, self._lost, connection)
+            return
+        self._connections[connection.number] = connection
+        consumer = self.consumers[connection.consumer]
+        self._network.to_consumer(connection, self._deliver, connection.consumer, consumer.connected, connection.link)
+
+    def _send(self, connection: Connection, request: Request) -> None:
+        self.messages[name(request)] += 1
+        self._network.to_broker(connection, self._arrives, connection, request)
+
+    def _arrives(self, connection: Connection, request: Request) -> None:
+        connection.inbox.append(request)
+        self._serve(connection)
+
+    def _close(self, connection: Connection) -> None:
+        """By the consumer."""
+        self._links.pop((connection.consumer, connection.link), None)
+        self._network.to_broker(connection, self._closed, connection)
+
+    def _closed(self, connection: Connection) -> None:
+        if self._connections.pop(connection.number, None) is not None:
+            broker = self.brokers[connection.node]
+            self._carry(connection.node, broker, broker.disconnected(connection.number, self.now))
+
+    def _lost(self, connection: Connection) -> None:
+        """By the broker, or because there is none."""
+        self._deliver(connection.consumer, self._hears_of_the_end, connection)
+
+    def _hears_of_the_end(self, connection: Connection, now: float) -> Effects:
+        self._links.pop((connection.consumer, connection.link), None)
+        return self.consumers[connection.consumer].disconnected(connection.link, now)
+
+    def _received(self, connection: Connection, response: Response) -> None:
+        self._deliver(connection.consumer, self.consumers[connection.consumer].received, connection.link, response)
+
+    # --- what consumers do ---
+
+    def _deliver(self, consumer: str, what: Callable[..., Effects], *with_: Any) -> None:
+        if consumer in self._frozen:
+            self._frozen[consumer].append((what, with_))
+        else:
+            self._carry_consumer(consumer, what(*with_, self.now))
+
+    def _thaw(self, consumer: str) -> None:
+        """First what has arrived, then what is due."""
+        for what, with_ in self._frozen.pop(consumer, ()):
+            self._carry_consumer(consumer, what(*with_, self.now))
+        due = self.consumers[consumer].deadline() <= self.now
+        self._carry_consumer(consumer, self.consumers[consumer].tick(self.now) if due else [])
+
+    def _carry_consumer(self, consumer: str, effects: Effects) -> None:
+        for effect in effects:
+            match effect:
+                case Connect(link, node):
+                    self._connect(consumer, link, node)
+                case Send(link, request):
+                    self._send(self._links[consumer, link], request)
+                case Close(link):
+                    if (consumer, link) in self._links:
+                        self._close(self._links[consumer, link])
+                case Read(partition, offset):
+                    self.records.append((self.now, consumer, partition, offset))
+        self._note_ownership(consumer)
+        self._schedule("consumer", consumer, self.consumers[consumer].deadline())
+
+    def _note_ownership(self, consumer: str) -> None:
+        owned = self.consumers[consumer].owned
+        for key in [key for key in self._owned if key[0] == consumer and key[1] not in owned]:
+            since = self._owned.pop(key)
+            self._spans.append(Span(self.consumers[consumer].group, key[1], consumer, since, self.now))
+        for partition in owned:
+            self._owned.setdefault((consumer, partition), self.now)
+
+    # --- time and transitions ---
+
+    def _schedule(self, kind: str, who: str | int, at: float) -> None:
+        if at < self._wakes.get((kind, who), inf):
+            self._wakes[kind, who] = at
+            self._queue.at(at, self._wake, kind, who, at)
+
+    def _wake(self, kind: str, who: Any, at: float) -> None:
+        if self._wakes.get((kind, who)) != at:
+            return
+        del self._wakes[kind, who]
+        if kind == "broker" and who in self.brokers:
+            self._carry(who, self.brokers[who], self.brokers[who].tick(self.now))
+        elif kind == "consumer" and who not in self._frozen:
+            self._carry_consumer(who, self.consumers[who].tick(self.now))
+
+    def _consumer_moves(self, consumer: str) -> Callable[[Consuming, Told, Consuming], None]:
+        def moved(before: Consuming, why: Told, after: Consuming) -> None:
+            self.reached.add((before, why))
+            if before is not after:
+                self._note(kind="became", what=after.value, consumer=consumer)
+
+        return moved

@@ -1,0 +1,353 @@
+"""A consumer of the draft: what it is told goes in, connections and requests come out. No IO, no clock.
+
+One request at a time is on its way to the coordinator. Whenever it polls it reads a record of each partition. Times are
+seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from mockbroker.lab.history.draft.messages import (
+    ConsumerMetadataRequest,
+    ConsumerMetadataResponse,
+    Error,
+    GroupRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Request,
+    Response,
+    TopicPartition,
+)
+from mockbroker.lab.history.draft.rules import CONSUMER, Consuming, Told, move
+
+CONSUMES = {Consuming.MEMBER, Consuming.REDISCOVERING}
+ELSEWHERE = {  # another coordinator, or this one later
+    Error.COORDINATOR_STARTUP_NOT_COMPLETE,
+    Error.ILLEGAL_PROTOCOL_STATE,
+    Error.NOT_COORDINATOR_FOR_GROUP,
+}
+REFUSALS = {Error.INCONSISTENT_PARTITIONING_STRATEGY, Error.UNKNOWN_PARTITIONING_STRATEGY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a consumer is set. ``heartbeat_frequency``: heartbeats in a session. ``backoff``: before it looks again.
+
+    ``tells_id``: it joins again with its id. ``asks_first``: after it lost a coordinator it sends a heartbeat, even if
+    it waits for a generation; the text has it both ways. ``background``: heartbeats do not wait for slow processing, as
+    since 0.10.1.
+    """
+
+    strategy: str = "range"
+    session_timeout: float = 6.0
+    heartbeat_frequency: float = 3.0
+    poll_interval: float = 0.1
+    commit_interval: float = 1.0
+    backoff: float = 0.1
+    tells_id: bool = True
+    asks_first: bool = False
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """``link``: the consumer's own number of the connection."""
+
+    link: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    link: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A record was given to the application."""
+
+    partition: TopicPartition
+    offset: int
+
+
+Effect = Connect | Send | Close | Read
+Effects = list[Effect]
+
+
+OnMove = Callable[[Consuming, Told, Consuming], None]  # told of each transition
+
+
+class Consumer:
+    """``bootstrap``: brokers to be asked, one after the other.
+
+    ``partitions``: those of its generation. ``positions``: the offsets to be read next.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        group: str,
+        topics: Sequence[str],
+        bootstrap: Sequence[int],
+        options: Options | None = None,
+        *,
+        on_move: OnMove = lambda *_: None,
+    ) -> None:
+        self.name, self.group, self.topics = name, group, tuple(topics)
+        self.options = options or Options()
+        self.state = Consuming.DOWN
+        self.error = Error.NONE  # why it could not join
+        self.consumer_id: str | None = None
+        self.generation = -1
+        self.partitions: tuple[TopicPartition, ...] = ()
+        self.positions: dict[TopicPartition, int] = {}
+        self._on_move = on_move
+        self._bootstrap = tuple(bootstrap)
+        self._turn = 0
+        self._links = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """What a process does not have when it begins."""
+        self.consumer_id, self.generation = None, -1
+        self.partitions, self.positions = (), {}
+        self._lookup: int | None = None  # the link on which it asks who coordinates
+        self._link: int | None = None  # the link to the coordinator
+        self._connected = False  # _link is
+        self._waits: GroupRequest | None = None  # for the answer to this
+        self._patience = inf  # until when it waits, for a connection or an answer
+        self._look_at = inf
+        self._heartbeat_at = inf
+        self._commit_at = inf
+        self._poll_at = inf
+        self._asked_to_join = False
+
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """The partitions that it takes for its own: what it reads."""
+        return self.partitions if self.state in CONSUMES else ()
+
+    # --- what happens to it ---
+
+    def start(self, now: float) -> Effects:
+        self._forget()
+        self._move(Told.START)
+        return self._look(now)
+
+    def end(self) -> Effects:
+        """The process is gone; what it knew is, too."""
+        self._move(Told.END)
+        self._forget()
+        return []
+
+    def leave(self, now: float) -> Effects:
+        """It commits and closes its connections: the draft has no request that says good-bye."""
+        last: Effects = []
+        if self.state is Consuming.MEMBER and self._is_idle() and self.positions:
+            last = self._send(self._commit(), now)
+        links = [link for link in (self._lookup, self._link) if link is not None]
+        return [*last, *(Close(link) for link in links), *self.end()]
+
+    def connected(self, link: int, now: float) -> Effects:
+        if link == self._lookup:
+            self._patience = now + self.options.session_timeout
+            return [Send(link, ConsumerMetadataRequest(group=self.group))]
+        if link == self._link:
+            self._connected = True
+            self._patience = inf
+            return self._at_coordinator(now)
+        return []
+
+    def disconnected(self, link: int, now: float) -> Effects:
+        """A connection was refused, or is gone."""
+        return self._lose(now) if link in (self._lookup, self._link) else []
+
+    def received(self, link: int, response: Response, now: float) -> Effects:
+        if link == self._lookup and isinstance(response, ConsumerMetadataResponse):
+            self._lookup = None
+            self._link = self._new_link()
+            self._patience = now + self.options.session_timeout
+            return [Close(link), Connect(self._link, response.node)]
+        if link != self._link:
+            return []
+        self._waits, self._patience = None, inf
+        return [*self._take(response, now), *self._send_what_is_due(now)]
+
+    def tick(self, now: float) -> Effects:
+        """Whatever is due."""
+        effects: Effects = []
+        if self._patience <= now:
+            effects += self._lose(now, backoff=0.0)
+        if self._look_at <= now:
+            effects += self._look(now)
+        if self._poll_at <= now:
+            effects += self._poll(now)
+        return effects + self._send_what_is_due(now)
+
+    def deadline(self) -> float:
+        due = min(self._patience, self._look_at, self._poll_at)
+        return min(due, self._heartbeat_at, self._commit_at) if self._is_idle() else due
+
+    def busy(self, until: float) -> None:
+        """The next poll comes later: a record takes long."""
+        self._poll_at = max(self._poll_at, until)
+
+    # --- the coordinator: learn, connect, speak ---
+
+    def _look(self, now: float) -> Effects:
+        self._look_at = inf
+        self._lookup = self._new_link()
+        self._patience = now + self.options.session_timeout
+        node = self._bootstrap[self._turn % len(self._bootstrap)]
+        self._turn += 1
+        return [Connect(self._lookup, node)]
+
+    def _lose(self, now: float, backoff: float | None = None) -> Effects:
+        """The coordinator, or whoever was to tell of it, is of no use: look again."""
+        self._move(Told.LOST)
+        links = [link for link in (self._lookup, self._link) if link is not None]
+        self._lookup = self._link = self._waits = None
+        self._connected = False
+        self._patience = inf
+        self._look_at = now + (self.options.backoff if backoff is None else backoff)
+        return [Close(link) for link in links]
+
+    def _at_coordinator(self, now: float) -> Effects:
+        """The first request on a new connection."""
+        if self.state is Consuming.STARTING:
+            return self._send(self._join(), now)
+        if self.state is Consuming.STOPPED and self._asked_to_join and not self.options.asks_first:
+            return self._send(self._join(), now)
+        return self._send(self._heartbeat(), now)
+
+    def _is_idle(self) -> bool:
+        return self._connected and self._waits is None and self.state in CONSUMES
+
+    def _send_what_is_due(self, now: float) -> Effects:
+        if not self._is_idle():
+            return []
+        if self._heartbeat_at <= now:
+            return self._send(self._heartbeat(), now)
+        if self.partitions and not self.positions:
+            return self._send(OffsetFetchRequest(group=self.group, partitions=self.partitions), now)
+        if self._commit_at <= now:
+            self._commit_at = now + self.options.commit_interval
+            return self._send(self._commit(), now) if self.positions else []
+        return []
+
+    def _send(self, request: GroupRequest, now: float) -> Effects:
+        assert self._link is not None
+        assert self._waits is None
+        self._waits = request
+        self._patience = now + self.options.session_timeout
+        if isinstance(request, HeartbeatRequest):
+            self._heartbeat_at = now + self.options.session_timeout / self.options.heartbeat_frequency
+        self._asked_to_join = isinstance(request, JoinGroupRequest)
+        return [Send(self._link, request)]
+
+    def _join(self) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group=self.group,
+            consumer_id=self.consumer_id if self.options.tells_id else None,
+            host=self.name,
+            topics=self.topics,
+            strategy=self.options.strategy,
+            session_timeout=self.options.session_timeout,
+        )
+
+    def _heartbeat(self) -> HeartbeatRequest:
+        return HeartbeatRequest(group=self.group, consumer_id=self.consumer_id, generation=self.generation)
+
+    def _commit(self) -> OffsetCommitRequest:
+        return OffsetCommitRequest(
+            group=self.group, consumer_id=self.consumer_id, generation=self.generation, offsets=dict(self.positions)
+        )
+
+    # --- answers ---
+
+    def _take(self, response: Response, now: float) -> Effects:
+        error = response.error
+        if error in ELSEWHERE:
+            return self._lose(now)
+        if error is Error.UNKNOWN_CONSUMER:
+            return self._join_as_a_new_one(now)
+        if error in REFUSALS:
+            return self._give_up(error)
+        match response:
+            case JoinGroupResponse():
+                self._joined(response, now)
+            case HeartbeatResponse() if error is Error.NONE:
+                self._move(Told.GOOD)
+                if self.positions and self._poll_at == inf:
+                    self._poll_at = now  # it had stopped, and goes on
+            case HeartbeatResponse():
+                return self._stop(now)
+            case OffsetCommitResponse() if error is Error.ILLEGAL_GENERATION and self.state in CONSUMES:
+                return self._stop(now, save=False)
+            case OffsetCommitResponse() if self.state is Consuming.STOPPED:
+                return self._send(self._join(), now)
+            case OffsetFetchResponse():
+                self.positions = {partition: response.offsets.get(partition, 0) for partition in self.partitions}
+                self._poll_at = now
+            case _:
+                pass
+        return []
+
+    def _joined(self, response: JoinGroupResponse, now: float) -> None:
+        self._move(Told.JOINED)
+        self.consumer_id, self.generation = response.consumer_id, response.generation
+        self.partitions, self.positions = response.partitions, {}
+        self._heartbeat_at = now + self.options.session_timeout / self.options.heartbeat_frequency
+        self._commit_at = now + self.options.commit_interval
+
+    def _stop(self, now: float, *, save: bool = True) -> Effects:
+        """A rebalance: no more reading, then the offsets, then JoinGroup."""
+        self._move(Told.ILLEGAL_GENERATION)
+        self._poll_at = inf
+        return self._send(self._commit() if save and self.positions else self._join(), now)
+
+    def _join_as_a_new_one(self, now: float) -> Effects:
+        """The group went on without it: nothing that it has is its own any more."""
+        self._move(Told.UNKNOWN)
+        self.consumer_id, self.generation = None, -1
+        self.partitions, self.positions = (), {}
+        self._poll_at = inf
+        return self._send(self._join(), now)
+
+    def _give_up(self, error: Error) -> Effects:
+        self._move(Told.REFUSED)
+        self.error = error
+        links = [link for link in (self._lookup, self._link) if link is not None]
+        self._forget()
+        return [Close(link) for link in links]
+
+    # --- reading ---
+
+    def _poll(self, now: float) -> Effects:
+        self._poll_at = now + self.options.poll_interval
+        read: Effects = [Read(partition, offset) for partition, offset in self.positions.items()]
+        self.positions = {partition: offset + 1 for partition, offset in self.positions.items()}
+        return read
+
+    def _new_link(self) -> int:
+        self._links += 1
+        return self._links
+
+    def _move(self, why: Told) -> None:
+        before, self.state = self.state, move(CONSUMER, self.state, why)
+        self._on_move(before, why, self.state)

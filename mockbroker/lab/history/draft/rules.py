@@ -1,0 +1,136 @@
+"""States of a consumer and of a coordinator, and the tables by which they move and refuse. Tables run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from mockbroker.lab.history.draft.messages import (
+    Error,
+    GroupRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+
+
+class Consuming(Enum):
+    """States of a consumer. It consumes in MEMBER and in REDISCOVERING."""
+
+    DOWN = "Down"
+    STARTING = "Start up & discover co-ordinator"
+    MEMBER = "Part of a group"
+    REDISCOVERING = "Re-discover co-ordinator"
+    STOPPED = "Stopped consumption"
+
+
+class Told(Enum):
+    """What moves a consumer."""
+
+    START = "it is started"
+    JOINED = "the answer to its JoinGroup has an id, a generation and partitions"
+    REFUSED = "its strategy is unknown, or not that of the group"
+    GOOD = "a heartbeat is answered without an error"
+    ILLEGAL_GENERATION = "a heartbeat or a commit is answered with IllegalGeneration"
+    UNKNOWN = "its id is not in the group"
+    LOST = "its coordinator is gone, silent, loading, or another one"
+    END = "its process ends"
+
+
+CONSUMER: Mapping[tuple[Consuming, Told], Consuming] = {
+    (Consuming.DOWN, Told.START): Consuming.STARTING,
+    (Consuming.STARTING, Told.JOINED): Consuming.MEMBER,
+    (Consuming.STARTING, Told.REFUSED): Consuming.DOWN,
+    (Consuming.STARTING, Told.LOST): Consuming.STARTING,
+    (Consuming.STARTING, Told.END): Consuming.DOWN,
+    (Consuming.MEMBER, Told.GOOD): Consuming.MEMBER,
+    (Consuming.MEMBER, Told.ILLEGAL_GENERATION): Consuming.STOPPED,
+    (Consuming.MEMBER, Told.UNKNOWN): Consuming.STARTING,
+    (Consuming.MEMBER, Told.LOST): Consuming.REDISCOVERING,
+    (Consuming.MEMBER, Told.END): Consuming.DOWN,
+    (Consuming.REDISCOVERING, Told.GOOD): Consuming.MEMBER,
+    (Consuming.REDISCOVERING, Told.ILLEGAL_GENERATION): Consuming.STOPPED,
+    (Consuming.REDISCOVERING, Told.UNKNOWN): Consuming.STARTING,
+    (Consuming.REDISCOVERING, Told.LOST): Consuming.REDISCOVERING,
+    (Consuming.REDISCOVERING, Told.END): Consuming.DOWN,
+    (Consuming.STOPPED, Told.JOINED): Consuming.MEMBER,
+    (Consuming.STOPPED, Told.GOOD): Consuming.MEMBER,  # another coordinator knows nothing of the rebalance
+    (Consuming.STOPPED, Told.ILLEGAL_GENERATION): Consuming.STOPPED,
+    (Consuming.STOPPED, Told.REFUSED): Consuming.DOWN,
+    (Consuming.STOPPED, Told.UNKNOWN): Consuming.STARTING,
+    (Consuming.STOPPED, Told.LOST): Consuming.STOPPED,
+    (Consuming.STOPPED, Told.END): Consuming.DOWN,
+}
+
+
+class Coordinating(Enum):
+    """States of a coordinator, for each group."""
+
+    DOWN = "Down"
+    CATCH_UP = "Catch up"
+    READY = "Ready"
+    PREPARING = "Prepare for rebalance"
+    REBALANCING = "Rebalancing"
+    STEADY = "Steady"
+
+
+class Cause(Enum):
+    """What moves a coordinator."""
+
+    ELECTED = "it is elected"
+    LOADED = "all its groups are read"
+    JOIN = "a consumer joins"
+    CHANGE = "partitions are not those that were shared out"
+    SILENCE = "a member is dead"
+    STALE = "a consumer comes with another generation"
+    ALL_HEARD = "every member has sent a heartbeat"
+    ALL_JOINED = "all living members have joined"
+    NOBODY = "no member lives, nobody joins"
+    RECOVERED = "the dead member is back before anybody was told"
+    ANSWERED = "all answers are sent"
+    LOST = "it fails, or another one is elected"
+
+
+COORDINATOR: Mapping[tuple[Coordinating, Cause], Coordinating] = {
+    (Coordinating.DOWN, Cause.ELECTED): Coordinating.CATCH_UP,
+    (Coordinating.CATCH_UP, Cause.LOADED): Coordinating.READY,
+    (Coordinating.READY, Cause.JOIN): Coordinating.PREPARING,
+    (Coordinating.READY, Cause.CHANGE): Coordinating.PREPARING,
+    (Coordinating.READY, Cause.SILENCE): Coordinating.PREPARING,
+    (Coordinating.READY, Cause.STALE): Coordinating.PREPARING,
+    (Coordinating.READY, Cause.ALL_HEARD): Coordinating.STEADY,
+    (Coordinating.PREPARING, Cause.ALL_JOINED): Coordinating.REBALANCING,
+    (Coordinating.PREPARING, Cause.RECOVERED): Coordinating.STEADY,
+    (Coordinating.PREPARING, Cause.NOBODY): Coordinating.READY,
+    (Coordinating.REBALANCING, Cause.ANSWERED): Coordinating.STEADY,
+    (Coordinating.STEADY, Cause.JOIN): Coordinating.PREPARING,
+    (Coordinating.STEADY, Cause.CHANGE): Coordinating.PREPARING,
+    (Coordinating.STEADY, Cause.SILENCE): Coordinating.PREPARING,
+    **{(state, Cause.LOST): Coordinating.DOWN for state in Coordinating if state is not Coordinating.DOWN},
+}
+
+State = TypeVar("State", Consuming, Coordinating)
+Why = TypeVar("Why", Told, Cause)
+
+
+class IllegalTransition(RuntimeError):
+    """The machine was asked for a step that its table does not have."""
+
+
+def move(table: Mapping[tuple[State, Why], State], state: State, why: Why) -> State:
+    """The state that follows. Raises IllegalTransition."""
+    if (state, why) not in table:
+        raise IllegalTransition(f"{state.value}: {why.value}")
+    return table[state, why]
+
+
+# What is answered while groups are read; the second column holds for one that took over from a coordinator that failed.
+# The text has both: consumers that join meanwhile are told to come again, or that they may not join now.
+LOADING: Mapping[type[GroupRequest], tuple[Error, Error]] = {
+    HeartbeatRequest: (Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.COORDINATOR_STARTUP_NOT_COMPLETE),
+    OffsetCommitRequest: (Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.COORDINATOR_STARTUP_NOT_COMPLETE),
+    OffsetFetchRequest: (Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.COORDINATOR_STARTUP_NOT_COMPLETE),
+    JoinGroupRequest: (Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.ILLEGAL_PROTOCOL_STATE),
+}

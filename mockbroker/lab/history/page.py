@@ -1,0 +1,177 @@
+"""A comparison as one page that needs no network and no script: tables, and drawings in SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from kwire.analysis.report.style import STYLE
+from mockbroker.lab.history.comparison import COLUMNS, MEANING, Measured
+from mockbroker.lab.history.experiments import BUSY, LAGS, SIZES, Experiments
+from mockbroker.lab.history.ledger import Place
+from mockbroker.lab.history.story import GROW, Story
+
+WIDTH, LEFT, ROW = 1000, 120, 9  # pixels: of the time, of the names beside it, of a partition
+CHART = 220  # pixels, the height of the chart
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+LOOK = """
+svg text { font: 11px system-ui, sans-serif }
+.nobody { fill: #fdecea }
+.overlap { fill: #e45756; stroke: #222; stroke-width: .5 }
+.moment { stroke: #222; stroke-width: .5; stroke-dasharray: 2 2 }
+.axis { stroke: #888 }
+.line { fill: none; stroke-width: 2 }
+"""
+
+
+def save(path: Path, story: Story, found: Sequence[Measured], tried: Experiments) -> None:
+    """Write the page. Raises: OSError."""
+    path.write_text(page(story, found, tried), "utf-8")
+
+
+def page(story: Story, found: Sequence[Measured], tried: Experiments) -> str:
+    """The page as HTML."""
+    title = "Ways to rebalance" + (f", seed {story.seed}" if story.seed is not None else "")
+    body = "\n".join(_body(title, story, found, tried))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
+        f"<style>{STYLE}{LOOK}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _body(title: str, story: Story, found: Sequence[Measured], tried: Experiments) -> Iterator[str]:
+    yield f"<h1>{escape(title)}</h1>"
+    yield f'<p id="summary">{len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s.</p>'
+    yield _table("schemes", [name for name, _ in COLUMNS], [[cell(each) for _, cell in COLUMNS] for each in found])
+    yield f'<p class="note">{escape(MEANING)}</p>'
+    yield "<h2>Who read what</h2>"
+    yield (
+        '<p class="note">A row for each partition of each group, a colour for each consumer. Pale red: nobody. Red: '
+        "two consumers at once. Dashed: a step of the story.</p>"
+    )
+    for each in found:
+        yield f"<h3>{escape(each.scheme)}</h3>"
+        yield _lanes(story, each)
+        rows = [
+            [f"{c.at:g}", c.what, c.messages, c.notifications, c.rebalances, c.moved, _seconds(c.settled)]
+            for c in each.changes
+        ]
+        heads = ["at s", "what", "messages", "notifications", "rebalances", "moved", "settled in s"]
+        yield _table(f"changes {each.scheme}", heads, rows)
+    yield "<h2>One change, and how many are told</h2>"
+    yield '<p class="note">Notifications of watches when a topic grows, by members of the group.</p>'
+    yield _chart(tried.herds)
+    yield _by("herd", "members", SIZES, {name: list(line.values()) for name, line in tried.herds.items()})
+    yield "<h2>What old data does</h2>"
+    yield (
+        '<p class="note">A consumer joins while one server of ZooKeeper lags: partition-seconds without a reader, and '
+        "with two. A session is 6 s.</p>"
+    )
+    splits = {
+        name: [f"{one.unread:.2f} / {one.double:.2f}" for one in line.values()] for name, line in tried.splits.items()
+    }
+    yield _by("split", "lag in s", LAGS, splits)
+    yield "<h2>Who waits for a slow one</h2>"
+    yield (
+        '<p class="note">A consumer joins while another is busy with what it read: partition-seconds that the others '
+        "stand still.</p>"
+    )
+    slows = {name: [f"{seconds:.2f}" for seconds in line.values()] for name, line in tried.slows.items()}
+    yield _by("slow", "busy for s", BUSY, slows)
+
+
+def _by(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
+    """A line for each scheme, a column for each value."""
+    heads = [what, *(f"{value:g}" for value in values)]
+    return _table(name, heads, [[scheme, *line] for scheme, line in lines.items()])
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.2f}"
+
+
+def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    lines = ("".join(_cell(cell) for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<table class="{escape(name)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return f'<td class="n">{text}</td>' if text[:1].isdigit() else f"<td>{escape(text)}</td>"
+
+
+# --- who read what ---
+
+
+def _lanes(story: Story, found: Measured) -> str:
+    groups = sorted(set(story.groups.values()))
+    places = sorted({(band.group, band.place) for band in found.bands})
+    rows = {key: number * ROW + groups.index(key[0]) * ROW for number, key in enumerate(places)}
+    height = (len(places) + len(groups)) * ROW + 20
+    hues = {name: round(40 + 290 * number / len(story.groups)) for number, name in enumerate(story.groups)}  # no red
+
+    def bar(kind: str, row: float, begin: float, end: float, title: str, fill: str = "") -> str:
+        x, width = LEFT + begin / story.end * WIDTH, (end - begin) / story.end * WIDTH
+        style = f' style="fill: {fill}"' if fill else ""
+        return (
+            f'<rect class="{kind}" x="{x:.2f}" y="{row}" width="{max(width, 0.1):.2f}" height="{ROW - 1}"{style}>'
+            f"<title>{escape(title)}</title></rect>"
+        )
+
+    parts: list[str] = []
+    for (group, place), y in rows.items():
+        parts.append(bar("nobody", y, _there(story, place), story.end, f"{place[0]}-{place[1]} of {group}"))
+    for band in found.bands:
+        title = f"{band.reader} reads {band.place[0]}-{band.place[1]} from {band.begin:.2f} s to {band.end:.2f} s"
+        fill = f"hsl({hues[band.reader]} 50% 60%)"
+        parts.append(bar("band", rows[band.group, band.place], band.begin, band.end, title, fill))
+    for overlap in found.overlaps:
+        title = f"{' and '.join(overlap.readers)} from {overlap.begin:.2f} s to {overlap.end:.2f} s"
+        parts.append(bar("overlap", rows[overlap.group, overlap.place], overlap.begin, overlap.end, title))
+    for change in found.changes:
+        x = LEFT + change.at / story.end * WIDTH
+        parts.append(
+            f'<line class="moment" x1="{x:.2f}" x2="{x:.2f}" y1="0" y2="{height - 20}">'
+            f"<title>{escape(change.what)}</title></line>"
+        )
+        parts.append(f'<text x="{x:.2f}" y="{height - 6}">{change.at:g} s</text>')
+    for (group, (topic, number)), y in rows.items():
+        if number == 0:
+            parts.append(f'<text x="0" y="{y + ROW}">{escape(group)}: {escape(topic)}</text>')
+    wide = LEFT + WIDTH + 40
+    return f'<svg class="lanes {escape(found.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
+
+
+def _there(story: Story, place: Place) -> float:
+    """When a partition is there; seconds. Nothing is drawn before the first step."""
+    topic, number = place
+    grown = (step.at for step in story.steps if step.kind == GROW and step.who == topic and step.value > number)
+    return story.steps[0].at if number < story.topics[topic] else min(grown)
+
+
+# --- a line for each scheme ---
+
+
+def _chart(herds: Mapping[str, Mapping[int, int]]) -> str:
+    most = max((count for line in herds.values() for count in line.values()), default=0) or 1
+    widest = max((size for line in herds.values() for size in line), default=0) or 1
+    parts = [
+        f'<line class="axis" x1="{LEFT}" x2="{LEFT + WIDTH / 2}" y1="{CHART}" y2="{CHART}"/>',
+        f'<line class="axis" x1="{LEFT}" x2="{LEFT}" y1="10" y2="{CHART}"/>',
+        f'<text x="{LEFT - 30}" y="16">{most}</text><text x="{LEFT + WIDTH / 2}" y="{CHART + 14}">{widest}</text>',
+    ]
+    for number, (name, line) in enumerate(herds.items()):
+        points = [
+            (LEFT + size / widest * WIDTH / 2, CHART - count / most * (CHART - 10))
+            for size, count in sorted(line.items())
+        ]
+        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        stroke = f"hsl({round(360 * number / len(herds))} 55% 45%)"
+        x, y = points[-1]
+        parts.append(f'<polyline class="line {escape(name)}" style="stroke: {stroke}" points="{drawn}"/>')
+        parts.append(f'<text x="{x + 8:.1f}" y="{y - 12 * (len(herds) - number - 1) + 4:.1f}">{escape(name)}</text>')
+    return f'<svg class="herd" width="{LEFT + WIDTH}" height="{CHART + 20}">{"".join(parts)}</svg>'

@@ -1,0 +1,198 @@
+"""Scheme 1, until Kafka 0.8: consumers watch ZooKeeper, and each of them rebalances itself.
+
+A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and watches that path, ``/brokers/ids`` and its
+topics. On every change it stops reading, releases what it owns, looks who is there, works out its own range and claims
+it, a node each under ``/consumers/[group]/owners``. What another has not released yet refuses it; then it gives all
+back, waits and looks again, four times. After that it stands still until the next change.
+Source: ZookeeperConsumerConnector of Kafka 0.8.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kwire.assignors import Subscription, assignor, without_racks
+from mockbroker.lab.history.ledger import Ledger, Place
+from mockbroker.lab.history.scheme import BROKERS, TOPICS, OfConsumers
+from mockbroker.lab.history.story import Story
+from mockbroker.lab.history.zookeeper import NO_NODE, Answer, Asking, Session, Then, carry_out
+from mockbroker.lab.simulation.queue import Queue
+
+CONSUMER = "consumer"  # the role of its sessions
+BACKOFF = 2.0  # seconds, as rebalance.backoff.ms
+MOST_TRIES = 4  # as rebalance.max.retries
+CONSUMERS = "/consumers"
+
+
+def ids_of(group: str) -> str:
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def owner_of(group: str, place: Place) -> str:
+    topic, number = place
+    return f"{CONSUMERS}/{group}/owners/{topic}/{number}"
+
+
+class Consumer:
+    """One process. ``id``: new with each start; ``seen``: ids that it saw last; ``owned``: places that it has claimed;
+    ``failed``: rebalances that it gave up; ``expiries``: sessions that it lost."""
+
+    def __init__(self, scheme: Watching, name: str, group: str, server: int) -> None:
+        self.scheme = scheme
+        self.name = name
+        self.group = group
+        self._home = self.server = server
+        self.topics = tuple(sorted(scheme.story.topics))
+        self.id = ""
+        self.seen: tuple[str, ...] = ()
+        self.owned: list[Place] = []
+        self.failed = self.expiries = 0
+        self._lives = 0
+        self._session: Session | None = None
+        self._work: Asking | None = None
+        self._due = False
+
+    # --- the process ---
+
+    def start(self) -> None:
+        self._lives += 1
+        self.server = self._home
+        self.id = f"{self.name}-{self._lives}"
+        self._due = False
+        self._connect()
+
+    def leave(self) -> None:
+        """Stop reading and end the session, which takes all its nodes along."""
+        self._read([])
+        session = self._end()
+        if session is not None:
+            session.close()
+
+    def crash(self) -> None:
+        session = self._end()
+        if session is not None:
+            session.abandon()
+
+    def _end(self) -> Session | None:
+        session, self._session = self._session, None
+        self._work, self.owned = None, []
+        return session
+
+    def _read(self, share: list[Place]) -> None:
+        self.scheme.ledger.read(self.group, self.name, share)
+
+    # --- the session ---
+
+    def _connect(self) -> None:
+        servers = len(self.scheme.zookeeper.servers)
+        self._session = self.scheme.zookeeper.connect(
+            CONSUMER, self.server % servers, self.scheme.story.session, self._granted, self._expired
+        )
+
+    def _granted(self, session: Session) -> None:
+        if session is self._session:
+            self._go(self._registers(session))
+
+    def _expired(self) -> None:
+        """All its nodes are gone; only now does it know. It reads on until it rebalances in a session of its own."""
+        self.expiries += 1
+        self._work, self.owned = None, []
+        assert self._session is not None
+        self.server = self._session.server + 1
+        self._connect()
+
+    # --- one thing after the other ---
+
+    def _go(self, work: Asking) -> None:
+        self._work = work
+        carry_out(work, lambda: work is self._work)
+
+    def _waits(self, then: Then) -> None:
+        self.scheme.queue.after(BACKOFF, then, Answer())
+
+    def _notified(self, kind: str, path: str) -> None:  # noqa: ARG002 - whatever it is, everything is looked at
+        self._due = True
+        if self._work is None and self._session is not None:
+            self._go(self._rebalances(self._session))
+
+    # --- what it does ---
+
+    def _registers(self, session: Session) -> Asking:
+        mine = f"{ids_of(self.group)}/{self.id}"
+        answer = yield partial(session.create, mine, data=",".join(self.topics), ephemeral=True)
+        while answer.error:  # the node of a session that is not over yet
+            yield self._waits
+            answer = yield partial(session.create, mine, data=",".join(self.topics), ephemeral=True)
+        self._due = True
+        return (yield from self._rebalances(session))
+
+    def _rebalances(self, session: Session) -> Asking:
+        while self._due:
+            self._due = False
+            for _ in range(MOST_TRIES):
+                if (yield from self._tries(session)):
+                    break
+                yield self._waits
+            else:
+                self.failed += 1
+        self._work = None
+        return True
+
+    def _tries(self, session: Session) -> Asking:
+        """Once: False if what it saw was no more so, or others still own what it should get."""
+        self._read([])
+        for place in self.owned:
+            yield partial(session.delete, owner_of(self.group, place))
+        self.owned = []
+        ids = yield partial(session.children, ids_of(self.group), watch=self._notified)
+        self.seen = ids.names
+        brokers = yield partial(session.children, BROKERS, watch=self._notified)
+        if not brokers.names:
+            return True  # there is nothing to read; a broker that comes is told
+        members: dict[str, Subscription] = {}
+        for name in ids.names:
+            said = yield partial(session.read, f"{ids_of(self.group)}/{name}")
+            if said.error:
+                return False
+            members[name] = Subscription(said.data.split(","))
+        counts: dict[str, int] = {}
+        for topic in self.topics:
+            found = yield partial(session.read, f"{TOPICS}/{topic}", watch=self._notified)
+            if found.error != NO_NODE:
+                counts[topic] = int(found.data)
+        self.scheme.worked_out += 1
+        plan = assignor("range").assign(without_racks(counts), members)
+        return (yield from self._claims(session, list(plan[self.id].partitions)))
+
+    def _claims(self, session: Session, share: list[Place]) -> Asking:
+        taken: list[Place] = []
+        for place in share:
+            answer = yield partial(session.create, owner_of(self.group, place), data=self.id, ephemeral=True)
+            if not answer.error:
+                taken.append(place)
+        if len(taken) < len(share):
+            for place in taken:
+                yield partial(session.delete, owner_of(self.group, place))
+            return False
+        self.owned = taken
+        self._read(taken)
+        return True
+
+
+class Watching(OfConsumers[Consumer]):
+    name = "zookeeper"
+    exclusive = False  # whoever has lost its session reads on until it hears of it
+
+    def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
+        super().__init__(story, queue, ledger)
+        self.consumers = {
+            name: Consumer(self, name, group, number) for number, (name, group) in enumerate(story.groups.items())
+        }
+
+    @property
+    def messages(self) -> int:
+        return self.zookeeper.of(CONSUMER).messages
+
+    @property
+    def heartbeats(self) -> int:
+        return self.zookeeper.of(CONSUMER).pings

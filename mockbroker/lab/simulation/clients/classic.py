@@ -1,0 +1,272 @@
+"""A consumer of the classic protocol, eager or cooperative, dynamic or static."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kwire import ErrorCode as E
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from mockbroker.lab.simulation.clients import plans
+from mockbroker.lab.simulation.clients.client import BACKOFF
+from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
+
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
+JOIN_SLACK = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout, as in Kafka's client
+AWAY, JOINING, SYNCING, STABLE = "away", "joining", "syncing", "stable"
+LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # whatever it had, it has no more
+
+
+class ClassicMember(Reader):
+    """``state``: where it is in a rebalance; ``beating``: a heartbeat is under way.
+
+    ``seen_in``: by generation, how many partitions its topics had when the member joined it; remembered over a restart,
+    for a static member that returns to its place and leads takes part in no rebalance, and topics may have grown
+    meanwhile. A generation that no coordinator wrote may be followed by the one before it, so all are kept until one is
+    settled.
+    ``gave_up_in``: the generation in which it gave something up, and has to join again; remembered likewise.
+    ``reported``: the partitions that the group's leader may believe it to own; remembered likewise, for the share of a
+    static member that returns was decided before.
+    A dynamic member forgets all three with its member id: the next group may have the same generations. A static one
+    may have its place again, if its removal was not written.
+    ``outdated``: the JoinGroup or SyncGroup that is under way no longer counts, and the member joins after its answer.
+    """
+
+    member_id = ""
+    seen_in: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    gave_up_in = -1
+    reported: frozenset[plans.Place] = frozenset()
+
+    def begin(self) -> None:
+        super().begin()
+        self.state = AWAY
+        self._forget_id()
+        self.generation = -1
+        self.asked_for = self.topics
+        self.reports: frozenset[plans.Place] = frozenset()  # what it owned when it asked to join
+        self.there: dict[str, int] = {}  # partitions when it asked to join
+        self.owned_since = -1  # the generation in which it got what it owns
+        self.beating = False
+        self.rejoin_due = False
+        self.outdated = False
+        self.later(self.script.heartbeat, self._beat)
+
+    @property
+    def cooperates(self) -> bool:
+        return self.script.kind == "cooperative"
+
+    @property
+    def strategy(self) -> str:
+        """The name of the protocol in JoinGroup."""
+        return self.script.kind
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        return self.member_id, self.generation
+
+    @property
+    def may_commit(self) -> bool:
+        return self.state == STABLE
+
+    def ready(self) -> None:
+        self.beating = False
+        if self.state == STABLE:
+            self.fetch_positions()
+        else:
+            self.join()
+
+    # --- join and sync ---
+
+    @property
+    def rebalancing(self) -> bool:
+        """True while a JoinGroup or SyncGroup is under way; as in Kafka's client there is at most one."""
+        waiting = self.coordinator.waiting if self.coordinator is not None else ()
+        return any(call.ticket.api_key in (JOIN_GROUP, SYNC_GROUP) for call, _, _ in waiting)
+
+    def join(self) -> None:
+        self.rejoin_due = False
+        self.outdated = self.rebalancing
+        if self.outdated:
+            return
+        if self.coordinator is None:
+            self.state = AWAY
+            return
+        self.state = JOINING
+        if not self.cooperates and self.owned:
+            self.own(frozenset())  # eager: everything is given up before
+        since = self.owned_since if self.cooperates else -1
+        said = plans.Said(self.topics, self.owned, since)
+        self.there = {topic: self.partitions(topic) for topic in self.topics}
+        self.asked_for, self.reports = self.topics, self.owned
+        self.reported |= self.owned
+        protocol = JoinGroupRequest.Protocol(name=self.strategy, metadata=said.encoded())
+        request = JoinGroupRequest(
+            group_id=self.script.group,
+            session_timeout_ms=round(self.script.session * 1000),
+            rebalance_timeout_ms=round(self.script.rebalance * 1000),
+            member_id=self.member_id,
+            group_instance_id=self.script.instance,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        self.ask(JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
+
+    def join_later(self) -> None:
+        """After what the application takes to notice."""
+        if not self.rejoin_due:
+            self.rejoin_due = True
+            self.later(BACKOFF * self.dice.random(), self._join_if_due)
+
+    def _join_if_due(self) -> None:
+        if not self.rejoin_due:
+            return
+        if not self.polling:
+            self.queue.at(self.polls_at, self._now, self.life, self._join_if_due, ())
+        else:
+            self.join()
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        if self.outdated:
+            self.join()
+            return
+        match answer.error_code:
+            case E.NONE:
+                if self.member_id:
+                    self.reported = self.reports  # the leader sees this, and not what an earlier life reported
+                if self.generation == answer.generation_id and answer.leader != answer.member_id:
+                    self.seen_in = {**self.seen_in, self.generation: self.there}  # it is the leader's to rebalance
+                self.member_id, self.generation = answer.member_id, answer.generation_id
+                self.see(self.there)
+                self._sync(answer)
+            case E.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+                self.join()
+            case error:
+                self.refused(error)
+
+    def _sync(self, joined: JoinGroupResponse) -> None:
+        self.state = SYNCING
+        assignments: list[SyncGroupRequest.Assignment] = []
+        if joined.leader == joined.member_id and not joined.skip_assignment:
+            plan = self._plan(joined)
+            assignments = [
+                SyncGroupRequest.Assignment(member_id=name, assignment=plans.encoded_share(share))
+                for name, share in plan.items()
+            ]
+        request = SyncGroupRequest(
+            group_id=self.script.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.script.instance,
+            protocol_type="consumer",
+            protocol_name=joined.protocol_name or self.strategy,
+            assignments=assignments,
+        )
+        self.ask(SYNC_GROUP, 5, request, self._synced, self.script.rebalance + JOIN_SLACK)
+
+    def _plan(self, joined: JoinGroupResponse) -> dict[str, frozenset[plans.Place]]:
+        said = {member.member_id: plans.understood(member.metadata) for member in joined.members}
+        topics = sorted({topic for each in said.values() for topic in each.topics})
+        partitions = {topic: self.partitions(topic) for topic in topics}
+        self.see(partitions)
+        return (plans.cooperative if self.cooperates else plans.round_robin)(said, partitions)
+
+    def see(self, partitions: Mapping[str, int]) -> None:
+        """Remember the partitions of topics that are new in this generation."""
+        self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
+
+    @property
+    def seen(self) -> Mapping[str, int]:
+        """The partitions of topics in the generation that the member is in."""
+        return self.seen_in.get(self.generation, {})
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        if self.outdated:
+            self.join()
+            return
+        if answer.error_code:
+            self.refused(answer.error_code)
+            return
+        self.state = STABLE
+        self.seen_in = {self.generation: self.seen}
+        share = plans.decoded_share(answer.assignment)
+        if self.cooperates and not self.reported <= share:
+            self.gave_up_in = self.generation
+        self.reported = self.reports
+        gives_up = self.gave_up_in == self.generation
+        self.owned_since = self.generation
+        self.own(share)
+        if gives_up or self.asked_for != self.topics:
+            self.join_later()  # so that others get what was given up; or it subscribed to others meanwhile
+
+    # --- staying ---
+
+    def _beat(self) -> None:
+        self.later(self.script.heartbeat, self._beat)
+        if self.state != STABLE or self.beating or self.coordinator is None:
+            return
+        self.beating = True
+        request = HeartbeatRequest(
+            group_id=self.script.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.script.instance,
+        )
+        self.ask(HEARTBEAT, 4, request, self._beaten)
+        if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
+            self.join_later()  # topics have grown; a member that does not lead is answered that nothing has changed
+
+    def _beaten(self, answer: HeartbeatResponse) -> None:
+        self.beating = False
+        if answer.error_code and self.state == STABLE:
+            self.refused(answer.error_code)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Read other topics from now on."""
+        self.topics = topics
+        if self.state == STABLE:
+            self.join_later()
+
+    def refused(self, error: int) -> None:
+        if error in NOT_HERE:
+            if self.state != STABLE:
+                self.state = AWAY
+            self.find_later()
+        elif error == NOT_YET:
+            if self.state != STABLE:
+                self.state = AWAY
+                self.join_later()
+        elif error in LOST:
+            if error == E.UNKNOWN_MEMBER_ID:
+                self._forget_id()
+            self.generation = self.owned_since = -1
+            self.own(frozenset())
+            self.join_later()
+        elif error == E.REBALANCE_IN_PROGRESS:
+            self.join_later()
+        else:
+            self.end(E(error).name)
+
+    def _forget_id(self) -> None:
+        self.member_id = ""
+        if self.script.instance is None:
+            self.seen_in, self.gave_up_in, self.reported = {}, -1, frozenset()
+
+    def leave(self) -> None:
+        """A static member goes without a word, as Kafka's does."""
+        self.say("leaves")
+        if self.coordinator is not None and self.member_id and self.script.instance is None:
+            line = LeaveGroupRequest.Member(member_id=self.member_id, reason="closing")
+            request = LeaveGroupRequest(group_id=self.script.group, members=[line])
+            self.ask(LEAVE_GROUP, 5, request, self._left)
+            self.state = AWAY
+            self.member_id = ""
+            self.later(BACKOFF * 5, self.stop)
+        else:
+            self.stop()
+
+    def _left(self, answer: LeaveGroupResponse) -> None:
+        self.stop()

@@ -1,0 +1,230 @@
+"""What all scripted clients share: a process that lives and dies, two connections, requests that take too long."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.network import Connection, Link, Network
+from mockbroker.lab.simulation.queue import Queue
+from mockbroker.lab.simulation.script import MemberScript
+from mockbroker.lab.simulation.trace import Trace
+from mockbroker.topics.model import Cluster
+
+BACKOFF = 0.1  # seconds
+REQUEST_TIMEOUT = 5.0
+FIND_COORDINATOR = 10
+GROUP, TRANSACTION = 0, 1
+
+
+class Client:
+    """One process. ``up``: it runs; ``life``: counts its starts, so that timers of an earlier life mean nothing.
+
+    ``stands``: until when it does nothing, as in a long collection of garbage; ``fatal``: why it ended by itself.
+    """
+
+    def __init__(
+        self,
+        script: MemberScript,
+        dice: Dice,
+        queue: Queue,
+        network: Network,
+        trace: Trace,
+        cluster: Callable[[], Cluster],
+    ) -> None:
+        self.script = script
+        self.dice = dice
+        self.queue = queue
+        self.network = network
+        self.trace = trace
+        self._cluster = cluster
+        self.name = f"m{script.number}"
+        self.topics = script.topics
+        self.up = False
+        self.life = 0
+        self.stands = 0.0
+        self.slow = 0.0
+        self.fatal = ""
+        self.link = Link()
+        self._finds = False  # it will look for the coordinator again in a moment
+        self._unread: deque[tuple[Connection, Any, Any]] = deque()
+        self.bootstrap: Connection | None = None
+        self.coordinator: Connection | None = None
+
+    # --- the process ---
+
+    def start(self) -> None:
+        """Begin, knowing nothing."""
+        if self.up:
+            return
+        self.up, self.fatal = True, ""
+        self.life += 1
+        self._finds = False
+        self.say("starts")
+        self.begin()
+        self.find()
+
+    def crash(self) -> None:
+        """Gone without a word; whoever looks after the host closes the connections."""
+        if self.up:
+            self.say("crashes")
+            self.stop()
+
+    def stop(self) -> None:
+        self.up = False
+        self._unread.clear()
+        for connection in (self.bootstrap, self.coordinator):
+            if connection is not None:
+                self.network.close(connection)
+        self.bootstrap = self.coordinator = None
+
+    def end(self, why: str) -> None:
+        """The client gives up, as on an error that it cannot get over."""
+        self.say(f"ends: {why}")
+        self.fatal = why
+        self.stop()
+
+    def say(self, what: str) -> None:
+        self.trace.add(self.queue.now, f"{self.name} {what}")
+
+    def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
+        """In this life, and not while it stands still."""
+        self.queue.after(seconds, self._now, self.life, what, with_)
+
+    def _now(self, life: int, what: Callable[..., None], with_: tuple[Any, ...]) -> None:
+        if life != self.life or not self.up:
+            return
+        if self.queue.now < self.stands:
+            self.queue.at(self.stands, self._now, life, what, with_)
+        else:
+            what(*with_)
+
+    # --- what kinds of clients do in their own way ---
+
+    def begin(self) -> None:
+        """A new life: forget everything."""
+
+    def ready(self) -> None:
+        """The coordinator is known; go on where it stopped."""
+
+    def leave(self) -> None:
+        """Go in good order."""
+        self.stop()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Whose coordinator is wanted: name and kind."""
+        return self.script.group, GROUP
+
+    # --- finding the coordinator ---
+
+    def find(self) -> None:
+        """Ask any broker who coordinates."""
+        self.drop_coordinator()
+        if self.bootstrap is None:
+            nodes = sorted(self._cluster().nodes)
+            if not nodes:
+                self.find_later()
+                return
+            node = self.dice.pick(nodes)
+            self.bootstrap = self.network.connect(self, self.link, node, self.name)
+        name, kind = self.key
+        request = FindCoordinatorRequest(coordinator_keys=[name], key_type=kind)
+        self._send(self.bootstrap, FIND_COORDINATOR, 4, request, self._found)
+
+    def find_later(self) -> None:
+        self.drop_coordinator()
+        if not self._finds:
+            self._finds = True
+            self.later(BACKOFF if self._cluster().nodes else 10 * BACKOFF, self._find_again)
+
+    def _find_again(self) -> None:
+        self._finds = False
+        if self.coordinator is None and (self.bootstrap is None or not self.bootstrap.waiting):
+            self.find()
+
+    def _found(self, answer: FindCoordinatorResponse) -> None:
+        (found,) = answer.coordinators
+        if found.error_code:
+            self.find_later()
+            return
+        self.coordinator = self.network.connect(self, self.link, found.node_id, self.name)
+        self.ready()
+
+    def drop_coordinator(self) -> None:
+        if self.coordinator is not None:
+            self.network.close(self.coordinator)
+            self.coordinator = None
+
+    # --- requests ---
+
+    def ask(self, api_key: int, version: int, request: object, then: Callable[..., None], timeout: float = 0.0) -> None:
+        """Ask the coordinator; without one nothing is asked, and ``ready`` comes later."""
+        if self.coordinator is not None:
+            self._send(self.coordinator, api_key, version, request, then, timeout)
+
+    def _send(
+        self,
+        to: Connection,
+        api_key: int,
+        version: int,
+        request: object,
+        then: Callable[..., None],
+        timeout: float = 0.0,
+    ) -> None:
+        self.network.ask(to, api_key, version, request, then)
+        self.later(timeout or REQUEST_TIMEOUT, self._late, to, to.correlation)
+
+    def _late(self, to: Connection, correlation: int) -> None:
+        """A request that is not answered takes its connection with it."""
+        if to.open and to.waiting and to.waiting[0][0].ticket.correlation_id <= correlation:
+            self.say("waits no longer for an answer")
+            self.network.close(to)
+            self.disconnected(to)
+
+    def delay(self) -> float:
+        return self.script.delay * (0.5 + self.dice.random()) + self.slow
+
+    def receive(self, connection: Connection, call: Any, response: Any) -> None:
+        """An answer has arrived."""
+        if self.queue.now < self.stands or self._unread:
+            self._unread.append((connection, call, response))
+            self.later(0.0, self._read)
+        elif self.up and connection.open:
+            self._take(connection, call, response)
+
+    def _read(self) -> None:
+        """What came while the process stood still, in its order."""
+        while self._unread:
+            connection, call, response = self._unread.popleft()
+            if self.up and connection.open:
+                self._take(connection, call, response)
+
+    def _take(self, connection: Connection, call: Any, response: Any) -> None:
+        asked, then, _ = connection.waiting.popleft()
+        assert asked is call, f"{self.name}: the answer to {call.ticket} came instead of that to {asked.ticket}"
+        then(response)
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection is gone, and with it the answers to whatever was asked."""
+        if connection is self.bootstrap:
+            self.bootstrap = None
+            if self.up and self.coordinator is None:
+                self.find_later()
+        elif connection is self.coordinator:
+            self.coordinator = None
+            if self.up:
+                self.find_later()
+
+    # --- what metadata would say ---
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if it is not there."""
+        found = self._cluster().topics.get(topic)
+        return len(found.partitions) if found else 0
+
+    def cluster(self) -> Cluster:
+        return self._cluster()

@@ -1,0 +1,152 @@
+"""A consumer of the consumer protocol (KIP-848), dynamic or static."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kwire import ErrorCode as E
+from kwire.jsonform import uuid_text
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from mockbroker.lab.simulation.clients.client import BACKOFF
+from mockbroker.lab.simulation.clients.plans import Place
+from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
+
+CONSUMER_GROUP_HEARTBEAT = 68
+JOINING, LEAVING, GOING_AWAY = 0, -1, -2
+LOST = (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND)
+Share = frozenset[tuple[UUID, int]]
+Request = ConsumerGroupHeartbeatRequest
+
+
+class ConsumerMember(Reader):
+    """``held``: what it reads now, by topic id; ``target``: what it was told last; ``said``: what it said last."""
+
+    commit_version = 9
+
+    def begin(self) -> None:
+        super().begin()
+        self.member_id = uuid_text(self.dice.uuid())
+        self.epoch = JOINING
+        self.held: Share = frozenset()
+        self.target: Share = frozenset()
+        self.said: Share | None = None
+        self.full = True  # the next heartbeat says everything
+        self.beating = False
+        self.interval = self.script.heartbeat
+        self.later(self.script.heartbeat, self._beat)
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        return self.member_id, self.epoch
+
+    @property
+    def may_commit(self) -> bool:
+        return self.epoch > 0
+
+    def ready(self) -> None:
+        self.beating = False
+        self.full = True
+        self.heartbeat()
+
+    def _beat(self) -> None:
+        self.later(self.interval, self._beat)
+        self.heartbeat()
+
+    def heartbeat(self) -> None:
+        if self.beating or self.coordinator is None:
+            return
+        request = Request(
+            group_id=self.script.group,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            instance_id=self.script.instance,
+        )
+        if self.epoch == JOINING or self.full:
+            request.rebalance_timeout_ms = round(self.script.rebalance * 1000)
+            request.subscribed_topic_names = list(self.topics)
+            request.topic_partitions = _lines(self.held)
+        elif self.held != self.said:
+            request.topic_partitions = _lines(self.held)
+        self.said, self.full = self.held, False
+        self.beating = True
+        self.ask(CONSUMER_GROUP_HEARTBEAT, 1, request, self._beaten)
+
+    def _beaten(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        self.beating = False
+        if answer.error_code:
+            self.refused(answer.error_code)
+            return
+        self.epoch = answer.member_epoch
+        self.interval = answer.heartbeat_interval_ms / 1000
+        if answer.assignment is not None:
+            lines = answer.assignment.topic_partitions
+            self.target = frozenset((line.topic_id, index) for line in lines for index in line.partitions)
+            self.later(BACKOFF * self.dice.random(), self._reconcile)
+
+    def _reconcile(self) -> None:
+        """Give up what is no more in the target, and say so; take what is new."""
+        if not self.polling:
+            self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())
+            return
+        if self.held != self.target:
+            self._hold(self.target)
+            self.heartbeat()
+
+    def _hold(self, share: Share) -> None:
+        self.held = share
+        names = self.cluster().by_id
+        places: list[Place] = [(names[topic_id].name, index) for topic_id, index in sorted(share) if topic_id in names]
+        self.own(frozenset(places))
+
+    def _lose(self) -> None:
+        """Everything is given up, and the member joins anew."""
+        self.epoch = JOINING
+        self.target = frozenset()
+        self.said = None
+        self._hold(frozenset())
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Read other topics from now on."""
+        self.topics = topics
+        self.full = True
+
+    def refused(self, error: int) -> None:
+        if error in NOT_HERE:
+            self.find_later()
+        elif error == NOT_YET:
+            self.full = True
+            self.later(BACKOFF, self.heartbeat)
+        elif error in LOST:
+            self._lose()
+            self.later(BACKOFF * self.dice.random(), self.heartbeat)
+        elif error == E.UNRELEASED_INSTANCE_ID:
+            self.later(10 * BACKOFF, self.heartbeat)
+        elif error != E.STALE_MEMBER_EPOCH:  # of a commit: the next heartbeat brings the epoch
+            self.end(E(error).name)
+
+    def leave(self) -> None:
+        self.say("leaves")
+        if self.coordinator is None or self.epoch == JOINING:
+            self.stop()
+            return
+        epoch = LEAVING if self.script.instance is None else GOING_AWAY
+        request = Request(
+            group_id=self.script.group,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            instance_id=self.script.instance,
+        )
+        self.ask(CONSUMER_GROUP_HEARTBEAT, 1, request, self._left)
+        self.epoch = JOINING
+        self._hold(frozenset())
+        self.later(BACKOFF * 5, self.stop)
+
+    def _left(self, answer: ConsumerGroupHeartbeatResponse) -> None:
+        self.stop()
+
+
+def _lines(share: Share) -> list[Request.TopicPartition]:
+    found: dict[UUID, list[int]] = {}
+    for topic_id, index in sorted(share):
+        found.setdefault(topic_id, []).append(index)
+    return [Request.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in found.items()]

@@ -1,0 +1,190 @@
+"""A producer that commits offsets of a group in transactions, and aborts some of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import ErrorCode as E
+from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from mockbroker.lab.simulation.clients.client import BACKOFF, FIND_COORDINATOR, GROUP, TRANSACTION, Client
+from mockbroker.lab.simulation.clients.plans import Place
+from mockbroker.lab.simulation.clients.reader import NOT_HERE
+from mockbroker.lab.simulation.network import Connection
+
+INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
+TIMEOUT_MS = 10_000
+ABORTED = 0.3  # of all transactions
+MOST_OFFSET = 1_000_000  # that only a zombie asks for
+ZOMBIES = 0.3  # of all producers that are fenced do not know it yet, and ask once more
+
+
+class Transactional(Client):
+    """``coordinator`` is that of its transactional id; ``keeper`` that of the group, which gets the offsets.
+
+    Its requests go one after another: id, group into the transaction, offsets, end. Whatever fails begins anew with a
+    new epoch. ``former``: the producer that had the id before, in this life or an earlier one; it may not have noticed.
+    """
+
+    former: tuple[int, int] | None = None
+
+    def begin(self) -> None:
+        self.producer: tuple[int, int] | None = None
+        self.keeper: Connection | None = None
+        self.busy = False
+        self.offset = 0
+        self.later(self.script.commit, self._turn)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return f"t{self.script.number}", TRANSACTION
+
+    def ready(self) -> None:
+        self._anew()
+
+    def _anew(self) -> None:
+        """Take the id once more: whatever was open is aborted."""
+        self.producer, self.busy = None, False
+        request = InitProducerIdRequest(transactional_id=self.key[0], transaction_timeout_ms=TIMEOUT_MS)
+        self.ask(INIT_PRODUCER_ID, 4, request, self._begun)
+
+    def _begun(self, answer: InitProducerIdResponse) -> None:
+        if answer.error_code:
+            self._failed(answer.error_code)
+            return
+        self.producer = answer.producer_id, answer.producer_epoch
+        former, self.former = self.former, self.producer
+        if former is not None and self.dice.chance(ZOMBIES):
+            self.later(self.script.commit * self.dice.random(), self._haunt, *former)
+
+    def _haunt(self, producer_id: int, epoch: int) -> None:
+        """The former producer asks as if it had the id; it must be refused, and its answers are not read."""
+        identity: dict[str, Any] = {
+            "transactional_id": self.key[0],
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
+        joins = AddOffsetsToTxnRequest(**identity, group_id=self.script.group)
+        ends = EndTxnRequest(**identity, committed=self.dice.chance(0.5))
+        if self.dice.chance(0.5):
+            self.ask(ADD_OFFSETS_TO_TXN, 3, joins, self._ignored)
+        else:
+            self.ask(END_TXN, 3, ends, self._ignored)
+        place = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=MOST_OFFSET)
+        topics = [TxnOffsetCommitRequest.Topic(name=topic, partitions=[place]) for topic in self.topics]
+        if self.keeper is not None:
+            request = TxnOffsetCommitRequest(**identity, group_id=self.script.group, topics=topics)
+            self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._ignored)
+
+    def _ignored(self, answer: object) -> None:
+        pass
+
+    def _turn(self) -> None:
+        self.later(self.script.commit * (0.5 + self.dice.random()), self._turn)
+        if self.busy or self.producer is None or self.coordinator is None:
+            return
+        if self.keeper is None:
+            self._find_keeper()
+            return
+        self.busy = True
+        producer_id, epoch = self.producer
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.key[0], producer_id=producer_id, producer_epoch=epoch, group_id=self.script.group
+        )
+        self.ask(ADD_OFFSETS_TO_TXN, 3, request, self._added)
+
+    def _find_keeper(self) -> None:
+        assert self.coordinator is not None
+        request = FindCoordinatorRequest(coordinator_keys=[self.script.group], key_type=GROUP)
+        self._send(self.coordinator, FIND_COORDINATOR, 4, request, self._keeper_found)
+
+    def _keeper_found(self, answer: FindCoordinatorResponse) -> None:
+        (found,) = answer.coordinators
+        if not found.error_code and self.keeper is None:
+            self.keeper = self.network.connect(self, self.link, found.node_id, self.name)
+
+    def _added(self, answer: AddOffsetsToTxnResponse) -> None:
+        if answer.error_code or self.producer is None or self.keeper is None:
+            self._failed(answer.error_code)
+            return
+        kind = TxnOffsetCommitRequest.Topic
+        topics: list[Any] = []
+        for topic in self.topics:
+            indexes = range(self.partitions(topic))
+            lines = [
+                kind.Partition(
+                    partition_index=index, committed_offset=self._next((topic, index)), committed_metadata=""
+                )
+                for index in indexes
+                if self.dice.chance(0.6)
+            ]
+            topics += [kind(name=topic, partitions=lines)] if lines else []
+        producer_id, epoch = self.producer
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.key[0],
+            group_id=self.script.group,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=topics,
+        )
+        self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._held)
+
+    def _next(self, place: Place) -> int:
+        self.offset += self.dice.whole(1, 9)
+        return self.offset
+
+    def _held(self, answer: TxnOffsetCommitResponse) -> None:
+        errors = [partition.error_code for topic in answer.topics for partition in topic.partitions]
+        if any(errors) or self.producer is None:
+            self._failed(next(filter(None, errors), 0))
+            return
+        self.later(self.script.commit * self.dice.random(), self._end)
+
+    def _end(self) -> None:
+        if self.producer is None or self.coordinator is None:
+            return
+        producer_id, epoch = self.producer
+        request = EndTxnRequest(
+            transactional_id=self.key[0],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=not self.dice.chance(ABORTED),
+        )
+        self.ask(END_TXN, 3, request, self._ended)
+
+    def _ended(self, answer: EndTxnResponse) -> None:
+        self.busy = False
+        if answer.error_code:
+            self._failed(answer.error_code)
+
+    def _failed(self, error: int) -> None:
+        if error in NOT_HERE:
+            self._drop_keeper()
+            self.find_later()
+        elif self.coordinator is not None:
+            self.producer = None
+            self.later(BACKOFF, self._again)
+
+    def _again(self) -> None:
+        if self.coordinator is not None and self.producer is None:
+            self._anew()
+
+    def _drop_keeper(self) -> None:
+        if self.keeper is not None:
+            self.network.close(self.keeper)
+            self.keeper = None
+
+    def disconnected(self, connection: Connection) -> None:
+        if connection is self.keeper:
+            self.keeper = None
+            if self.up:
+                self._failed(E.NONE)
+        else:
+            super().disconnected(connection)
+
+    def stop(self) -> None:
+        self._drop_keeper()
+        super().stop()

@@ -1,0 +1,101 @@
+"""The data directory of the brokers on a pretend disk: syncs that take time and fail, and what a crash leaves.
+
+Everything is the broker's own (storage/), but for the disk itself.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import DataDirError
+from mockbroker.storage.pretend import CrashError, PretendDisk
+from mockbroker.storage.work import Work
+from mockbroker.topics.model import Cluster, Node
+
+MOST_OPERATIONS = 12  # of a piece of work, before a crash comes in between; some pieces have fewer
+
+
+class Disk:
+    """``slowest``: seconds that a sync takes at the most; ``fails``: the next one will."""
+
+    def __init__(self, dice: Dice, slowest: float) -> None:
+        self.fails = False
+        self._dice = dice
+        self._slowest = slowest
+        self._files = PretendDisk()
+        self._data = DataDir(self._files, "pretend")
+        self._working: Work | None = None
+
+    def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
+        """The cluster that is kept here; a new one at first."""
+        self._data = DataDir(self._files, "pretend")
+        return self._data.open(nodes, new_uuid)
+
+    def flush(self) -> None:
+        self._data.flush()
+
+    @property
+    def written(self) -> int:
+        """How much there is, synced or not: a number that only grows while the process lives."""
+        return self._data.collected
+
+    @property
+    def sure(self) -> int:
+        """How much of it is synced."""
+        return self._data.synced
+
+    def start(self) -> float | None:
+        """Begin to make sure what there is by now; how many seconds it takes. None if it is under way, or done."""
+        if self._working is not None:
+            return None
+        self._working = self._data.take()
+        return None if self._working is None else self._slowest * self._dice.random()
+
+    def finish(self) -> bool:
+        """It is sure now; False if the disk has failed, and nobody knows what is on it."""
+        work, self._working = self._working, None
+        assert work is not None
+        if self.fails:
+            self.fails = False
+            self._files.before = _refuse
+        try:
+            self._data.perform(work)
+        except DataDirError:
+            return False
+        finally:
+            self._files.before = _go_on
+        return True
+
+    def crash(self) -> None:
+        """The machine goes down, perhaps in the middle of a write: of what was not synced some bytes are left."""
+        if self._working is not None:
+            left = self._dice.below(MOST_OPERATIONS)
+
+            def before(_operation: str, _file: str) -> None:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise CrashError
+
+            self._files.before = before
+            try:
+                self._data.perform(self._working)
+            except CrashError:
+                pass
+            finally:
+                self._files.before = _go_on
+            self._working = None
+        self._files.crash(lambda size: self._dice.below(size + 1), names=self._dice.chance(0.5))
+
+
+def _refuse(operation: str, file: str) -> None:
+    if operation == "sync":
+        raise OSError(errno.EIO, "the disk does not answer", file)
+
+
+def _go_on(_operation: str, _file: str) -> None:
+    pass

@@ -1,0 +1,45 @@
+"""The invariants of groups, an object each, outside of what they check."""
+
+from __future__ import annotations
+
+from mockbroker.lab.simulation.invariants.answered import Answered
+from mockbroker.lab.simulation.invariants.commits_kept import CommitsKept
+from mockbroker.lab.simulation.invariants.fenced_producers import FencedProducers
+from mockbroker.lab.simulation.invariants.generations import Generations
+from mockbroker.lab.simulation.invariants.leadership import Leadership
+from mockbroker.lab.simulation.invariants.members_commit import MembersCommit
+from mockbroker.lab.simulation.invariants.nothing_left import NothingLeft
+from mockbroker.lab.simulation.invariants.offsets_by_commit import OffsetsByCommit
+from mockbroker.lab.simulation.invariants.one_owner import OneOwner
+from mockbroker.lab.simulation.invariants.others_untouched import OthersUntouched
+from mockbroker.lab.simulation.invariants.replayed import Replayed
+from mockbroker.lab.simulation.invariants.revocations import Revocations
+from mockbroker.lab.simulation.invariants.same_view import SameView
+from mockbroker.lab.simulation.invariants.sessions import Sessions
+from mockbroker.lab.simulation.invariants.statistics import Statistics
+from mockbroker.lab.simulation.invariants.transitions import Transitions
+from mockbroker.lab.simulation.model import Model
+from mockbroker.lab.simulation.watching import Watcher
+
+
+def watchers(longest_wait: float) -> list[Watcher]:
+    """New checkers for one run. ``longest_wait``: seconds that a JoinGroup may wait for its answer."""
+    model = Model()
+    return [
+        OneOwner(),
+        Generations(),
+        SameView(),
+        CommitsKept(model),
+        OffsetsByCommit(model),
+        MembersCommit(),
+        Answered(longest_wait),
+        Sessions(),
+        Replayed(),
+        Transitions(),
+        NothingLeft(),
+        Statistics(),
+        OthersUntouched(),
+        Leadership(),
+        Revocations(),
+        FencedProducers(),
+    ]

@@ -1,0 +1,71 @@
+"""I7 and I8: every request is answered once, in its turn and in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import APIS
+from mockbroker.base.effects import Call, Ticket
+from mockbroker.broker.broker import Broker
+from mockbroker.groups.classic.state import Group
+from mockbroker.lab.simulation.watching import Broken, Watcher
+
+JOIN_GROUP, SYNC_GROUP = 11, 14
+
+
+class Answered(Watcher):
+    """A request whose connection is gone needs no answer. Nor does the SyncGroup of a member that was taken out:
+    Kafka forgets it."""
+
+    name = "I7"
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._asked: dict[Ticket, tuple[Call[Any], float]] = {}
+        self._last: dict[int, int] = {}  # correlation id answered last, by connection
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self._asked[call.ticket] = call, now
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        ticket = call.ticket
+        self._asked.pop(ticket, None)
+        if ticket.correlation_id <= self._last.get(ticket.connection, 0):
+            raise Broken("I8", f"{ticket} is answered after {self._last[ticket.connection]} of its connection")
+        self._last[ticket.connection] = ticket.correlation_id
+        if not isinstance(response, APIS[ticket.api_key].response):
+            raise Broken("I8", f"{ticket} is answered with a {type(response).__name__}")
+
+    def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self._asked.pop(call.ticket, None)
+
+    def stood(self, seconds: float) -> None:
+        for ticket, (call, since) in self._asked.items():
+            self._asked[ticket] = call, since + seconds
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._asked.clear()
+
+    def look(self, broker: Broker, now: float) -> None:
+        for ticket, (call, since) in self._asked.items():
+            if now - since > self._longest and not self._forgotten(broker, call):
+                raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has waited {now - since:.3f} s for its answer")
+
+            if ticket.api_key == JOIN_GROUP and not self._is_parked(broker, call):
+                raise self.broken(f"JoinGroup {ticket} waits for its answer, and its group knows nothing of it")
+
+    def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
+        """True as well if the same member has asked again since: Kafka forgets the older request."""
+        group = broker.groups.get(call.request.group_id)
+        if not isinstance(group, Group):
+            return False
+        member = group.members.get(call.request.member_id)
+        if member is not None and member.join is not None:
+            return True
+        return any(each.join == call.ticket for each in group.members.values())
+
+    def _forgotten(self, broker: Broker, call: Call[Any]) -> bool:
+        if call.ticket.api_key != SYNC_GROUP:
+            return False
+        group = broker.groups.get(call.request.group_id)
+        return not isinstance(group, Group) or call.request.member_id not in group.members

@@ -1,0 +1,77 @@
+"""I4: a commit that was acknowledged is never lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.lab.simulation.model import Key, Model
+from mockbroker.lab.simulation.watching import Watcher, is_away
+
+OFFSET_FETCH = 9
+
+
+class CommitsKept(Watcher):
+    """Whoever asks for offsets gets what was committed last. The reference is kept here."""
+
+    name = "I4"
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket.api_key == OFFSET_FETCH:
+            for group in response.groups:
+                if not group.error_code:
+                    self._fetched(group, stable=call.request.require_stable)
+        else:
+            self.model.answered(call, response, now)
+            for group in {key[0]: None for transaction in self.model.unsettled for key in transaction}:
+                if not is_away(broker, group):  # a commit of it was noted when it was made
+                    self.model.settle(group, {})
+
+    def _fetched(self, group: Any, *, stable: bool) -> None:
+        expected = self.model.of(group.group_id)
+        for topic in group.topics:
+            for partition in topic.partitions:
+                place = topic.name, partition.partition_index
+                unstable = stable and self.model.unstable(group.group_id, place)
+                if partition.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT and unstable:
+                    continue
+                wanted = expected.get(place, -1)
+                if partition.error_code or partition.committed_offset != wanted:
+                    got = partition.error_code or partition.committed_offset
+                    raise self.broken(f"{place} of {group.group_id} is {wanted}, and {got} was told")
+
+    def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        self.model.acknowledged(call)
+
+    def back(self, broker: Broker, now: float) -> None:
+        """What is left is what was acknowledged, or something that was asked for since."""
+        held: dict[int, dict[Key, int]] = {}
+        there: dict[Key, int] = {}
+        for group_id, group in broker.groups.items():
+            for place, committed in group.offsets.committed.items():
+                there[group_id, place] = committed.offset
+            for producer_id, pending in group.offsets.pending.items():
+                for place, (_, committed) in pending.items():
+                    held.setdefault(producer_id, {})[group_id, place] = committed.offset
+        for key in dict.fromkeys([*self.model.history, *there]):
+            may = self.model.may_be(key)
+            if there.get(key) not in may:
+                raise self.broken(f"{key} is {there.get(key)} after a crash, and was acknowledged as {may[0]}")
+            self.model.adopt(*key, there.get(key))
+        if wrong := self.model.adopt_held(held):
+            raise self.broken(wrong)
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event == "delete":
+            self.model.delete(event.group)
+        elif event.event == "commit" and event.reason:
+            self.model.committed_by_itself(event.group, event.offsets)
+        elif event.event == "load" and event.group in broker.groups:
+            committed = broker.groups[event.group].offsets.committed
+            self.model.settle(event.group, {place: each.offset for place, each in committed.items()})

@@ -1,0 +1,50 @@
+"""I19: after InitProducerId only the newest epoch of a transactional id may do anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.lab.simulation.model import accepted
+from mockbroker.lab.simulation.watching import Watcher
+
+INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
+
+Producer = tuple[int, int]  # id and epoch
+
+
+class FencedProducers(Watcher):
+    """By transactional id, the producer of the last InitProducerId; a crash may undo one that was not acknowledged.
+
+    Source: Kafka's TransactionCoordinator.
+    """
+
+    name = "I19"
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Producer] = {}
+        self._durable: dict[str, Producer] = {}
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        match call.ticket.api_key:
+            case key if key == INIT_PRODUCER_ID and not response.error_code:
+                self._newest[call.request.transactional_id] = response.producer_id, response.producer_epoch
+            case key if key in (ADD_OFFSETS_TO_TXN, END_TXN) and not response.error_code:
+                self._accepted(call)
+            case key if key == TXN_OFFSET_COMMIT and accepted(call.request, response):
+                self._accepted(call)
+
+    def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket.api_key == INIT_PRODUCER_ID and not response.error_code:
+            self._durable[call.request.transactional_id] = response.producer_id, response.producer_epoch
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._newest = dict(self._durable)
+
+    def _accepted(self, call: Call[Any]) -> None:
+        request = call.request
+        producer = request.producer_id, request.producer_epoch
+        newest = self._newest.get(request.transactional_id, producer)
+        if producer < newest:
+            raise self.broken(f"{request.transactional_id} is {newest}, and a request of {producer} was accepted")

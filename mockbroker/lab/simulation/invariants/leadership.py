@@ -1,0 +1,76 @@
+"""I17: the leader of a classic group stays the leader while it is a member and joins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.base.effects import Call, Ticket
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.classic.state import Group
+from mockbroker.lab.simulation.watching import Watcher
+
+JOIN_GROUP = 11
+GONE = ("unload", "delete", "upgrade", "downgrade")  # the group has no leader that the next one could inherit from
+
+
+class Leadership(Watcher):
+    """Members by their instance, if they have one: a static member keeps its leadership over a restart, in every state.
+
+    ``_leaders``: the leader of the newest generation, by group. ``_joining``: JoinGroups without an answer, with group
+    and member; when a generation begins they are those that it is made of. None outlives it: one that the same member
+    replaced by a newer one, as on another connection, is never answered.
+    Source: Kafka's ClassicGroup (maybeElectNewJoinedLeader, replaceStaticMember).
+    """
+
+    name = "I17"
+
+    def __init__(self) -> None:
+        self._leaders: dict[str, str] = {}
+        self._joining: dict[Ticket, tuple[str, str]] = {}
+        self._instances: dict[tuple[str, str], str] = {}  # by group and member id
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key == JOIN_GROUP:
+            request = call.request
+            self._joining[call.ticket] = request.group_id, request.group_instance_id or request.member_id
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        self._joining.pop(call.ticket, None)
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        group = broker.groups.get(event.group)
+        if event.event in GONE:
+            self._leaders.pop(event.group, None)
+            self._forget_joins(event.group)
+        elif event.event in ("leave", "expire"):
+            if self._leaders.get(event.group) == self._name(event.group, event.member_id):
+                del self._leaders[event.group]
+        elif isinstance(group, Group):
+            self._learn(group)
+            if event.event == "generation":
+                self._begins(event)
+            elif event.event == "load" and group.leader:
+                self._leaders[event.group] = self._name(event.group, group.leader)
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._leaders.clear()
+        self._joining.clear()
+
+    def _begins(self, event: Event) -> None:
+        before, leader = self._leaders.get(event.group), self._name(event.group, event.leader)
+        if before not in (None, leader) and (event.group, before) in self._joining.values():
+            raise self.broken(f"{before} led {event.group} and has joined, and {leader} leads {event.generation}")
+        self._leaders[event.group] = leader
+        self._forget_joins(event.group)
+
+    def _forget_joins(self, group: str) -> None:
+        for ticket in [ticket for ticket, (of, _) in self._joining.items() if of == group]:
+            del self._joining[ticket]
+
+    def _learn(self, group: Group) -> None:
+        for instance, member_id in group.static.items():
+            self._instances[group.group_id, member_id] = instance
+
+    def _name(self, group: str, member_id: str) -> str:
+        return self._instances.get((group, member_id), member_id)

@@ -1,0 +1,91 @@
+"""I6: only members commit, in their generation, at their coordinator; to a group without members anybody may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation.model import accepted
+from mockbroker.lab.simulation.watching import Watcher, is_away
+
+JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, TXN_OFFSET_COMMIT, CONSUMER_GROUP_HEARTBEAT = 11, 13, 8, 28, 68
+
+
+class MembersCommit(Watcher):
+    """Two sources: what the group was before the request, and which ids were fenced or have left, as clients know.
+
+    A transaction that names no member may commit to any group (Kafka's rule for producers without group metadata).
+    """
+
+    name = "I6"
+
+    def __init__(self) -> None:
+        self._may: dict[tuple[int, int], str] = {}  # by connection and correlation id: why not, "" if it may
+        self._holders: dict[tuple[str, str], str] = {}  # of instance ids, by group
+        self._fenced: dict[tuple[str, str], None] = {}
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key == OFFSET_COMMIT:
+            why = self._why_not(broker, call.request)
+            node, group_id = call.client.node, call.request.group_id
+            if broker.coordinator(group_id) != node:
+                why = f"broker {node} is not the coordinator"
+            elif is_away(broker, group_id):
+                why = f"broker {node} has not read the group yet"
+            self._may[call.ticket.connection, call.ticket.correlation_id] = why
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        request = call.request
+        match call.ticket.api_key:
+            case key if key == OFFSET_COMMIT:
+                why = self._may.pop((call.ticket.connection, call.ticket.correlation_id), "")
+                if why and accepted(request, response):
+                    raise self.broken(f"a commit to {request.group_id} by {request.member_id!r} was accepted: {why}")
+                if not why and self._refused(response, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+                    raise self.broken(f"a commit to {request.group_id} by {request.member_id!r} was refused")
+            case key if key in (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT) and not response.error_code:
+                self._joined(call, response)
+            case key if key == LEAVE_GROUP and not response.error_code:
+                for line in response.members:
+                    if not line.error_code and line.member_id:
+                        self._fenced[request.group_id, line.member_id] = None
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event in ("load", "delete"):  # who left during a rebalance may be in again, as it was not written yet
+            self._fenced = {key: None for key in self._fenced if key[0] != event.group}
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._fenced.clear()
+        self._may.clear()
+
+    def _joined(self, call: Call[Any], response: Any) -> None:
+        request = call.request
+        instance = request.group_instance_id if call.ticket.api_key == JOIN_GROUP else request.instance_id
+        self._fenced.pop((request.group_id, response.member_id), None)
+        if instance is not None:
+            before = self._holders.get((request.group_id, instance))
+            if before is not None and before != response.member_id:
+                self._fenced[request.group_id, before] = None
+            self._holders[request.group_id, instance] = response.member_id
+
+    def _refused(self, response: Any, *errors: ErrorCode) -> bool:
+        return any(partition.error_code in errors for topic in response.topics for partition in topic.partitions)
+
+    def _why_not(self, broker: Broker, request: Any) -> str:
+        group = broker.groups.get(request.group_id)
+        generation, member_id = request.generation_id_or_member_epoch, request.member_id
+        if group is None:
+            return "" if generation < 0 else "there is no such group"
+        if group.empty and generation < 0:
+            return ""
+        if (request.group_id, member_id) in self._fenced:
+            return "it was fenced, or has left"
+        member = group.members.get(member_id)
+        if member is None:
+            return "it is no member"
+        at = group.members[member_id].epoch if isinstance(group, ConsumerGroup) else group.generation
+        return "" if generation == at else f"it is of {generation}, and the group of {at}"

@@ -1,0 +1,69 @@
+"""I5: a committed offset changes by a commit, by an administrator or by expiry, and by nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.lab.simulation.model import Model, Place
+from mockbroker.lab.simulation.watching import Watcher, is_away
+
+END_TXN, DELETE_GROUPS = 26, 42
+
+
+class OffsetsByCommit(Watcher):
+    """The reference of ``CommitsKept`` and what the broker holds are the same after each step."""
+
+    name = "I5"
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._in_use: list[str] = []
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event != "offset_expire":
+            return
+        words = event.reason.split()  # "offset of TOPIC PARTITION expired"
+        place: Place = words[2], int(words[3])
+        stored = self._model.offsets.get(event.group, {}).get(place)
+        retention = broker.settings.offsets_retention_minutes * 60
+        if stored is None or event.time_ms / 1000 - stored.at < retention - 0.002:
+            raise self.broken(f"{place} of {event.group} expired, and was committed within the last {retention} s")
+        self._model.forget(event.group, place)
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key == DELETE_GROUPS:
+            self._in_use = [name for name in call.request.groups_names if name in broker.groups]
+            self._in_use = [name for name in self._in_use if broker.groups[name].members]
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        if call.ticket.api_key == DELETE_GROUPS:
+            for result in response.results:
+                if not result.error_code and result.group_id in self._in_use:
+                    raise self.broken(f"{result.group_id} was deleted, and had members")
+
+    def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
+        group = getattr(call.request, "group_id", None)
+        if group:
+            self._compare(broker, group)
+        elif call.ticket.api_key == END_TXN:
+            self.look(broker, now)
+
+    def look(self, broker: Broker, now: float) -> None:
+        for group in broker.groups:
+            self._compare(broker, group)
+        for group, stored in self._model.offsets.items():
+            if stored and group not in broker.groups and not is_away(broker, group):
+                raise self.broken(f"{group} is gone, with {len(stored)} offsets")
+
+    def _compare(self, broker: Broker, group_id: str) -> None:
+        group = broker.groups.get(group_id)
+        if group is None and is_away(broker, group_id):
+            return
+        held = {place: each.offset for place, each in group.offsets.committed.items()} if group is not None else {}
+        expected = self._model.of(group_id)
+        if held != expected:
+            place = next(place for place in [*expected, *held] if held.get(place) != expected.get(place))
+            raise self.broken(f"{place} of {group_id} is {held.get(place)}, and was committed as {expected.get(place)}")

@@ -1,0 +1,49 @@
+"""I15: what is asked of one group changes no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.registry import AnyGroup
+from mockbroker.lab.simulation.watching import Watcher
+
+END_TXN, INIT_PRODUCER_ID, DELETE_GROUPS = 26, 22, 42
+OF_TRANSACTIONS = (END_TXN, INIT_PRODUCER_ID)  # these end transactions, and so touch the groups that are part of them
+
+
+class OthersUntouched(Watcher):
+    name = "I15"
+
+    def __init__(self) -> None:
+        self._prints: dict[str, tuple[object, ...]] = {}
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key not in OF_TRANSACTIONS:
+            mine = _group_of(call.request)
+            self._prints = {name: _print(group) for name, group in broker.groups.items() if name != mine}
+
+    def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket.api_key in OF_TRANSACTIONS:
+            return
+        for name, before in self._prints.items():
+            group = broker.groups.get(name)
+            if group is None or _print(group) != before:
+                raise self.broken(f"{name} is another after a request of {_group_of(call.request)!r}")
+
+
+def _group_of(request: Any) -> str:
+    names = getattr(request, "groups_names", None)
+    return names[0] if names else getattr(request, "group_id", "")
+
+
+def _print(group: AnyGroup) -> tuple[object, ...]:
+    """What changes with nearly everything that can happen to a group, and is quick to read."""
+    offsets = group.offsets
+    if isinstance(group, ConsumerGroup):
+        at: tuple[object, ...] = (group.epoch, group.assignment_epoch, len(group.owners))
+    else:
+        at = (group.generation, group.state, group.leader, group.parked_joins, len(group.unsynced), len(group.pending))
+    return (*at, len(group.members), len(group.waits), len(offsets.committed), len(offsets.pending), offsets._order)

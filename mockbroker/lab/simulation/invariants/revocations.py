@@ -1,0 +1,92 @@
+"""I18: a member that does not give up its partitions within its rebalance timeout is fenced, not earlier, not later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Share
+from mockbroker.lab.simulation.watching import Watcher
+
+SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
+LATE = "partitions were not given up"
+
+Step = tuple[int, Share, Share]  # epoch, what it has, what it has to give up
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """``since``: when the member was given this step; ``timeout``: seconds that it has for it."""
+
+    step: Step
+    since: float
+    timeout: float
+
+
+class Revocations(Watcher):
+    """The time begins when a member is given partitions to revoke, and again when a coordinator loads the group.
+
+    A static member that is away has no such time before the next coordinator, and that ends when it is back: the id
+    that it had is replaced, without an event of its own.
+    Source: Kafka's GroupMetadataManager (scheduleConsumerGroupRebalanceTimeout, onLoaded).
+    """
+
+    name = "I18"
+
+    def __init__(self) -> None:
+        self._due: dict[tuple[str, str], Due] = {}
+
+    def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
+        group = broker.groups.get(getattr(call.request, "group_id", ""))
+        if isinstance(group, ConsumerGroup):
+            for key in [key for key in self._due if key[0] == group.group_id and key[1] not in group.members]:
+                del self._due[key]
+            for member in group.members.values():
+                self._learn(group.group_id, member, now)
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        group, now = broker.groups.get(event.group), event.time_ms / 1000
+        match event.event:
+            case "unload" | "delete" | "downgrade":
+                for key in [key for key in self._due if key[0] == event.group]:
+                    del self._due[key]
+            case "load" if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    self._learn(event.group, member, now, loaded=True)
+            case "leave" | "expire":
+                due = self._due.pop((event.group, event.member_id), None)
+                if event.reason.startswith(LATE):
+                    self._fenced(event, due, now)
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._due.clear()
+
+    def ticked(self, broker: Broker, now: float) -> None:
+        self.look(broker, now)
+
+    def look(self, broker: Broker, now: float) -> None:
+        if broker.waits.next() <= now:
+            return  # it has not looked at the time yet
+        for (group_id, member_id), due in self._due.items():
+            if now - due.since > due.timeout + SLACK:
+                late = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
+                raise self.broken(f"{member_id} of {group_id} has not given up its partitions for {late}")
+
+    def _fenced(self, event: Event, due: Due | None, now: float) -> None:
+        if due is None:
+            raise self.broken(f"{event.member_id} of {event.group} is fenced, and had no partitions to give up")
+        if now - due.since < due.timeout - SLACK:
+            early = f"{now - due.since:.3f} s, with a rebalance timeout of {due.timeout:g} s"
+            raise self.broken(f"{event.member_id} of {event.group} is fenced after {early}")
+
+    def _learn(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
+        who = group_id, member.member_id
+        if member.state is not MemberState.UNREVOKED_PARTITIONS or not (loaded or member.epoch >= 0):
+            self._due.pop(who, None)
+            return
+        step = member.epoch, member.assigned, member.revoking
+        if who not in self._due or self._due[who].step != step:
+            self._due[who] = Due(step, now, member.rebalance_timeout)

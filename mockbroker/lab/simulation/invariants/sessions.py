@@ -1,0 +1,131 @@
+"""I10: a member that is silent for its session timeout is gone, not earlier, and not much later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire import ErrorCode as E
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.classic.state import Group
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation.watching import Watcher
+
+OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 8, 11, 12, 14, 68
+ALIVE = (E.NONE, E.REBALANCE_IN_PROGRESS)
+SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
+
+
+class Sessions(Watcher):
+    """Two times for each member: when it last showed a sign of life that surely counts, and the last that may count.
+
+    A SyncGroup in Stable counts before Kafka 4.0 and not since; a commit counts in a classic group only.
+    """
+
+    name = "I10"
+
+    def __init__(self) -> None:
+        self._surely: dict[tuple[str, str], float] = {}
+        self._perhaps: dict[tuple[str, str], float] = {}
+        self._sessions: dict[tuple[str, str], float] = {}
+        self._given: dict[tuple[str, str], float] = {}  # ids that were given out, and when they go if nobody uses them
+
+    def _sign(self, group: str, member_id: str, now: float, *, sure: bool) -> None:
+        self._perhaps[group, member_id] = now
+        if sure:
+            self._surely[group, member_id] = now
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        request = call.request
+        if member_id := getattr(request, "member_id", ""):
+            self._perhaps[request.group_id, member_id] = now
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        request = call.request
+        match call.ticket.api_key:
+            case key if key == JOIN_GROUP:
+                session = request.session_timeout_ms / 1000
+                if response.error_code == E.MEMBER_ID_REQUIRED:
+                    self._given[request.group_id, response.member_id] = now + session
+                elif not response.error_code:
+                    self._sessions[request.group_id, response.member_id] = session
+                    # a follower that joins again in Stable is told where it stands, and its session is not renewed
+                    self._sign(request.group_id, response.member_id, now, sure=False)
+            case key if key == HEARTBEAT:
+                if response.error_code in ALIVE:
+                    self._sign(request.group_id, request.member_id, now, sure=True)
+            case key if key == SYNC_GROUP:
+                self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
+            case key if key == OFFSET_COMMIT:
+                if request.member_id and not response.topics[0].partitions[0].error_code:
+                    classic = isinstance(broker.groups.get(request.group_id), Group)
+                    self._sign(request.group_id, request.member_id, now, sure=classic)
+            case key if key == CONSUMER_GROUP_HEARTBEAT:
+                if not response.error_code:
+                    who = request.group_id, response.member_id
+                    self._sessions[who] = broker.settings.group_consumer_session_timeout_ms / 1000
+                    self._sign(*who, now, sure=request.member_epoch >= 0)
+            case _:
+                pass
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        who = event.group, event.member_id
+        now = event.time_ms / 1000
+        if event.event == "expire" and event.reason.startswith("no heartbeat"):
+            session = self._sessions.get(who)
+            since = self._surely.get(who)
+            if session is not None and since is not None and now - since < session - SLACK:
+                raise self.broken(
+                    f"{who} expired {now - since:.3f} s after a sign of life, in a session of {session} s"
+                )
+        elif event.event == "expire" and event.reason == "member id was never used":
+            at = self._given.get(who)
+            if at is not None and now < at - SLACK:
+                raise self.broken(f"the id {who} went {at - now:.3f} s too early")
+        if event.event == "load":  # sessions begin anew with a new coordinator
+            for member_id in event.members:
+                self._perhaps[event.group, member_id] = now
+            return
+        if event.event == "generation":  # sessions of all who are in begin anew, also of static members who are away
+            for member_id in event.members:
+                self._perhaps[event.group, member_id] = now
+        if event.event in ("leave", "expire"):
+            for kept in (self._surely, self._perhaps, self._given):
+                kept.pop(who, None)
+        elif event.event == "rejoin":
+            self._given.pop(who, None)
+        elif event.event == "join":
+            self._given.pop(who, None)
+            self._surely.pop(who, None)
+
+    def ticked(self, broker: Broker, now: float) -> None:
+        self.look(broker, now)
+
+    def look(self, broker: Broker, now: float) -> None:
+        if broker.waits.next() <= now:
+            return  # it has not come to look at the time yet
+        for group_id, group in broker.groups.items():
+            for member_id, member in group.members.items():
+                if isinstance(group, Group) and (group.members[member_id].join or group.members[member_id].sync):
+                    self._perhaps[group_id, member_id] = now
+                    continue
+                since = self._perhaps.get((group_id, member_id))
+                session = self._sessions.get((group_id, member_id))
+                if since is not None and session is not None and now - since > session + SLACK:
+                    raise self.broken(f"{member_id} of {group_id} is silent for {now - since:.3f} s, and still there")
+                del member
+            if isinstance(group, Group):
+                for member_id in group.pending:
+                    at = self._given.get((group_id, member_id))
+                    if at is not None and now > at + SLACK:
+                        raise self.broken(f"the id {member_id} of {group_id} was never used, and is still there")
+                    if at is None:
+                        raise self.broken(f"the id {member_id} of {group_id} waits, and was used or never given")
+
+    def emptied(self, broker: Broker, now: float) -> None:
+        for group_id, group in broker.groups.items():
+            if not isinstance(group, ConsumerGroup) and not group.empty:
+                raise self.broken(f"{group_id} has members, and nobody has asked for long")
+            if group.members:
+                raise self.broken(f"{group_id} has members, and nobody has asked for long")

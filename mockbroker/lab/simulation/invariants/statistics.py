@@ -1,0 +1,97 @@
+"""I14: what is told of groups is what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.api.snapshots import committed, snapshots
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.classic.state import DEAD, Group
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation.watching import Watcher
+
+DESCRIBE_GROUPS, LIST_GROUPS, CONSUMER_GROUP_DESCRIBE = 15, 16, 69
+COMES, GOES = ("join",), ("leave", "expire")
+
+
+class Statistics(Watcher):
+    """Three accounts: answers to administrators, snapshots, and who came and went by the journal."""
+
+    name = "I14"
+
+    def __init__(self) -> None:
+        self._members: dict[str, dict[str, None]] = {}
+
+    def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
+        match call.ticket.api_key:
+            case key if key == LIST_GROUPS:
+                here = call.client.node
+                told = {group.group_id: group.group_state for group in response.groups}
+                there = {name: g.state_name for name, g in broker.groups.items() if broker.coordinator(name) == here}
+                if response.error_code:
+                    return  # while it reads groups
+                self._same(f"the groups of broker {here}", told, there)
+            case key if key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE):
+                for group in response.groups:
+                    if not group.error_code and group.group_state != DEAD:
+                        self._described(broker, group)
+            case _:
+                pass
+
+    def _described(self, broker: Broker, told: Any) -> None:
+        group = broker.groups.get(told.group_id)
+        if group is None:
+            raise self.broken(f"{told.group_id} is described, and is not there")
+        self._same(f"the state of {told.group_id}", told.group_state, group.state_name)
+        there = {name: member.client_id for name, member in group.members.items()}
+        self._same(f"members of {told.group_id}", {m.member_id: m.client_id for m in told.members}, there)
+        if isinstance(group, ConsumerGroup):
+            epochs = {name: member.epoch for name, member in group.members.items()}
+            self._same(f"epochs of {told.group_id}", {m.member_id: m.member_epoch for m in told.members}, epochs)
+            self._same(f"the epoch of {told.group_id}", told.group_epoch, group.epoch)
+        elif told.group_state == "Stable":
+            given = {name: member.assignment for name, member in group.members.items()}
+            self._same(f"shares of {told.group_id}", {m.member_id: m.member_assignment for m in told.members}, given)
+            self._same(f"the protocol of {told.group_id}", told.protocol_data, group.protocol)
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        members = self._members.setdefault(event.group, {})
+        match event.event:
+            case "join":
+                members[event.member_id] = None
+            case "leave" | "expire" if event.reason != "member id was never used":
+                members.pop(event.member_id, None)
+            case "rejoin" if " is back, " in event.reason:  # "static member I is back, OLD is fenced"
+                members.pop(event.reason.partition(" is back, ")[2].split()[0], None)
+                members[event.member_id] = None
+            case "load":
+                self._members[event.group] = dict.fromkeys(event.members)
+            case "delete" | "unload":
+                self._members.pop(event.group, None)
+            case _:
+                pass
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._members.clear()
+
+    def look(self, broker: Broker, now: float) -> None:
+        found = snapshots(broker)
+        self._same("the groups", list(found), list(broker.groups))
+        for group_id, told in found.items():
+            group = broker.groups[group_id]
+            self._same(f"the state of {group_id}", told.state, group.state_name)
+            self._same(f"members of {group_id}", [m.member_id for m in told.members], list(group.members))
+            by_journal = sorted(self._members.get(group_id, {}))
+            self._same(f"members of {group_id} by the journal", by_journal, sorted(group.members))
+            at = group.epoch if isinstance(group, ConsumerGroup) else group.generation
+            self._same(f"the generation of {group_id}", told.generation, at)
+            there = {place: each.offset for place, each in group.offsets.committed.items()}
+            self._same(f"offsets of {group_id}", committed(broker, group_id), there)
+            if isinstance(group, Group):
+                self._same(f"the leader of {group_id}", told.leader, group.leader)
+
+    def _same(self, what: str, told: object, there: object) -> None:
+        if told != there:
+            raise self.broken(f"{what}: {told} is told, and {there} is there")

@@ -1,0 +1,79 @@
+"""I12: groups go from state to state only as Kafka's do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mockbroker.base.effects import Call
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.classic.state import Group
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation.watching import Watcher
+
+SYNC_GROUP = 14
+E, P, C, S = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+# From which state to which others one step leads; a step may go through several. Source: Kafka's ClassicGroupState.
+STEPS = {
+    (None, E), (None, P),
+    (E, P), (E, C), (P, C), (P, E), (C, P), (C, S), (C, E), (S, P), (S, C), (S, E),
+}  # fmt: skip
+
+
+class Transitions(Watcher):
+    """States of the classic protocol by table; and Empty has no members, CompletingRebalance and Stable have some.
+
+    PreparingRebalance may have none for a while: the join phase of a group that all have left goes on to its end.
+    """
+
+    name = "I12"
+
+    def __init__(self) -> None:
+        self._states: dict[str, str] = {}
+        self._generations: dict[str, int] = {}
+
+    def noted(self, broker: Broker, event: Event) -> None:
+        if event.event == "unload":
+            self._states.pop(event.group, None)
+            self._generations.pop(event.group, None)
+
+    def gone(self, broker: Broker, now: float) -> None:
+        self._states.clear()
+        self._generations.clear()
+
+    def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self._compare(broker, call.ticket.api_key)
+
+    def ticked(self, broker: Broker, now: float) -> None:
+        self._compare(broker, -1)
+
+    def _compare(self, broker: Broker, api_key: int) -> None:
+        for group_id in [group_id for group_id in self._states if group_id not in broker.groups]:
+            del self._states[group_id]
+            self._generations.pop(group_id, None)
+        for group_id, group in broker.groups.items():
+            if isinstance(group, ConsumerGroup):
+                self._states.pop(group_id, None)
+                self._generations.pop(group_id, None)
+                if group.assignment_epoch > group.epoch:
+                    raise self.broken(f"{group_id} has a target of epoch {group.assignment_epoch} at {group.epoch}")
+                continue
+            state, before = group.state.value, self._states.get(group_id)
+            generation, had = group.generation, self._generations.get(group_id, group.generation)
+            if state != before:
+                self._changed(group, before, state, generation > had, api_key)
+            elif generation != had and state not in (C, P):
+                raise self.broken(f"{group_id} went from generation {had} to {generation} and stayed {state}")
+            self._states[group_id], self._generations[group_id] = state, generation
+            if (state == E and group.members) or (state in (C, S) and not group.members):
+                raise self.broken(f"{group_id} is {state} with {len(group.members)} members")
+
+    def _changed(self, group: Group, before: str | None, state: str, grown: bool, api_key: int) -> None:
+        if before is not None and (before, state) not in STEPS:
+            raise self.broken(f"{group.group_id} went from {before} to {state}")
+        if before is None:
+            return
+        if state == C and not grown:
+            raise self.broken(f"{group.group_id} went to {state} and stayed in generation {group.generation}")
+        if state == S and (grown or api_key != SYNC_GROUP):
+            raise self.broken(f"{group.group_id} became {state} without a SyncGroup")

@@ -1,0 +1,53 @@
+"""I9: when nothing goes wrong any more, every group comes to rest with everything owned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mockbroker.broker.broker import Broker
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation.clients.classic import STABLE, ClassicMember
+from mockbroker.lab.simulation.clients.client import Client
+from mockbroker.lab.simulation.clients.consumer import ConsumerMember
+from mockbroker.lab.simulation.clients.plans import Place
+from mockbroker.lab.simulation.clients.reader import Reader
+
+NAME = "I9"
+
+
+def why_not(broker: Broker, clients: Iterable[Client]) -> str:
+    """What is still missing; "" if every group with members is Stable, and they own all that they read."""
+    groups: dict[str, list[Reader]] = {}
+    for client in clients:
+        if client.up and isinstance(client, (ClassicMember, ConsumerMember)):
+            groups.setdefault(client.script.group, []).append(client)
+    for group_id, members in groups.items():
+        group = broker.groups.get(group_id)
+        if group is None or group.state_name != "Stable":
+            return f"{group_id} is {'not there' if group is None else group.state_name}"
+        if len(group.members) != len(members):
+            return f"{group_id} has {len(group.members)} members, and {len(members)} live"
+        for member in members:
+            if missing := _lags(member):
+                return f"{member.name} of {group_id} {missing}"
+        wanted = {
+            (topic, index) for member in members for topic in member.topics for index in range(member.partitions(topic))
+        }
+        owned: dict[Place, str] = {}
+        for member in members:
+            for place in sorted(member.owned):
+                if place in owned:
+                    return f"{place} of {group_id} is read by {owned[place]} and {member.name}"
+                owned[place] = member.name
+        if wanted - owned.keys():
+            return f"{min(wanted - owned.keys())} of {group_id} is read by nobody"
+        if isinstance(group, ConsumerGroup) and group.version != broker.cluster.epoch:
+            return f"{group_id} has not looked at its topics"
+    return ""
+
+
+def _lags(member: Reader) -> str:
+    if isinstance(member, ClassicMember):
+        return "" if member.state == STABLE and not member.rejoin_due else f"is {member.state}"
+    assert isinstance(member, ConsumerMember)
+    return "" if member.held == member.target and member.epoch > 0 else f"is on its way in epoch {member.epoch}"

@@ -1,0 +1,227 @@
+"""A small reference of committed offsets, made of what brokers said yes to, and of nothing that they hold.
+
+Commits of transactions hold from the end of the transaction on; of two for one place the one asked for last holds.
+A crash may undo what was not acknowledged, and nothing else: then the reference becomes what is left, if that may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kwire import ErrorCode
+from mockbroker.base.effects import Call
+
+Place = tuple[str, int]  # topic name and partition
+Key = tuple[str, Place]  # group and place
+OFFSET_COMMIT, INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE = 8, 22, 26, 28, 42, 47
+
+ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProducerId: what was open is not any more
+
+
+@dataclass(slots=True)
+class Stored:
+    """``order``: counts what was asked for; ``at``: when, in seconds."""
+
+    offset: int
+    order: int
+    at: float
+
+
+@dataclass(slots=True)
+class Model:
+    """``offsets``: by group and place; ``held``: by producer id, what its open transaction would store.
+
+    ``durable``: changes up to this number are acknowledged; ``history``: by key, what held after which change, from the
+    last that is acknowledged on; ``ended``: transactions whose end is not acknowledged yet, with what they held.
+    """
+
+    offsets: dict[str, dict[Place, Stored]] = field(default_factory=dict)
+    held: dict[int, dict[Key, Stored]] = field(default_factory=dict)
+    producers: dict[str, int] = field(default_factory=dict)
+    order: int = 0
+    durable: int = 0
+    history: dict[Key, list[tuple[int, Stored | None]]] = field(default_factory=dict)
+    ended: list[tuple[int, int, dict[Key, Stored]]] = field(default_factory=list)
+    undecided: dict[int, None] = field(default_factory=dict)  # producers whose transaction may or may not have ended
+    unsettled: list[dict[Key, Stored]] = field(default_factory=list)  # of such, until their groups are loaded
+    numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of calls that were answered
+    kept: dict[str, int] = field(default_factory=dict)  # of ``producers``, those that were acknowledged
+
+    def of(self, group: str) -> dict[Place, int]:
+        return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
+
+    def unstable(self, group: str, place: Place) -> bool:
+        return any((group, place) in held for held in self.held.values())
+
+    def answered(self, call: Call[Any], response: Any, now: float) -> None:
+        """What an answer means for the offsets."""
+        request = call.request
+        match call.ticket.api_key:
+            case key if key == OFFSET_COMMIT:
+                for place, offset in accepted(request, response):
+                    self._store((request.group_id, place), self._next(offset, now))
+            case key if key == TXN_OFFSET_COMMIT:
+                held = self.held.setdefault(request.producer_id, {})
+                for place, offset in accepted(request, response):
+                    held[request.group_id, place] = self._next(offset, now)
+            case key if key == END_TXN and not response.error_code:
+                self._finish(request.producer_id, committed=request.committed)
+            case key if key == INIT_PRODUCER_ID and response.error_code in ABORTING:
+                producer_id = self.producers.get(request.transactional_id, -1)
+                if producer_id in self.undecided:
+                    self.unsettled.append(dict(self.held.get(producer_id, {})))
+                self._finish(producer_id, committed=False)
+                if not response.error_code:
+                    self.producers[request.transactional_id] = response.producer_id
+            case key if key == DELETE_GROUPS:
+                for result in response.results:
+                    if not result.error_code:
+                        self.delete(result.group_id)
+            case key if key == OFFSET_DELETE and not response.error_code:
+                for topic in response.topics:
+                    for partition in topic.partitions:
+                        if not partition.error_code:
+                            self.forget(request.group_id, (topic.name, partition.partition_index))
+        self.numbers[call.ticket.connection, call.ticket.correlation_id] = self.order
+
+    def acknowledged(self, call: Call[Any]) -> None:
+        """The answer has left: everything up to it is there for good."""
+        number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
+        if call.ticket.api_key == INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
+            self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
+        if number > self.durable:
+            self.durable = number
+            self.ended = [each for each in self.ended if each[0] > number]
+
+    def delete(self, group: str) -> None:
+        """The group is gone, with what transactions would store in it."""
+        for place in list(self.offsets.get(group, {})):
+            self._change((group, place), None)
+        self.offsets.pop(group, None)
+        self._drop([key for held in self.held.values() for key in held if key[0] == group])
+        self.settle(group, {})
+
+    def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """The broker has committed a transaction whose end was under way when it crashed."""
+        told = {(group, (topic, index)): at for topic, found in offsets.items() for index, at in found.items()}
+        for producer_id in list(self.undecided):
+            held = self.held.get(producer_id, {})
+            if told and all(key in held and held[key].offset == at for key, at in told.items()):
+                done = {key: held.pop(key) for key in list(held) if key[0] == group}
+                for key, stored in done.items():
+                    self._store(key, stored)
+                self.order += 1
+                self.ended.append((self.order, producer_id, done))
+
+    def settle(self, group: str, committed: Mapping[Place, int]) -> None:
+        """Store what a transaction would store in a group, if the group has all of it.
+
+        Its end was decided before a crash, and its producer has begun another since. ``committed``: its offsets.
+        """
+        for transaction in self.unsettled:
+            stored = {key: transaction.pop(key) for key in list(transaction) if key[0] == group}
+            if all(committed.get(key[1]) == each.offset for key, each in stored.items()):
+                for key, each in stored.items():
+                    self._store(key, each)
+        self.unsettled = [transaction for transaction in self.unsettled if transaction]
+
+    def forget(self, group: str, place: Place) -> None:
+        if place in self.offsets.get(group, {}):
+            self._change((group, place), None)
+        self._drop([(group, place)])
+
+    def _drop(self, keys: list[Key]) -> None:
+        """Nothing waits for these any more."""
+        for producer_id, held in self.held.items():
+            gone = {key: held.pop(key) for key in keys if key in held}
+            if gone:
+                self.order += 1
+                self.ended.append((self.order, producer_id, gone))
+
+    def may_be(self, key: Key) -> list[int | None]:
+        """What a place may hold after a crash: what was acknowledged last, or anything that was asked for since."""
+        entries = self.history.get(key, [])
+        sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
+        found = sure + [stored for order, stored in entries if order > self.durable]
+        found += [transaction[key] for transaction in self.unsettled if key in transaction]
+        return [None if stored is None else stored.offset for stored in found]
+
+    def adopt(self, group: str, place: Place, offset: int | None) -> None:
+        """After a crash it is this, which it may be."""
+        key = group, place
+        asked = [stored for _, stored in self.history.get(key, [])]
+        asked += [transaction[key] for transaction in self.unsettled if key in transaction]
+        stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
+        self.history[group, place] = [(self.durable, stored)]
+        if stored is None:
+            self.offsets.get(group, {}).pop(place, None)
+        else:
+            self.offsets.setdefault(group, {})[place] = stored
+
+    def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
+        """After a crash transactions hold this; what is wrong with it, or ""."""
+        known: dict[int, dict[Key, list[Stored]]] = {}
+        for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:
+            for key, stored in held.items():
+                known.setdefault(producer_id, {}).setdefault(key, []).append(stored)
+        found: dict[int, dict[Key, Stored]] = {}
+        for producer_id, there in now_held.items():
+            for key, offset in there.items():
+                asked = [each for each in known.get(producer_id, {}).get(key, []) if each.offset == offset]
+                if not asked:
+                    return f"{key} waits for producer {producer_id} with {offset}, which nobody asked for"
+                found.setdefault(producer_id, {})[key] = asked[-1]
+        open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
+        self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
+        self.held, self.ended, self.numbers, self.unsettled = found, [], {}, []
+        self.producers = dict(self.kept)  # an id that was not acknowledged may be given to another
+        return ""
+
+    def _next(self, offset: int, now: float) -> Stored:
+        self.order += 1
+        return Stored(offset, self.order, now)
+
+    def _store(self, key: Key, stored: Stored) -> None:
+        there = self.offsets.get(key[0], {}).get(key[1])
+        if there is None or there.order < stored.order:
+            self._change(key, stored)
+
+    def _change(self, key: Key, stored: Stored | None) -> None:
+        self.order += 1
+        entries = self.history.setdefault(key, [])
+        sure = [entry for entry in entries if entry[0] <= self.durable]
+        if len(sure) > 1:
+            self.history[key] = entries = entries[len(sure) - 1 :]
+        entries.append((self.order, stored))
+        there = self.offsets.setdefault(key[0], {})
+        if stored is None:
+            there.pop(key[1], None)
+        else:
+            there[key[1]] = stored
+
+    def _finish(self, producer_id: int, *, committed: bool) -> None:
+        self.undecided.pop(producer_id, None)
+        held = self.held.pop(producer_id, {})
+        for key, stored in held.items():
+            if committed:
+                self._store(key, stored)
+        if held:
+            self.order += 1
+            self.ended.append((self.order, producer_id, held))
+
+
+def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:
+    """Places and offsets of a commit that were accepted."""
+    asked = {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    return [
+        ((topic.name, partition.partition_index), asked[topic.name, partition.partition_index])
+        for topic in response.topics
+        for partition in topic.partitions
+        if partition.error_code == ErrorCode.NONE
+    ]

@@ -1,0 +1,65 @@
+"""What is needed for a failure: faults, members and events are taken out of a script as long as it still fails.
+
+Source: A. Zeller, R. Hildebrandt, Simplifying and isolating failure-inducing input (delta debugging).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from mockbroker.lab.simulation.run import Outcome, run
+from mockbroker.lab.simulation.script import Script
+
+MOST_EVENTS = 400_000  # of all attempts together: about half a minute
+T = TypeVar("T")
+
+
+class Shrinker:
+    """``best``: the smallest script so far that breaks the same invariant, and how it does."""
+
+    def __init__(self, outcome: Outcome, attempt: Callable[[Script], Outcome] = run, budget: int = MOST_EVENTS) -> None:
+        self.best = outcome
+        self.attempts = 0
+        self._attempt = attempt
+        self._left = budget
+
+    def shrink(self) -> Outcome:
+        """Faults first, then members, then faults again: fewer members need fewer of them."""
+        script = self.best.script
+        if self.best.events < script.events:
+            self._try(replace(script, events=self.best.events + 1))
+        for _ in range(2):
+            self._fewer(self.best.script.faults, lambda script, kept: replace(script, faults=tuple(kept)))
+            self._fewer(self.best.script.members, lambda script, kept: replace(script, members=tuple(kept)))
+            if self.best.events < self.best.script.events:
+                self._try(replace(self.best.script, events=self.best.events + 1))
+        return self.best
+
+    def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
+        """Take out ever smaller pieces, until nothing can go, or enough was tried."""
+        size = max(len(parts) // 2, 1)
+        while parts:
+            at = 0
+            while at < len(parts):
+                kept = [*parts[:at], *parts[at + size :]]
+                if self._try(made(self.best.script, kept)):
+                    parts = kept
+                else:
+                    at += size
+                if self._left <= 0:
+                    return
+            if size == 1:
+                return
+            size = max(size // 2, 1)
+
+    def _try(self, script: Script) -> bool:
+        """True if it fails in the same way, and is the best from now on."""
+        outcome = self._attempt(script)
+        self.attempts += 1
+        self._left -= outcome.events
+        if outcome.broken != self.best.broken:
+            return False
+        self.best = outcome
+        return True

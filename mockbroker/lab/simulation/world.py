@@ -1,0 +1,345 @@
+"""A run: brokers, clients, what goes wrong; then everything heals; then everybody goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mockbroker.base.release import RELEASES
+from mockbroker.base.settings import Settings
+from mockbroker.broker import failover
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
+from mockbroker.groups.classic.rules import NEW_MEMBER_TIMEOUT
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.lab.simulation import liveness
+from mockbroker.lab.simulation.clients.admin import Admin
+from mockbroker.lab.simulation.clients.classic import ClassicMember
+from mockbroker.lab.simulation.clients.client import REQUEST_TIMEOUT, Client
+from mockbroker.lab.simulation.clients.committer import Committer
+from mockbroker.lab.simulation.clients.consumer import ConsumerMember
+from mockbroker.lab.simulation.clients.reader import Reader
+from mockbroker.lab.simulation.clients.transactional import TIMEOUT_MS, Transactional
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.disk import Disk
+from mockbroker.lab.simulation.invariants import watchers
+from mockbroker.lab.simulation.queue import Queue
+from mockbroker.lab.simulation.script import Fault, MemberScript, Script
+from mockbroker.lab.simulation.shell import Shell
+from mockbroker.lab.simulation.trace import Trace
+from mockbroker.lab.simulation.watching import Broken, Watchers
+from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC, Cluster, Node
+
+KINDS: Mapping[str, type[Client]] = {
+    "eager": ClassicMember,
+    "cooperative": ClassicMember,
+    "consumer": ConsumerMember,
+    "committer": Committer,
+    "transactional": Transactional,
+}
+LONGEST_RUN = 900.0  # seconds of faults at the most; few members make few events
+CHECKED_EVERY = 16  # events, while everything heals
+MOST_EVENTS = 20  # times as many as faults had, while everything heals
+MOST_PARTITIONS = 12
+NOTICED = 0.3  # of the time that a killed broker is away has passed when the others notice
+
+
+class World:
+    """One script, run once. ``run`` raises Broken when an invariant does not hold."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.queue = Queue()
+        self.trace = Trace()
+        settings = Settings.parse(script.settings)
+        nodes = [Node(number, "127.0.0.1", 9092 + number) for number in range(script.brokers)]
+        ids = Dice("ids", script.seed)
+        release = RELEASES[script.release]
+        disk = Disk(Dice("disk", script.seed), script.sync) if script.sync >= 0 else None
+
+        def broker_on(kept: Disk | None) -> Broker:
+            cluster = None if kept is None else kept.open(nodes, ids.uuid)
+            return Broker(nodes, settings, ids.uuid, release, cluster=cluster)
+
+        broker = broker_on(disk)
+        for name, partitions in script.topics.items():
+            broker.cluster.create_topic(name, broker.cluster.place(partitions, 1))
+        self.patience = self._patience(settings)
+        self.shell = Shell(
+            self.queue,
+            self.trace,
+            Router(broker, Journal(0.0)),
+            Watchers(watchers(self.patience)),
+            disk,
+            broker_on,
+        )
+        self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
+        admin = MemberScript(number=len(script.members), kind="admin", group="", topics=())
+        if script.members:
+            admin = MemberScript(number=max(m.number for m in script.members) + 1, kind="admin", group="", topics=())
+        self.admin = self._client(Admin, admin)
+        self._by_number = {client.script.number: client for client in self.clients}
+        self._chance = Dice("faults", script.seed)
+        self._ending = False
+
+    def _client(self, kind: type[Client], script: MemberScript) -> Client:
+        dice = Dice("client", self.script.seed, script.number)
+        return kind(script, dice, self.queue, self.shell.network, self.trace, self._cluster)
+
+    def _cluster(self) -> Cluster:
+        return self.shell.broker.cluster
+
+    def _patience(self, settings: Settings) -> float:
+        """Seconds in which a group must come to rest: two rebalances, and everybody who is gone without a word is
+        noticed before."""
+        members = self.script.members
+        session = max([m.session for m in members] + [settings.group_consumer_session_timeout_ms / 1000])
+        rebalance = max([m.rebalance for m in members], default=0.0)
+        delay = settings.group_initial_rebalance_delay_ms / 1000
+        load = settings.mockbroker_coordinator_load_ms / 1000
+        return 2 * (rebalance + session) + delay + load + 2 * REQUEST_TIMEOUT
+
+    def run(self) -> None:
+        """Raises: Broken."""
+        self.shell.begin()
+        self.admin.start()
+        for client in self.clients:
+            self.queue.at(client.script.starts, self._come_back, client)
+        self._go_wrong()
+        self._heal()
+        self._empty()
+
+    # --- phase 1: safety, while things go wrong ---
+
+    def _go_wrong(self) -> None:
+        faults = list(reversed(self.script.faults))
+        while self.trace.events < self.script.events and self.queue.next < LONGEST_RUN:
+            while faults and faults[-1].at <= self.trace.events:
+                self._do(faults.pop())
+            self.queue.step()
+
+    def _do(self, fault: Fault) -> None:
+        self.trace.add(self.queue.now, f"fault {fault}")
+        if fault.kind in self._on_members():
+            client = self._by_number.get(fault.who)
+            if client is not None:
+                self._on_members()[fault.kind](client, fault.value)
+        else:
+            getattr(self, "_" + fault.kind.replace("-", "_"))(fault)
+
+    def _on_members(self) -> Mapping[str, Callable[[Client, float], None]]:
+        return {
+            "lose-request": self._lose_request,
+            "lose-answer": self._lose_answer,
+            "cut": self._cut,
+            "clog": self._clog,
+            "slow": self._slow,
+            "pause": self._pause,
+            "stop-polling": self._stop_polling,
+            "crash": self._crash,
+            "leave": self._leave,
+            "subscribe": self._subscribe,
+            "retire": self._retire,
+        }
+
+    def _lose_request(self, client: Client, value: float) -> None:
+        client.link.lose = "request"
+
+    def _lose_answer(self, client: Client, value: float) -> None:
+        client.link.lose = "answer"
+
+    def _cut(self, client: Client, value: float) -> None:
+        for connection in (client.bootstrap, client.coordinator):
+            if connection is not None:
+                self.shell.network.break_off(connection)
+
+    def _clog(self, client: Client, value: float) -> None:
+        client.link.clogged = True
+        self.queue.after(value, self.shell.network.free, client.link)
+
+    def _slow(self, client: Client, value: float) -> None:
+        client.slow = value
+
+    def _pause(self, client: Client, value: float) -> None:
+        client.stands = max(client.stands, self.queue.now + value)
+
+    def _stop_polling(self, client: Client, value: float) -> None:
+        if isinstance(client, Reader) and client.up:
+            client.polls_at = self.queue.now + value
+
+    def _crash(self, client: Client, value: float) -> None:
+        client.crash()
+        self.queue.after(value, self._come_back, client)
+
+    def _leave(self, client: Client, value: float) -> None:
+        if client.up:
+            client.leave()
+        self.queue.after(1.0 + value, self._come_back, client)
+
+    def _come_back(self, client: Client) -> None:
+        if not self._ending:
+            client.start()
+
+    def _subscribe(self, client: Client, value: float) -> None:
+        if isinstance(client, ClassicMember) and client.script.instance is not None:
+            return  # one that comes back with another subscription is not asked again: Kafka has this flaw
+        if isinstance(client, (ClassicMember, ConsumerMember)) and client.up:
+            names = sorted(self.script.topics)
+            client.subscribe(tuple(name for n, name in enumerate(names) if int(value * 16) >> n & 1) or (names[0],))
+
+    def _retire(self, client: Client, value: float) -> None:
+        admin = self.admin
+        assert isinstance(admin, Admin)
+        if isinstance(client, ClassicMember) and client.up and client.member_id:
+            node = self.shell.broker.coordinator(client.script.group)
+            admin.retire(node, client.script.group, client.member_id, client.script.instance)
+
+    def _stall(self, fault: Fault) -> None:
+        self.shell.stall(fault.value)
+
+    def _jump(self, fault: Fault) -> None:
+        self.shell.jump(fault.value)
+
+    def _power(self, fault: Fault) -> None:
+        self.shell.crash(fault.value)
+
+    def _fsync(self, fault: Fault) -> None:
+        if self.shell.disk is not None:
+            self.shell.disk.fails = True
+
+    def _kill_broker(self, fault: Fault) -> None:
+        node, broker = fault.who, self.shell.broker
+        if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
+            self.shell.take_away(node)
+            self.shell.change(failover.kill(broker, node, self.shell.now, fault.value * NOTICED))
+            self.queue.after(fault.value, self._broker_back, node)
+
+    def _stop_broker(self, fault: Fault) -> None:
+        node, broker = fault.who, self.shell.broker
+        if not self.shell.down and node in broker.cluster.nodes and node not in self.shell.away:
+            self.shell.change(failover.stop(broker, node, self.shell.now))
+            self.shell.take_away(node)
+            self.queue.after(fault.value, self._broker_back, node)
+
+    def _broker_back(self, node: int) -> None:
+        if not self.shell.down and node in self.shell.away:
+            del self.shell.away[node]
+            self.trace.add(self.shell.now, f"broker {node} is back")
+            self.shell.change(failover.start(self.shell.broker, node, self.shell.now))
+
+    def _move(self, fault: Fault) -> None:
+        cluster = self._cluster()
+        partition = cluster.topics[OFFSETS_TOPIC].partition_of(self._some_group())
+        others = [node for node in partition.replicas if node in cluster.nodes and node not in self.shell.away]
+        others = [node for node in others if node != partition.leader]
+        if others and partition.leader != NOBODY and not self.shell.down:
+            node = self._chance.pick(others)
+            self.shell.change(failover.move(self.shell.broker, partition, node, self.shell.now))
+
+    def _stale(self, fault: Fault) -> None:
+        if not self.shell.down:
+            broker = self.shell.broker
+            broker.frozen[fault.who] = broker.cluster.as_it_is()
+            self.queue.after(fault.value, self._fresh, fault.who)
+
+    def _fresh(self, node: int) -> None:
+        self.shell.broker.frozen.pop(node, None)
+
+    def _swizzle(self, fault: Fault) -> None:
+        """Links stop one after another, and go on in another order."""
+        some = self._chance.some(self.clients) if self.clients else []
+        for client in some:
+            self.queue.after(self._chance.between(0.0, fault.value / 2), self._clog, client, LONGEST_RUN)
+        for client in self._chance.shuffled(some):
+            when = self._chance.between(fault.value / 2, fault.value)
+            self.queue.after(when, self.shell.network.free, client.link)
+
+    def _grow(self, fault: Fault) -> None:
+        admin = self.admin
+        assert isinstance(admin, Admin)
+        name = self._chance.pick(sorted(self.script.topics))
+        there = len(self._cluster().topics[name].partitions)
+        if there < MOST_PARTITIONS:
+            admin.grow(name, there + 1)
+
+    def _delete_group(self, fault: Fault) -> None:
+        admin = self.admin
+        assert isinstance(admin, Admin)
+        group = self._some_group()
+        admin.delete_group(self.shell.broker.coordinator(group), group)
+
+    def _delete_offsets(self, fault: Fault) -> None:
+        admin = self.admin
+        assert isinstance(admin, Admin)
+        group, topic = self._some_group(), self._chance.pick(sorted(self.script.topics))
+        admin.delete_offsets(self.shell.broker.coordinator(group), group, topic, [0, 1])
+
+    def _look(self, fault: Fault) -> None:
+        admin = self.admin
+        assert isinstance(admin, Admin)
+        names = list(self.shell.broker.groups)
+        admin.look(fault.who, names)
+        consumers = [name for name in names if isinstance(self.shell.broker.groups[name], ConsumerGroup)]
+        if consumers and self.shell.broker.serves_consumer_protocol:
+            admin.look_at_consumers(fault.who, consumers)
+
+    def _some_group(self) -> str:
+        names = sorted({member.group for member in self.script.members})
+        return self._chance.pick(names) if names else "g0"
+
+    # --- phase 2: liveness, when nothing goes wrong any more ---
+
+    def _heal(self) -> None:
+        self.trace.add(self.queue.now, "everything heals")
+        self._ending = True
+        self.shell.go_on()
+        if self.shell.disk is not None:
+            self.shell.disk.fails = False
+        self.shell.restart()
+        self.shell.broker.frozen.clear()
+        for node in list(self.shell.away):
+            self._broker_back(node)
+        late = [client.stands for client in self.clients]
+        readers = [client for client in self.clients if isinstance(client, Reader) and client.up]
+        late += [client.polls_at for client in readers]  # what they put off till then
+        for client in self.clients:
+            client.link.lose = ""
+            client.slow = 0.0
+            if isinstance(client, Reader) and client.up:
+                client.polls_at = 0.0
+            self.shell.network.free(client.link)
+            if not client.up and not client.fatal:
+                client.start()
+        until = max(self.queue.now, *late) + self.patience
+        most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
+        why = liveness.why_not(self.shell.broker, self.clients)
+        while why and self.queue.next <= until and self.trace.events < most:
+            events = self.trace.events
+            while self.trace.events < events + CHECKED_EVERY and self.queue.next <= until:
+                self.queue.step()
+            why = liveness.why_not(self.shell.broker, self.clients)
+        if why:
+            raise Broken(liveness.NAME, f"{why}, {self.patience:g} s after everything healed")
+        self.shell.watchers.tell("healed", self.shell.broker, self.shell.now)
+        self.shell.watchers.tell("look", self.shell.broker, self.shell.now)
+
+    # --- phase 3: nobody is left ---
+
+    def _empty(self) -> None:
+        self.trace.add(self.queue.now, "everybody goes")
+        for client in (*self.clients, self.admin):
+            client.stop()
+        self._wait(2 * self.patience + NEW_MEMBER_TIMEOUT + 2 * TIMEOUT_MS / 1000 + 10.0)
+        self.shell.watchers.tell("emptied", self.shell.broker, self.shell.now)
+        settings = self.shell.broker.settings
+        self.shell.jump(settings.offsets_retention_minutes * 60.0)
+        self._wait(2 * settings.offsets_retention_check_interval_ms / 1000)
+        self.shell.watchers.tell("look", self.shell.broker, self.shell.now)
+        if left := sorted(self.shell.broker.groups):
+            raise Broken("I13", f"{left[0]} is still there, long after its offsets should have expired")
+
+    def _wait(self, seconds: float) -> None:
+        until = self.queue.now + seconds
+        while self.queue.next <= until:
+            self.queue.step()
+        self.queue.now = until

@@ -1,0 +1,1 @@
+"""The trio shell: sockets, TLS, time, connections."""

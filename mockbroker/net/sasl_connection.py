@@ -1,0 +1,39 @@
+"""A connection of a SASL listener: as any other, but that some frames are tokens without a header."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.frames import pack
+from mockbroker.base.effects import Call, Client, Reply, Ticket
+from mockbroker.broker.authentication import Gate, Stage, Token
+from mockbroker.broker.router import Router
+from mockbroker.net.connection import Session
+
+KEY = 36  # what a bare token stands for: SaslAuthenticate
+
+
+class SaslSession(Session):
+    """``gate``: what the client must say first."""
+
+    def __init__(self, connection: int, client: Client, router: Router, gate: Gate) -> None:
+        super().__init__(connection, client.node, client.host, router, client.listener)
+        self.gate = gate
+        self._frames.limit = router.broker.settings.sasl_server_max_receive_size
+
+    def next_call(self) -> Call[Any] | None:
+        if not self.gate.bare:
+            return super().next_call()
+        if self.ticket is not None or (frame := self._frames.next_frame()) is None:
+            return None
+        self.taken += 1
+        self.ticket = Ticket(self.connection, 0, KEY, 0)
+        return Call(self.ticket, self._client, Token(frame), frame)
+
+    def answer(self, reply: Reply) -> bytes:
+        settings, known = self._router.broker.settings, self.gate.stage is Stage.OPEN
+        self._frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
+        if isinstance(reply.response, Token):
+            self._take_ticket()
+            return pack(reply.response.data)
+        return super().answer(reply)

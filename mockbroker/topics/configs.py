@@ -1,0 +1,260 @@
+"""Kafka's topic configurations: names, types, defaults, where the defaults come from, and what each may be. Pure.
+
+Source: Kafka's ConfigDef, LogConfig and ServerTopicConfigSynonyms, as recorded in fixtures/conversations
+(topic_configs_validated, topic_configs_reported).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from mockbroker.base.release import Release
+from mockbroker.base.settings import Settings
+from mockbroker.base.texts import shortened
+
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(1, 8)  # types as DescribeConfigs numbers them
+OF_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5  # where a value comes from
+TYPE_NAMES = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
+BITS = {SHORT: 16, INT: 32, LONG: 64}
+LONGEST = 2**63 - 1
+FOREVER = str(LONGEST)
+COMPACT = "compact"
+LOG_APPEND_TIME = "LogAppendTime"
+
+JAVA_SPACE = "".join(map(chr, range(0x21)))  # what String.trim takes away
+WHOLE = re.compile(r"([+-]?)0*(\d{1,19})")  # no number of 64 bits has more digits
+REAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+COMMA = re.compile(r"\s*,\s*")
+REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?")
+
+Value: TypeAlias = bool | str | int | float | list[str]
+Configs: TypeAlias = Mapping[str, str | None]
+Check: TypeAlias = Callable[[str, Value], None]
+
+
+class ConfigError(ValueError):
+    """A value that a configuration cannot have."""
+
+    def __init__(self, name: str, value: object, why: str) -> None:
+        super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {why}")
+
+
+def _range(least: float | None = None, most: float | None = None) -> Check:
+    def check(name: str, value: Value) -> None:
+        assert isinstance(value, (int, float))
+        if least is not None and value < least:
+            raise ConfigError(name, _text(value), f"Value must be at least {least}")
+        if most is not None and value > most:
+            raise ConfigError(name, _text(value), f"Value must be no more than {most}")
+
+    return check
+
+
+def _one_of(*words: str) -> Check:
+    def check(name: str, value: Value) -> None:
+        for word in value if isinstance(value, list) else [value]:
+            if word not in words:
+                raise ConfigError(name, word, f"String must be one of: {', '.join(words)}")
+
+    return check
+
+
+def _policies(name: str, value: Value) -> None:
+    assert isinstance(value, list)
+    if "" in value:
+        raise ValueError(f"Configuration '{name}' values must not be empty.")
+    _one_of("compact", "delete")(name, value)
+
+
+def _gzip_level(name: str, value: Value) -> None:
+    if value != -1 and value not in range(1, 10):
+        raise ConfigError(name, value, "Value must be between 1 and 9 or equal to -1")
+
+
+def _throttled(name: str, value: Value) -> None:
+    assert isinstance(value, list)
+    if value != ["*"] and not all(map(REPLICA.fullmatch, value)):
+        form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        why = f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
+        raise ConfigError(name, f"[{', '.join(value)}]", why)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """``default``: as text, as everything in configurations. ``check``: of a value of this type, None if it may be any.
+
+    ``synonym``: the broker's setting that is the default of topics; None without one, or if its unit differs.
+    """
+
+    default: str
+    type: int
+    check: Check | None = None
+    synonym: str | None = None
+
+
+_AT_LEAST_0, _AT_LEAST_1 = _range(0), _range(1)
+_CODECS = "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
+_LEAST_SEGMENT, _LEAST_SEGMENT_BEFORE_4_0 = 1 << 20, 14  # bytes
+
+SINCE_4_0: Mapping[str, TopicConfig] = {
+    "cleanup.policy": TopicConfig("delete", LIST, _policies, "log.cleanup.policy"),
+    "compression.gzip.level": TopicConfig("-1", INT, _gzip_level, "compression.gzip.level"),
+    "compression.lz4.level": TopicConfig("9", INT, _range(1, 17), "compression.lz4.level"),
+    "compression.type": TopicConfig("producer", STRING, _one_of(*_CODECS), "compression.type"),
+    "compression.zstd.level": TopicConfig("3", INT, _range(-131_072, 22), "compression.zstd.level"),
+    "delete.retention.ms": TopicConfig("86400000", LONG, _AT_LEAST_0, "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": TopicConfig("60000", LONG, _AT_LEAST_0, "log.segment.delete.delay.ms"),
+    "flush.messages": TopicConfig(FOREVER, LONG, _AT_LEAST_1, "log.flush.interval.messages"),
+    "flush.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_0),
+    "follower.replication.throttled.replicas": TopicConfig("", LIST, _throttled),
+    "index.interval.bytes": TopicConfig("4096", INT, _AT_LEAST_0, "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": TopicConfig("", LIST, _throttled),
+    "local.retention.bytes": TopicConfig("-2", LONG, _range(-2), "log.local.retention.bytes"),
+    "local.retention.ms": TopicConfig("-2", LONG, _range(-2), "log.local.retention.ms"),
+    "max.compaction.lag.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_1, "log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": TopicConfig("1048588", INT, _AT_LEAST_0, "message.max.bytes"),
+    "message.timestamp.after.max.ms": TopicConfig("3600000", LONG, _AT_LEAST_0, "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_0, "log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": TopicConfig(
+        "CreateTime", STRING, _one_of("CreateTime", LOG_APPEND_TIME), "log.message.timestamp.type"
+    ),
+    "min.cleanable.dirty.ratio": TopicConfig("0.5", DOUBLE, _range(0, 1), "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": TopicConfig("0", LONG, _AT_LEAST_0, "log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": TopicConfig("1", INT, _AT_LEAST_1, "min.insync.replicas"),
+    "preallocate": TopicConfig("false", BOOLEAN, None, "log.preallocate"),
+    "remote.log.copy.disable": TopicConfig("false", BOOLEAN),
+    "remote.log.delete.on.disable": TopicConfig("false", BOOLEAN),
+    "remote.storage.enable": TopicConfig("false", BOOLEAN),
+    "retention.bytes": TopicConfig("-1", LONG, None, "log.retention.bytes"),
+    "retention.ms": TopicConfig("604800000", LONG, _range(-1)),
+    "segment.bytes": TopicConfig("1073741824", INT, _range(_LEAST_SEGMENT), "log.segment.bytes"),
+    "segment.index.bytes": TopicConfig("10485760", INT, _range(4), "log.index.size.max.bytes"),
+    "segment.jitter.ms": TopicConfig("0", LONG, _AT_LEAST_0),
+    "segment.ms": TopicConfig("604800000", LONG, _AT_LEAST_1),
+    "unclean.leader.election.enable": TopicConfig("false", BOOLEAN, None, "unclean.leader.election.enable"),
+}
+_BEFORE_4_0: Mapping[str, TopicConfig] = {
+    **SINCE_4_0,
+    "cleanup.policy": replace(SINCE_4_0["cleanup.policy"], check=_one_of("compact", "delete")),
+    "message.downconversion.enable": TopicConfig("true", BOOLEAN, None, "log.message.downconversion.enable"),
+    "message.format.version": TopicConfig("3.0-IV1", STRING, None, "log.message.format.version"),
+    "message.timestamp.after.max.ms": replace(SINCE_4_0["message.timestamp.after.max.ms"], default=FOREVER),
+    "message.timestamp.difference.max.ms": TopicConfig(
+        FOREVER, LONG, _AT_LEAST_0, "log.message.timestamp.difference.max.ms"
+    ),
+    "segment.bytes": replace(SINCE_4_0["segment.bytes"], check=_range(_LEAST_SEGMENT_BEFORE_4_0)),
+}
+BEFORE_4_0 = dict(sorted(_BEFORE_4_0.items()))
+
+
+def known(release: Release) -> Mapping[str, TopicConfig]:
+    """The configurations that topics of a release have, in the order of their names."""
+    return SINCE_4_0 if release.java_coordinator else BEFORE_4_0
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A value as text, where it comes from, and under which name it was found there."""
+
+    name: str
+    value: str
+    source: int
+
+
+def sources(configs: Configs, name: str, settings: Settings, release: Release) -> Iterator[Sourced]:
+    """What a topic with these configurations has, and what it would have without: the first one counts."""
+    config = known(release)[name]
+    own = configs.get(name)
+    if own is not None:
+        yield Sourced(name, own, OF_TOPIC)
+    synonym = config.synonym or name
+    if name == "min.insync.replicas" and release.features.get("eligible.leader.replicas.version"):
+        # a cluster with them is formatted with the broker's setting as its own
+        yield Sourced(synonym, str(settings.min_insync_replicas), DYNAMIC_DEFAULT_BROKER)
+    if synonym in settings.given:
+        value = settings.by_name().get(synonym, settings.others.get(synonym, config.default))
+        yield Sourced(synonym, _text(value), STATIC_BROKER)
+    yield Sourced(synonym, config.default, DEFAULT)
+
+
+def effective(configs: Configs, name: str, settings: Settings, release: Release) -> Value:
+    """What a topic with these configurations has. One that is not valid, as older versions kept it, does not count."""
+    config = known(release)[name]
+    for each in sources(configs, name, settings, release):
+        try:
+            return parsed(name, config, each.value)
+        except ValueError:
+            continue
+    raise AssertionError(f"the default of {name} is not valid")
+
+
+def reported(name: str, config: TopicConfig, text: str) -> str:
+    """A value as DescribeConfigs reports it, whatever spaces and signs it was given with."""
+    try:
+        value = parsed(name, config, text)
+    except ValueError:
+        return text
+    if isinstance(value, list):
+        return ",".join(value)
+    return _text(value)
+
+
+def problem(configs: Configs, release: Release) -> str | None:
+    """Why a topic cannot have these configurations, None if it can."""
+    nulls = [name for name, value in configs.items() if value is None]
+    if nulls:
+        return f"Null value not supported for topic configs: {shortened(','.join(nulls))}"
+    all_of_them = known(release)
+    for name in configs:
+        if name not in all_of_them:
+            return f"Unknown topic config name: {shortened(name)}"
+    try:
+        values = {name: parsed(name, all_of_them[name], text or "") for name, text in configs.items()}
+    except ValueError as error:
+        return str(error)
+    least, most = (values.get(name) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        return f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+    if values.get("remote.storage.enable"):
+        return (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+    return None
+
+
+def parsed(name: str, config: TopicConfig, text: str) -> Value:
+    """A text as a value of the configuration's type. Raises: ValueError if it cannot be one."""
+    value = _typed(name, config.type, text)
+    if config.check is not None:
+        config.check(name, value)
+    return value
+
+
+def _typed(name: str, kind: int, text: str) -> Value:
+    trimmed = text.strip(JAVA_SPACE)
+    if kind == STRING:
+        return trimmed
+    if kind == LIST:
+        return COMMA.split(trimmed) if trimmed else []
+    if kind == BOOLEAN:
+        if trimmed.lower() not in ("true", "false"):
+            raise ConfigError(name, text, "Expected value to be either true or false")
+        return trimmed.lower() == "true"
+    if kind == DOUBLE and REAL.fullmatch(trimmed):
+        return float(trimmed.rstrip("fFdD"))
+    if kind in BITS and (found := WHOLE.fullmatch(trimmed)):
+        number, end = int(found[1] + found[2]), 1 << BITS[kind] - 1
+        if -end <= number < end:
+            return number
+    raise ConfigError(name, text, f"Not a number of type {TYPE_NAMES[kind]}")
+
+
+def _text(value: bool | str | int | float) -> str:
+    """A value as Java writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).replace("inf", "Infinity") if isinstance(value, float) else str(value)

@@ -1,0 +1,112 @@
+"""Transactional ids as records of the transaction log, and ids made of them. Source: Kafka's TransactionLog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kwire.blobs import decode_record, encode_stored
+from kwire.blobs.transaction_state import TransactionLogKey, TransactionLogValue
+from kwire.errors import UnknownApi
+from kwire.records.batch import Batch, Record, build_batch, read_batch
+from mockbroker.groups.records.compaction import Compactor
+from mockbroker.groups.records.wall_time import Wall
+from mockbroker.topics.model import TRANSACTIONS_TOPIC, Cluster, Partition
+from mockbroker.transactions.state import PREPARED, State, Transaction
+
+BUMPING = 2  # the version of transactions in which each end brings another epoch
+STATES = [
+    State.EMPTY,
+    State.ONGOING,
+    State.PREPARE_COMMIT,
+    State.PREPARE_ABORT,
+    State.COMPLETE_COMMIT,
+    State.COMPLETE_ABORT,
+]  # by the numbers that records have for them
+
+
+class TransactionKeeper:
+    """Writes what changes in transactional ids. ``version``: of the values."""
+
+    def __init__(self, cluster: Cluster, wall: Wall, version: int) -> None:
+        self._cluster = cluster
+        self._wall = wall
+        self._version = version
+        self._compactor = Compactor()
+        self._written: dict[str, TransactionLogValue] = {}
+
+    def write(self, txn: Transaction, now: float) -> Partition | None:
+        """Write an id if it is another than when it was written last; the partition it went to."""
+        value = _value(txn, self._wall)
+        if self._written.get(txn.transactional_id) == value:
+            return None
+        self._written[txn.transactional_id] = value
+        timestamp = self._wall.ms(now)
+        partition = self._cluster.topics[TRANSACTIONS_TOPIC].partition_of(txn.transactional_id)
+        key = encode_stored(TransactionLogKey(transactional_id=txn.transactional_id), 0)
+        value.transaction_last_update_timestamp_ms = timestamp
+        record = Record(key=key, value=encode_stored(value, self._version), timestamp=timestamp)
+        value.transaction_last_update_timestamp_ms = -1
+        partition.append(read_batch(build_batch([record])))
+        self._compactor.look(partition, timestamp)
+        return partition
+
+    def adopt(self, txn: Transaction) -> None:
+        """The id was made of what is written."""
+        self._written[txn.transactional_id] = _value(txn, self._wall)
+
+
+def rebuilt(batches: Iterable[Batch], wall: Wall) -> list[Transaction]:
+    """The ids that a partition of the log tells of. Raises: DecodeError for a record that is damaged."""
+    found: dict[str, Transaction] = {}
+    for batch in batches:
+        if batch.control:
+            continue
+        for record in batch.records():
+            try:
+                key, value = decode_record(TRANSACTIONS_TOPIC, record.key, record.value)
+            except UnknownApi:
+                continue
+            assert isinstance(key, TransactionLogKey)
+            found.pop(key.transactional_id, None)
+            if isinstance(value, TransactionLogValue) and value.transaction_status < len(STATES):
+                found[key.transactional_id] = _transaction(key.transactional_id, value, wall)
+    return list(found.values())
+
+
+def _value(txn: Transaction, wall: Wall) -> TransactionLogValue:
+    """Without the time of the change."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(txn.partitions):
+        topics.setdefault(topic, []).append(index)
+    lines = [TransactionLogValue.Partitions(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
+    return TransactionLogValue(
+        producer_id=txn.producer_id,
+        previous_producer_id=txn.previous_id,
+        next_producer_id=-1 if txn.next_id is None else txn.next_id,
+        producer_epoch=txn.epoch,
+        transaction_timeout_ms=txn.timeout_ms,
+        transaction_status=STATES.index(txn.state),
+        transaction_partitions=None if txn.state is State.EMPTY else lines,
+        transaction_last_update_timestamp_ms=-1,
+        transaction_start_timestamp_ms=-1 if txn.started is None else wall.ms(txn.started),
+        client_transaction_version=BUMPING if txn.bumped else 0,
+    )
+
+
+def _transaction(transactional_id: str, value: TransactionLogValue, wall: Wall) -> Transaction:
+    started = value.transaction_start_timestamp_ms
+    txn = Transaction(
+        transactional_id=transactional_id,
+        producer_id=value.producer_id,
+        epoch=value.producer_epoch,
+        previous_id=value.previous_producer_id,
+        timeout_ms=value.transaction_timeout_ms,
+        state=STATES[value.transaction_status],
+        partitions={(line.topic, index) for line in value.transaction_partitions or () for index in line.partition_ids},
+        next_id=None if value.next_producer_id < 0 else value.next_producer_id,
+        bumped=value.client_transaction_version >= BUMPING,
+        started=None if started < 0 else wall.at(started),
+    )
+    if txn.state in PREPARED:
+        txn.marker = txn.identity
+    return txn

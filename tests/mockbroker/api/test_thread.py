@@ -1,0 +1,370 @@
+"""The handles of a running cluster: what they tell, do and wait for, from threads, asyncio and trio."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+import trio
+from plain_client import PlainClient
+
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.metadata import MetadataRequest
+from mockbroker import (
+    ClusterClosedError,
+    Record,
+    SettingsError,
+    ThreadCluster,
+    UnknownTopicError,
+    WaitTimeoutError,
+    open_cluster,
+    run_cluster,
+)
+from mockbroker.api.thread import BrokerThread
+
+CONFIG = {"group.initial.rebalance.delay.ms": 0}
+
+
+@pytest.fixture
+def cluster() -> Iterator[ThreadCluster]:
+    with run_cluster(topics={"orders": 3}, config=CONFIG) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: ThreadCluster) -> Iterator[PlainClient]:
+    with PlainClient(cluster.bootstrap_servers, "me") as client:
+        yield client
+
+
+def fetch(offset: int = 0) -> FetchRequest:
+    """Waits up to 10 s for a record of partition 0."""
+    wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=10_000, min_bytes=1, topics=[FetchRequest.Topic(topic="orders", partitions=[wanted])]
+    )
+
+
+def test_records_go_where_they_should_and_come_back(cluster: ThreadCluster) -> None:
+    assert cluster.produce("orders", ["a", b"b", None, "d"]) == [0, 0, 0, 1]
+    whole = Record(key=b"k", value=b"v", headers=(("h", b"1"), ("h", None)), timestamp=5, partition=2)
+    assert cluster.produce("orders", [whole]) == [1]
+    found = cluster.records("orders")
+    assert [(record.partition, record.offset, record.value) for record in found] == [
+        (0, 0, b"a"),
+        (0, 1, b"d"),
+        (1, 0, b"b"),
+        (2, 0, None),
+        (2, 1, b"v"),
+    ]
+    assert found[-1] == Record(
+        key=b"k", value=b"v", headers=(("h", b"1"), ("h", None)), timestamp=5, topic="orders", partition=2, offset=1
+    )
+    assert [record.value for record in cluster.records("orders", 1)] == [b"b"]
+
+
+HASHES = [  # key, Utils.murmur2 of it. Source: Kafka's UtilsTest.testMurmur2
+    (b"21", -973932308),
+    (b"foobar", -790332482),
+    (b"a-little-bit-long-string", -985981536),
+    (b"a-little-bit-longer-string", -1486304829),
+    (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+    (b"abc", 479470107),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), HASHES)
+def test_keys_go_where_the_producer_of_kafka_puts_them(cluster: ThreadCluster, key: bytes, value: int) -> None:
+    cluster.create_topic("wide", 100)
+    cluster.produce("wide", ["v"], key=key)
+    assert [record.partition for record in cluster.records("wide")] == [(value & 0x7FFFFFFF) % 100]
+
+
+def test_many_records_are_several_batches(cluster: ThreadCluster) -> None:
+    assert cluster.produce("orders", map(str, range(1_200)), partition=0) == list(range(1_200))
+    assert [record.value for record in cluster.records("orders", 0)] == [str(n).encode() for n in range(1_200)]
+
+
+def test_a_fetch_that_waits_gets_what_is_produced(cluster: ThreadCluster, client: PlainClient) -> None:
+    client.send(fetch(), 11)
+    cluster.produce("orders", ["late"], partition=0)
+    answer = client.answer()
+    assert b"late" in answer.responses[0].partitions[0].records
+
+
+def test_what_is_not_there_is_said_and_nothing_is_written(cluster: ThreadCluster) -> None:
+    with pytest.raises(UnknownTopicError, match="there is no topic 'order'; topics there are: orders"):
+        cluster.produce("order", ["a"])
+    with pytest.raises(UnknownTopicError, match="topic orders has partitions 0 to 2, no 3"):
+        cluster.produce("orders", [Record(value=b"a", partition=0), Record(value=b"b", partition=3)])
+    with pytest.raises(UnknownTopicError, match="no -1"):
+        cluster.records("orders", -1)
+    with pytest.raises(SettingsError, match="topic orders: it is there already"):
+        cluster.create_topic("orders")
+    assert cluster.records("orders") == []
+
+
+def test_groups_and_offsets_are_told(cluster: ThreadCluster, client: PlainClient) -> None:
+    assert cluster.groups() == {}
+    assert cluster.committed("g") == {}
+    client.join("g")
+    client.lead("g", "orders", [0, 1, 2])
+    client.commit("g", "orders", 1, 7)
+    group = cluster.groups()["g"]
+    assert (group.state, group.generation, group.protocol, group.leader) == ("Stable", 1, "range", client.member_id)
+    (member,) = group.members
+    assert (member.client_id, member.client_host, member.instance_id) == ("me", "127.0.0.1", None)
+    assert member.assignment == {"orders": [0, 1, 2]}
+    assert cluster.committed("g") == {("orders", 1): 7}
+    assert [event.event for event in cluster.events()][-2:] == ["assign", "commit"]
+
+
+def test_requests_are_told_decoded(cluster: ThreadCluster, client: PlainClient) -> None:
+    client.ask(MetadataRequest(topics=None), 9)
+    client.join("g")
+    assert [(request.api, request.version) for request in cluster.requests()] == [("Metadata", 9), ("JoinGroup", 3)]
+    (request,) = cluster.requests("JoinGroup")
+    assert (request.client_id, request.node, request.host, request.body.group_id) == ("me", 0, "127.0.0.1", "g")
+    assert 0 <= request.time_ms < 60_000
+    with pytest.raises(ValueError, match="no API 'Joingroup'; did you mean JoinGroup"):
+        cluster.requests("Joingroup")
+
+
+def test_reset_is_the_start_again(cluster: ThreadCluster, client: PlainClient) -> None:
+    client.join("g")
+    cluster.create_topic("more")
+    cluster.produce("orders", ["a"])
+    cluster.reset()
+    with pytest.raises(ConnectionError):
+        client.ask(fetch(), 11)
+    assert (cluster.groups(), cluster.events(), cluster.requests(), cluster.records("orders")) == ({}, [], [], [])
+    with pytest.raises(UnknownTopicError):
+        cluster.records("more")
+    with PlainClient(cluster.bootstrap_servers) as again:
+        assert again.join("g").generation_id == 1
+
+
+def test_parked_requests_end_with_a_reset(cluster: ThreadCluster, client: PlainClient) -> None:
+    with PlainClient(cluster.bootstrap_servers) as other:
+        client.join("g")
+        other.send_join("g")  # waits for the first to come back
+        cluster.wait_group("g", state="PreparingRebalance", members=2)
+        cluster.reset()
+        with pytest.raises(ConnectionError):
+            other.answer()
+    assert cluster.groups() == {}
+
+
+def in_background(client: PlainClient) -> threading.Thread:
+    """Joins and leads the group, sometime."""
+
+    def run() -> None:
+        client.join("g")
+        client.lead("g", "orders", [0, 1, 2])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_wait_group_in_a_thread(cluster: ThreadCluster, client: PlainClient) -> None:
+    thread = in_background(client)
+    group = cluster.wait_group("g", state="Stable", members=1)
+    thread.join()
+    assert [member.assignment for member in group.members] == [{"orders": [0, 1, 2]}]
+    assert cluster.wait_group("g", state=None).state == "Stable"
+    assert cluster.wait_group("other", state="Dead").members == ()
+
+
+def test_wait_group_in_asyncio(cluster: ThreadCluster, client: PlainClient) -> None:
+    async def main() -> None:
+        thread = in_background(client)
+        assert (await cluster.wait_group_async("g", members=1)).state == "Stable"
+        thread.join()
+        with pytest.raises(WaitTimeoutError):
+            await cluster.wait_group_async("g", members=2, timeout=0.01)
+        waiting = asyncio.create_task(cluster.wait_group_async("g", members=2, timeout=60))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+    gc.collect()  # an exception that nobody took would be a warning, which is an error here
+
+
+async def test_wait_group_in_trio(cluster: ThreadCluster, client: PlainClient) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, lambda: in_background(client).join())
+        assert (await cluster.wait_group_async("g", members=1)).state == "Stable"
+    assert cluster.produce("orders", ["a"]) == [0]  # plain calls work in the event loop as well
+    with pytest.raises(WaitTimeoutError):
+        await cluster.wait_group_async("g", members=2, timeout=0.01)
+    with trio.move_on_after(0.01) as scope:
+        await cluster.wait_group_async("g", members=2, timeout=60)
+    assert scope.cancelled_caught
+
+
+async def test_wait_group_of_the_trio_handle(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_cluster(topics={"orders": 1}) as cluster:
+        began = trio.current_time()
+        with pytest.raises(WaitTimeoutError, match="group 'g' Stable with 3 members was not seen within 10 s"):
+            await cluster.wait_group("g", members=3)
+        assert trio.current_time() == began + 10
+
+
+def test_the_error_tells_how_things_stand(cluster: ThreadCluster, client: PlainClient) -> None:
+    client.join("g")
+    client.lead("g", "orders", [0, 1, 2])
+    with pytest.raises(WaitTimeoutError) as caught:
+        cluster.wait_group("g", members=2, timeout=0.01)
+    lines = str(caught.value).splitlines()
+    assert lines[:4] == [
+        "group 'g' Stable with 2 members was not seen within 0.01 s",
+        "it is Stable: generation 1, protocol range, 1 member",
+        f'  {client.member_id}, leader: {{"orders": [0, 1, 2]}}',
+        "events:",
+    ]
+    assert [line.split()[2] for line in lines[4:]] == ["join", "rebalance", "generation", "sync", "assign"]
+    with pytest.raises(WaitTimeoutError, match="it is Dead: there is no such group; groups there are: g"):
+        cluster.wait_group("other", timeout=0.01)
+    with pytest.raises(ValueError, match="state 'stable': expected one of Empty, "):
+        cluster.wait_group("g", state="stable")
+
+
+def test_a_closed_cluster_says_so() -> None:
+    with run_cluster() as cluster:
+        pass
+    with pytest.raises(ClusterClosedError, match="the cluster is closed"):
+        cluster.events()
+    with pytest.raises(ClusterClosedError, match="the cluster is closed"):
+        cluster.wait_group("g")
+
+
+FORKED = """
+import asyncio, os, sys
+from mockbroker import ClusterClosedError, run_cluster
+
+with run_cluster(topics={"orders": 1}) as cluster:
+    child = os.fork()
+    if child == 0:
+        calls = [
+            cluster.groups, lambda: cluster.wait_group("g"), lambda: asyncio.run(cluster.wait_group_async("g")),
+            lambda: cluster.produce("orders", ["tea"]), cluster.clock.now, lambda: cluster.clock.advance(1.0), cluster.reset,
+        ]
+        for call in calls:
+            try:
+                call()
+            except ClusterClosedError as error:
+                print(error)
+        with run_cluster(topics={"own": 1}) as own:
+            print(own.produce("own", ["tea"]))
+    else:
+        assert os.waitpid(child, 0)[1] == 0
+        print(cluster.produce("orders", ["tea"]), os.getpid(), child)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_is_refused() -> None:
+    """Its copy of the handle has no thread; the cluster of the parent goes on, and it may have one of its own."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    *refused, own, last = done.stdout.splitlines()
+    produced, parent, child = last.split(" ")
+    assert (own, produced) == ("[0]", "[0]")
+    assert set(refused) == {
+        f"the cluster runs in process {parent}, and this is process {child}, forked from it: "
+        "use the handle there; clients may connect to bootstrap_servers from anywhere"
+    }
+    assert len(refused) == 7
+
+
+def test_closing_ends_a_wait() -> None:
+    caught: list[BaseException] = []
+
+    def wait(cluster: ThreadCluster, began: threading.Event) -> None:
+        began.set()
+        try:
+            cluster.wait_group("g", timeout=60)
+        except ClusterClosedError as error:
+            caught.append(error)
+
+    with run_cluster() as cluster:
+        began = threading.Event()
+        thread = threading.Thread(target=wait, args=[cluster, began])
+        thread.start()
+        began.wait()
+    thread.join(10)
+    assert len(caught) == 1
+
+
+def test_starting_over_leaves_the_old_clients_and_handles_behind() -> None:
+    thread = BrokerThread(brokers=2, config=CONFIG)
+    try:
+        old = thread.start_over({"orders": 1}, CONFIG)
+        with PlainClient(old.bootstrap_servers) as client:
+            client.join("g")
+            new = thread.start_over({"other": 2}, CONFIG | {"num.partitions": 4})
+            with pytest.raises(ConnectionError):
+                client.join("g")
+        with pytest.raises(ConnectionRefusedError):
+            PlainClient(old.bootstrap_servers)
+        assert {node.port for node in new.nodes}.isdisjoint(node.port for node in old.nodes)
+        assert [node.node_id for node in new.nodes] == [0, 1]
+        with pytest.raises(ClusterClosedError, match="a test which is over"):
+            old.produce("other", ["late"])
+        with pytest.raises(ClusterClosedError, match="a test which is over"):
+            old.wait_group("g")
+        with pytest.raises(SettingsError, match="did you mean"):
+            thread.start_over({}, {"num.partition": 1})
+        assert new.records("other") == []
+        assert new.groups() == {}
+    finally:
+        thread.close()
+
+
+def test_a_wait_of_the_old_handle_ends() -> None:
+    thread = BrokerThread(config=CONFIG)
+    try:
+        old = thread.handle()
+        waiting = old._waiting("g", "Stable", None, 60)
+        thread.start_over({}, {})
+        with pytest.raises(ClusterClosedError):
+            waiting.result(10)
+    finally:
+        thread.close()
+
+
+class BlockError(Exception):
+    pass
+
+
+async def test_what_the_block_raises_comes_out_as_it_is() -> None:
+    with pytest.raises(BlockError):
+        async with open_cluster():
+            raise BlockError
+    with trio.move_on_after(0.01) as scope:
+        async with open_cluster():
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    with pytest.raises(BlockError), run_cluster():
+        raise BlockError
+
+
+async def test_a_server_that_dies_ends_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def die(*_: object) -> None:
+        raise BlockError
+
+    monkeypatch.setattr("mockbroker.net.server.Server._keep_time", die)
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_cluster():
+            await trio.sleep_forever()
+    assert caught.group_contains(BlockError)

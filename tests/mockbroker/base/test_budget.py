@@ -1,0 +1,208 @@
+"""What clients may hold together: unfinished requests, unread responses, pending member ids, transactional ids."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+import trio.testing
+from tools.desk import Desk
+from tools.wire import serving
+
+from kwire import ErrorCode as E
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.records.batch import Record, build_batch, read_batch
+from mockbroker.base.budget import Budget
+from mockbroker.base.settings import NO_LIMIT
+
+HELLO = (ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3)
+MIB = 1 << 20
+
+
+@pytest.fixture
+def clock():
+    return trio.testing.MockClock(autojump_threshold=0.02)
+
+
+# --- the total ---------------------------------------------------------------------------------------------------
+
+
+def test_total_is_what_all_connections_hold():
+    budget = Budget("bytes", "a.setting", 100)
+    for connection, size in [(1, 60), (2, 40), (1, 70), (3, 10), (2, 0), (3, 10)]:
+        budget.hold(connection, size)
+    assert (budget.total, budget.exceeded) == (80, False)
+    budget.hold(4, 21)
+    assert (budget.exceeded, budget.largest()) == (True, 1)
+    assert budget.complaint(1) == (
+        "it has the most bytes (70 bytes), and those of all connections are 101 bytes, above a.setting (100)"
+    )
+
+
+def test_no_limit_is_never_exceeded():
+    budget = Budget("bytes", "a.setting", NO_LIMIT)
+    budget.hold(1, 10**12)
+    assert not budget.exceeded
+
+
+# --- requests that are not complete ------------------------------------------------------------------------------
+
+
+def held(place) -> list[int]:
+    return sorted(connection.session.buffered for connection in place.server.connections.values())
+
+
+async def begin(place, size: int):
+    """A peer that sends this much of a request of 100 MB, and stops."""
+    peer = await place.connect()
+    await peer.stream.send_all(struct.pack(">i", 100_000_000) + bytes(size - 4))
+    return peer
+
+
+async def test_unfinished_requests_above_the_limit_close_the_largest(clock, caplog):
+    async with serving(config={"queued.max.request.bytes": MIB}) as place:
+        small = await begin(place, 100_000)
+        await place.until(lambda: held(place) == [100_000])
+        large = await begin(place, 700_000)
+        await place.until(lambda: held(place) == [100_000, 700_000])
+        assert caplog.records == []
+        last = await begin(place, 300_000)
+        assert await large.closed() == b""
+        await place.until(lambda: held(place) == [100_000, 300_000])
+        (record,) = caplog.records
+        assert "bytes of unfinished requests (700000 bytes)" in record.getMessage()
+        assert record.getMessage().endswith("above queued.max.request.bytes (1048576)")
+        assert (await (await place.connect()).ask(*HELLO)).error_code == E.NONE
+        small.reset()
+        last.reset()
+        await place.until(lambda: len(place.server.connections) == 1)
+        assert place.server._requests.total == 0
+
+
+async def test_requests_that_are_complete_count_no_more(clock, caplog):
+    async with serving(config={"queued.max.request.bytes": 100_000}) as place:
+        peer = await place.connect()
+        for _ in range(5):
+            await peer.send(*[HELLO] * 2_000)
+            for _ in range(2_000):
+                await peer.receive()
+        assert caplog.records == []
+        assert place.server._requests.total == 0
+
+
+# --- responses that are not read ---------------------------------------------------------------------------------
+
+
+def fetch():
+    partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=10**8)
+    return FetchRequest(
+        min_bytes=1, max_bytes=10**8, topics=[FetchRequest.Topic(topic="t", partitions=[partition])]
+    ), 11
+
+
+def fill(place) -> None:
+    """One record of 9 MiB, more than the buffers of a connection take."""
+    batch = read_batch(build_batch([Record(value=bytes(9 * MIB))]))
+    place.broker.cluster.topics["t"].partitions[0].log.append(batch, 0)
+
+
+async def reluctant(place):
+    """A peer whose system takes little before it reads."""
+    peer = await place.connect()
+    peer.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    return peer
+
+
+async def test_unread_responses_above_the_limit_close_the_largest(clock, caplog):
+    limit = 12 * MIB
+    async with serving(config={"mockbroker.queued.max.response.bytes": limit}) as place:
+        fill(place)
+        asked = 0
+        while not caplog.records and asked < 50:  # the system's own buffers take some of each
+            peer = await reluctant(place)
+            total = place.server._responses.total
+            await peer.send(fetch())
+            asked += 1
+            await place.until(lambda total=total: caplog.records or place.server._responses.total != total)
+        await place.until(lambda: len(place.server.connections) == asked - 1)
+        assert 2 < asked < 50
+        assert place.server._responses.total <= limit
+        (record,) = caplog.records
+        assert "it has the most bytes of unread responses" in record.getMessage()
+        assert record.getMessage().endswith("above mockbroker.queued.max.response.bytes (12582912)")
+        assert (await (await place.connect()).ask(*HELLO)).error_code == E.NONE
+
+
+async def test_a_connection_with_unsent_responses_is_not_read(clock):
+    async with serving() as place:
+        fill(place)
+        peer = await reluctant(place)
+        await peer.send(fetch())
+        await place.until(lambda: any(connection.draining for connection in place.server.connections.values()))
+        await peer.send(HELLO, HELLO)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert held(place) == [0]
+        assert len((await peer.receive()).responses[0].partitions[0].records) > 9 * MIB
+        assert (await peer.receive()).error_code == E.NONE
+        assert (await peer.receive()).error_code == E.NONE
+        assert place.server._responses.total == 0
+
+
+# --- member ids and transactional ids ----------------------------------------------------------------------------
+
+
+def test_pending_member_ids_have_a_limit_over_all_groups():
+    desk = Desk(config={"mockbroker.max.pending.members": 3})
+    given = [desk.ask(desk.join(group), 5) for group in ("a", "a", "b")]
+    assert {answer.error_code for answer in given} == {E.MEMBER_ID_REQUIRED}
+    refused = desk.ask(desk.join("c"), 5)
+    assert (refused.error_code, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
+    assert "c" not in desk.broker.groups
+
+
+WAYS = ["join", "leave", "expire", "delete the group"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pending_member_id_counts_until_it_is_used_or_gone(way):
+    desk = Desk(config={"mockbroker.max.pending.members": 1})
+    member_id = desk.ask(desk.join("a"), 5).member_id
+    assert desk.ask(desk.join("a"), 5).error_code == E.GROUP_MAX_SIZE_REACHED
+    match way:
+        case "join":
+            assert desk.ask(desk.join("a", member_id), 5).error_code == E.NONE
+        case "leave":
+            desk.ask(LeaveGroupRequest(group_id="a", members=[LeaveGroupRequest.Member(member_id=member_id)]), 5)
+        case "expire":
+            desk.wait(10.0)
+        case "delete the group":
+            assert desk.ask(DeleteGroupsRequest(groups_names=["a"]), 2).results[0].error_code == E.NONE
+    assert desk.broker.groups.pending_ids == 0
+    assert desk.ask(desk.join("b"), 5).error_code == E.MEMBER_ID_REQUIRED
+
+
+def test_static_members_and_old_clients_need_no_pending_id():
+    desk = Desk(config={"mockbroker.max.pending.members": 1})
+    desk.ask(desk.join("a"), 5)
+    assert desk.ask(desk.join("b", instance_id="i"), 5).error_code == E.NONE
+    assert desk.ask(desk.join("c"), 3).error_code == E.NONE
+
+
+def test_transactional_ids_have_a_limit():
+    desk = Desk(config={"mockbroker.max.transactional.ids": 2})
+
+    def init(name: str) -> int:
+        return desk.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000), 5).error_code
+
+    assert [init(name) for name in ("a", "b", "c", "a", "c")] == [
+        E.NONE,
+        E.NONE,
+        E.POLICY_VIOLATION,
+        E.NONE,
+        E.POLICY_VIOLATION,
+    ]

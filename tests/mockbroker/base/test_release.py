@@ -1,0 +1,94 @@
+"""A cluster can be like an older Kafka."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+import pytest
+from golden import ROOT
+from tools.play import Play
+
+from kwire import ErrorCode as E
+from kwire.schema import Versions
+from mockbroker.base.release import RELEASES, SERVED, served
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
+from mockbroker.topics.model import Node
+
+BOTH = (("range", b""), ("roundrobin", b""))
+
+
+RECORDED = {
+    ".".join(found["release"].split(".")[:2]): found
+    for found in (json.loads(path.read_text()) for path in (ROOT / "fixtures" / "releases").glob("*.json"))
+}
+
+
+def test_names():
+    assert set(RELEASES) == {*RECORDED, "all"}
+    assert list(RELEASES)[:-1] == sorted(RECORDED, key=lambda name: [int(part) for part in name.split(".")])
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_versions_are_as_recorded(name):
+    ours = {key: served(key, name) for key in SERVED}
+    found = {str(key): [versions.first, versions.last] for key, versions in ours.items() if versions}
+    assert found == RECORDED[name]["versions"]
+    assert RELEASES[name].features == RECORDED[name]["features"]
+    supported = {feature: list(levels) for feature, levels in RELEASES[name].supported.items()}
+    assert supported == RECORDED[name].get("supported", {})
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_what_is_told_is_what_is_served(name):
+    """But for Produce v0-2, which Kafka 4 tells and refuses."""
+    broker = Broker([Node(0, "h", 1)], Settings(), lambda: UUID(int=1), RELEASES[name])
+    router = Router(broker, Journal(0.0))
+    had = RECORDED[name]["versions"] if name in RECORDED else None
+    for key, handler in HANDLERS.items():
+        told = broker.served.get(key)
+        if had is not None and str(key) not in had:
+            assert told is None
+            continue
+        first, last = had[str(key)] if had else (handler.versions.first, handler.versions.last)
+        assert told == Versions(first, min(last, handler.versions.last))
+        refused = 3 if key == 0 and name.startswith("4") else 0
+        assert [version for version in range(30) if router.serves(key, version)] == [
+            version for version in range(30) if version in told and version >= refused
+        ]
+
+
+@pytest.mark.parametrize(("java", "chosen"), [(True, "range"), (False, "roundrobin")])
+def test_tie_of_protocol_votes(java, chosen):
+    play = Play(delay=1.0, java_coordinator=java)
+    play.join("a", BOTH)
+    play.join("b", tuple(reversed(BOTH)))
+    play.wait(3.0)
+    assert play.group.protocol == chosen
+
+
+@pytest.mark.parametrize(("java", "alive"), [(True, False), (False, True)])
+def test_sync_in_stable_renews_the_session(java, alive):
+    play = Play(java_coordinator=java)
+    play.stable("a", session=1.2)
+    play.wait(0.8)
+    play.sync("a")
+    play.wait(0.8)
+    assert (play.heartbeat("a") is E.NONE) is alive
+
+
+@pytest.mark.parametrize(("java", "seconds"), [(True, 2.0), (False, 1.0)])
+def test_initial_delay_of_later_generations_is_extended(java, seconds):
+    play = Play(delay=1.0, java_coordinator=java)
+    play.stable("x")
+    play.leave("x")
+    begin = play.now
+    ask = play.join("a")
+    play.wait(0.4)
+    play.join("b")
+    play.wait(5.0)
+    assert ask.at - begin == pytest.approx(seconds)

@@ -1,0 +1,37 @@
+"""AlterConfigs: what is not named goes back. Which changes are allowed: tests/mockbroker/topics/test_alteration.py."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.alter_configs import AlterConfigsRequest
+
+Resource = AlterConfigsRequest.Resource
+
+
+def alter(desk, version=2, *, name="t", kind=2, validate_only=False, **configs):
+    given = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    asked = Resource(resource_type=kind, resource_name=name, configs=given)
+    (found,) = desk.ask(AlterConfigsRequest(resources=[asked], validate_only=validate_only), version).responses
+    assert (found.resource_type, found.resource_name) == (kind, name)
+    return found.error_code
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_what_is_not_named_goes_back(version):
+    desk = Desk()
+    topic = desk.broker.cluster.topics["t"]
+    assert alter(desk, version, retention_ms="1", cleanup_policy="compact") == E.NONE
+    assert topic.configs == {"retention.ms": "1", "cleanup.policy": "compact"}
+    assert alter(desk, version, retention_ms="2", validate_only=True) == E.NONE
+    assert alter(desk, version, retention_ms="x") == E.INVALID_CONFIG
+    assert topic.configs == {"retention.ms": "1", "cleanup.policy": "compact"}
+    assert alter(desk, version, max_message_bytes="5") == E.NONE
+    assert topic.configs == {"max.message.bytes": "5"}
+
+
+def test_of_what_it_cannot_be():
+    assert alter(Desk(), name="no-such-topic") == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(Desk(), name="0", kind=4) == E.INVALID_REQUEST

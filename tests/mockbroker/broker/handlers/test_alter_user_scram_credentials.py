@@ -1,0 +1,104 @@
+"""AlterUserScramCredentials: what Kafka 4.2.0 said, and that whoever is let in changes with it."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from scramp import ScramClient
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as Request
+from mockbroker.broker.sasl.mechanism import Passed, Refused
+from mockbroker.broker.sasl.scram import Scram256Or512
+
+SALT = b"0123456789abcdef"
+
+
+def drop(name: str, mechanism: int = 1) -> Request.Deletion:
+    return Request.Deletion(name=name, mechanism=mechanism)
+
+
+def put(name: str, mechanism: int = 1, iterations: int = 4096, password: str = "secret") -> Request.Upsertion:
+    salted = hashlib.pbkdf2_hmac("sha256" if mechanism == 1 else "sha512", password.encode(), SALT, iterations)
+    return Request.Upsertion(name=name, mechanism=mechanism, iterations=iterations, salt=SALT, salted_password=salted)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def alter(desk, *asked):
+    deletions = [one for one in asked if isinstance(one, Request.Deletion)]
+    upsertions = [one for one in asked if isinstance(one, Request.Upsertion)]
+    answer = desk.ask(Request(deletions=deletions, upsertions=upsertions), 0)
+    return [(one.user, E(one.error_code), one.error_message) for one in answer.results]
+
+
+TWICE = E.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+GONE = E.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+NAMELESS = E.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
+STRANGE = E.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
+FEW, MANY = ((E.UNACCEPTABLE_CREDENTIAL, f"Too {what} iterations") for what in ("few", "many"))
+CASES = [  # asked, said of each user
+    ([], []),
+    ([put("x")], [("x", E.NONE, None)]),
+    ([drop("alice")], [("alice", E.NONE, None)]),
+    ([drop("nobody")], [("nobody", *GONE)]),
+    ([drop("alice", 2)], [("alice", *GONE)]),
+    ([drop("")], [("", *NAMELESS)]),
+    ([put("")], [("", *NAMELESS)]),
+    ([drop("alice", 9)], [("alice", *STRANGE)]),
+    ([drop("alice", 0)], [("alice", *STRANGE)]),
+    ([put("x", 7)], [("x", *STRANGE)]),
+    ([put("x", iterations=4095)], [("x", *FEW)]),
+    ([put("x", iterations=16_385)], [("x", *MANY)]),
+    ([put("x", iterations=16_384)], [("x", E.NONE, None)]),
+    ([put("x"), put("x")], [("x", *TWICE)]),
+    ([put("x"), put("x", 2)], [("x", *TWICE)]),
+    ([drop("alice"), put("alice")], [("alice", *TWICE)]),
+    ([put("a"), put("b", iterations=1)], [("b", *FEW), ("a", E.NONE, None)]),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), CASES)
+def test_answer(desk, asked, said):
+    alter(desk, put("alice"))
+    assert alter(desk, *asked) == said
+
+
+def test_what_is_refused_changes_nothing(desk):
+    alter(desk, put("alice"))
+    before = dict(desk.broker.users.scram)
+    for asked in ([drop("alice"), put("alice")], [put("alice", iterations=1)], [drop("alice", 2)]):
+        alter(desk, *asked)
+        assert desk.broker.users.scram == before
+
+
+def enters(desk, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
+    server = Scram256Or512(mechanism, desk.broker.users, lambda: "server")
+    client = ScramClient([mechanism], "alice", password)
+    verdict = server.take(client.get_client_first().encode(), 0)
+    if verdict == Refused():
+        return False
+    client.set_server_first(verdict.token.decode())
+    verdict = server.take(client.get_client_final().encode(), 0)
+    if isinstance(verdict, Passed):
+        client.set_server_final(verdict.token.decode())  # who must know the password as well
+    return isinstance(verdict, Passed)
+
+
+def test_who_comes_in(desk):
+    assert not enters(desk, "secret")
+    alter(desk, put("alice"))
+    assert enters(desk, "secret")
+    assert not enters(desk, "secret", "SCRAM-SHA-512")
+    alter(desk, put("alice", iterations=8192, password="other"))
+    assert not enters(desk, "secret")
+    assert enters(desk, "other")
+    alter(desk, put("alice", 2))
+    assert enters(desk, "secret", "SCRAM-SHA-512")
+    alter(desk, drop("alice"))
+    assert not enters(desk, "other")

@@ -1,0 +1,150 @@
+"""ApiVersions: what is told is what is served, and what Kafka 4.2.0 tells of the same APIs."""
+
+from __future__ import annotations
+
+import pytest
+from golden import ROOT
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire import encode
+from kwire.messages import APIS
+from kwire.messages.api_versions import ApiVersionsRequest
+from mockbroker.base.effects import Call, Client, Reply, Ticket
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.router import UnsupportedVersion
+
+# Kafka 4.2.0, from ../shared/fixtures/frames/captured/api_versions.jsonl.gz: the APIs that we serve.
+KAFKA_4_2_0 = {
+    0: (0, 13),
+    1: (4, 18),
+    2: (1, 11),
+    3: (0, 13),
+    8: (2, 10),
+    9: (1, 10),
+    10: (0, 6),
+    11: (0, 9),
+    12: (0, 4),
+    13: (0, 5),
+    14: (0, 5),
+    15: (0, 6),
+    16: (0, 5),
+    17: (0, 1),
+    18: (0, 4),
+    19: (2, 7),
+    20: (1, 6),
+    21: (0, 2),
+    22: (0, 5),
+    23: (2, 4),
+    24: (0, 5),
+    25: (0, 4),
+    26: (0, 5),
+    27: (1, 2),
+    28: (0, 5),
+    29: (1, 3),
+    30: (1, 3),
+    31: (1, 3),
+    32: (1, 4),
+    33: (0, 2),
+    35: (1, 4),
+    36: (0, 2),
+    37: (0, 3),
+    42: (0, 2),
+    43: (0, 2),
+    44: (0, 1),
+    46: (0, 0),
+    47: (0, 0),
+    48: (0, 1),
+    50: (0, 0),
+    51: (0, 0),
+    60: (0, 2),
+    61: (0, 0),
+    65: (0, 0),
+    66: (0, 2),
+    68: (0, 1),
+    69: (0, 1),
+    74: (0, 1),
+    75: (0, 0),
+}
+PRODUCE = 0
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+def named(name="client", version="1.0"):
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_told_as_kafka_tells_it(desk, version):
+    answer = desk.ask(named(), version)
+    assert answer.error_code == E.NONE
+    assert {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys} == KAFKA_4_2_0
+    assert len(answer.api_keys) == len(KAFKA_4_2_0)
+
+
+def test_told_is_served_but_for_the_produce_that_kafka_refuses_too(desk):
+    for entry in desk.ask(named(), 4).api_keys:
+        told = set(range(entry.min_version, entry.max_version + 1))
+        served = {version for version in range(-1, 50) if desk.router.serves(entry.api_key, version)}
+        assert told - served == ({0, 1, 2} if entry.api_key == PRODUCE else set())
+        assert served <= told
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_every_finalized_feature_is_supported_but_for_level_0_before_v4(desk, version):
+    answer = desk.ask(named(), version)
+    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+    if version == 3:
+        assert supported == {"metadata.version": (7, 29)}
+    else:
+        assert finalized.keys() < supported.keys()
+        assert all(supported[name][0] <= level <= supported[name][1] for name, level in finalized.items())
+
+
+def test_served_is_declared():
+    for key, handler in HANDLERS.items():
+        assert handler.versions.first in APIS[key].versions
+        assert handler.versions.last in APIS[key].versions
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "valid"),
+    [
+        ("apache-kafka-java", "4.2.0", True),
+        ("a", "1", True),
+        ("", "1", False),
+        ("a", "", False),
+        ("a!", "1", False),
+        ("-a", "1", False),
+        ("a.", "1", False),
+        ("a b", "1", False),
+        ("a\n", "1", False),
+        ("é", "1", False),
+    ],
+)
+def test_client_software_name_is_validated(desk, name, version, valid):
+    answer = desk.ask(named(name, version), 3)
+    assert answer.error_code == (E.NONE if valid else E.INVALID_REQUEST)
+    assert bool(answer.api_keys) is valid
+
+
+def test_a_version_that_is_not_served_is_answered_in_version_0(desk):
+    ticket = Ticket(1, 7, 18, 0)
+    (reply,) = desk.router.step(Call(ticket, Client(0, "", ""), UnsupportedVersion()), 0.0)
+    assert isinstance(reply, Reply)
+    assert reply.response.error_code == E.UNSUPPORTED_VERSION
+    assert [(k.api_key, k.min_version, k.max_version) for k in reply.response.api_keys] == [(18, 0, 4)]
+    assert len(encode(reply.response, 0)) == 2 + 4 + 6
+
+
+def test_what_is_not_served_is_listed():
+    page = (ROOT / "docs" / "limits.md").read_text("utf-8")
+    section = page.partition("## APIs\n")[2].partition("\n## ")[0]
+    listed = {name for line in section.splitlines() if line.count("|") == 3 for name in line.split("|")[1].split(", ")}
+    missing = {api.name for key, api in APIS.items() if key not in HANDLERS}
+    assert {name.strip() for name in listed} - {"APIs", "---"} == missing

@@ -1,0 +1,111 @@
+"""ConsumerGroupHeartbeat: what is wrong with the fields by themselves, and in what order."""
+
+from __future__ import annotations
+
+import pytest
+from tools.consumers import Consumers
+
+from kwire import ErrorCode as E
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from mockbroker.base.release import RELEASES
+
+JOIN = {
+    "group_id": "g",
+    "member_id": "m",
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 5_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}
+
+
+def ask(desk, version=1, node=None, **fields):
+    return desk.ask(ConsumerGroupHeartbeatRequest(**JOIN | fields), version, node=node)
+
+
+@pytest.fixture
+def desk():
+    return Consumers(topics={"t": 3})
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"member_id": ""}, "MemberId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"topic_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
+        (
+            {"subscribed_topic_names": None},
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        ),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    ],
+)
+def test_fields(desk, fields, text):
+    answer = ask(desk, **fields)
+    assert (answer.error_code, answer.error_message) == (E.INVALID_REQUEST, text)
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (None, 0, 0)
+    assert not desk.broker.groups
+
+
+def test_owned_partitions_with_a_join(desk):
+    lines = desk.lines(frozenset({("t", 0)}))
+    assert ask(desk, topic_partitions=lines).error_message == "TopicPartitions must be empty when (re-)joining."
+
+
+@pytest.mark.parametrize(
+    "fields", [{"subscribed_topic_names": []}, {"subscribed_topic_regex": "", "subscribed_topic_names": None}]
+)
+def test_to_subscribe_to_nothing_is_fine(desk, fields):
+    answer = ask(desk, **fields)
+    assert (answer.error_code, answer.member_epoch, answer.assignment.topic_partitions) == (E.NONE, 1, [])
+
+
+def test_version_0_makes_member_ids(desk):
+    answer = ask(desk, 0, member_id="")
+    assert answer.error_code == E.NONE
+    assert len(answer.member_id) == 22
+    assert ask(desk, 0, member_id="", member_epoch=1).error_code == E.INVALID_REQUEST
+
+
+def test_an_assignor_that_there_is_not_comes_before_the_group(desk):
+    answer = ask(desk, server_assignor="zz", member_epoch=5)
+    assert answer.error_code == E.UNSUPPORTED_ASSIGNOR
+    assert answer.error_message == "ServerAssignor zz is not supported. Supported assignors: uniform, range."
+
+
+def test_fields_come_before_the_coordinator():
+    desk = Consumers(topics={"t": 3}, brokers=3)
+    other = next(node for node in desk.broker.cluster.nodes if node != desk.broker.coordinator("g"))
+    assert ask(desk, node=other).error_code == E.NOT_COORDINATOR
+    assert ask(desk, node=other, rack_id="").error_code == E.INVALID_REQUEST
+
+
+def test_switched_off():
+    desk = Consumers(config={"group.coordinator.rebalance.protocols": "classic"})
+    answer = ask(desk, group_id="")
+    assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
+    assert desk.describe().error_code == E.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [({}, E.UNSUPPORTED_VERSION), ({"group.coordinator.rebalance.protocols": "classic,consumer"}, E.NONE)],
+)
+def test_before_4_0_it_must_be_switched_on(config, error):
+    desk = Consumers(config=config)
+    desk.broker.release = RELEASES["3.9"]
+    assert ask(desk, 0).error_code == error
+
+
+@pytest.mark.parametrize(
+    ("blank", "is_blank"),
+    [(" ", True), ("\t", True), ("\0", True), ("\x1f", True), ("\x7f", False), ("\xa0", False), ("\u2003", False)],
+)
+@pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
+def test_blank_is_what_java_trims(desk, field, blank, is_blank):
+    assert ask(desk, **{field: blank}).error_code == (E.INVALID_REQUEST if is_blank else E.NONE)

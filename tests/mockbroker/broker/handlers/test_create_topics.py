@@ -1,0 +1,159 @@
+"""CreateTopics: what is made, what is refused, and with which words."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest
+from mockbroker.base.release import RELEASES
+from mockbroker.base.settings import MAX_PARTITIONS
+from mockbroker.topics.configs import SINCE_4_0
+
+Topic = CreateTopicsRequest.Topic
+VERSIONS = range(2, 8)
+
+
+@pytest.fixture
+def desk():
+    return Desk(brokers=3, topics={"old": 1})
+
+
+def wanted(name: str = "new", partitions: int = 2, replicas: int = 1, **given) -> Topic:
+    return Topic(name=name, num_partitions=partitions, replication_factor=replicas, **given)
+
+
+def assigned(*brokers: list[int], first: int = 0) -> Topic:
+    lists = [Topic.Assignment(partition_index=first + n, broker_ids=ids) for n, ids in enumerate(brokers)]
+    return wanted(partitions=-1, replicas=-1, assignments=lists)
+
+
+def create(desk: Desk, version: int, *topics: Topic, **given):
+    return desk.ask(CreateTopicsRequest(topics=list(topics), **given), version).topics
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_is_made(desk, version):
+    (answer,) = create(desk, version, wanted(configs=[Topic.Config(name="retention.ms", value="5")]))
+    assert (answer.name, answer.error_code, answer.error_message) == ("new", E.NONE, None)
+    made = desk.broker.cluster.topics["new"]
+    assert [len(partition.replicas) for partition in made.partitions] == [1, 1]
+    assert made.configs == {"retention.ms": "5"}
+    if version >= 5:
+        assert (answer.num_partitions, answer.replication_factor) == (2, 1)
+        found = {config.name: (config.value, config.config_source) for config in answer.configs}
+        assert found.keys() == SINCE_4_0.keys()
+        assert (found.pop("retention.ms"), found.pop("min.insync.replicas")) == (("5", 1), ("1", 3))
+        assert {source for _, source in found.values()} == {5}
+    if version >= 7:
+        assert answer.topic_id == made.topic_id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_validated(desk, version):
+    (answer,) = create(desk, version, wanted(), validate_only=True)
+    assert answer.error_code == E.NONE
+    assert (answer.topic_id != UUID(int=0)) is (version >= 7)  # as Kafka has it, though no topic has the id
+    assert "new" not in desk.broker.cluster.topics
+
+
+REFUSED = [
+    pytest.param(wanted("old"), E.TOPIC_ALREADY_EXISTS, id="there already"),
+    pytest.param(wanted("a/b"), E.INVALID_TOPIC_EXCEPTION, id="name with a slash"),
+    pytest.param(wanted(".."), E.INVALID_TOPIC_EXCEPTION, id="name of two dots"),
+    pytest.param(wanted(""), E.INVALID_TOPIC_EXCEPTION, id="empty name"),
+    pytest.param(wanted("x" * 250), E.INVALID_TOPIC_EXCEPTION, id="name of 250 characters"),
+    pytest.param(wanted("x" * 32_767), E.INVALID_TOPIC_EXCEPTION, id="name of 32767 characters"),
+    pytest.param(wanted(partitions=0), E.INVALID_PARTITIONS, id="no partitions"),
+    pytest.param(wanted(partitions=-2), E.INVALID_PARTITIONS, id="negative"),
+    pytest.param(wanted(partitions=2**31 - 1), E.POLICY_VIOLATION, id="a typo"),
+    pytest.param(wanted(replicas=0), E.INVALID_REPLICATION_FACTOR, id="no replicas"),
+    pytest.param(wanted(replicas=4), E.INVALID_REPLICATION_FACTOR, id="more than brokers"),
+    pytest.param(wanted(configs=[Topic.Config(name="x")]), E.INVALID_CONFIG, id="unknown config"),
+    pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value="-5")]), E.INVALID_CONFIG, id="out of range"),
+    pytest.param(
+        wanted(configs=[Topic.Config(name="cleanup.policy", value="x")]), E.INVALID_CONFIG, id="no such policy"
+    ),
+    pytest.param(wanted(configs=[Topic.Config(name="retention.ms", value=None)]), E.INVALID_CONFIG, id="null config"),
+    pytest.param(
+        wanted(configs=[Topic.Config(name="retention.ms", value="9" * 32_000)]), E.INVALID_CONFIG, id="32,000 digits"
+    ),
+    pytest.param(wanted(configs=[Topic.Config(name="x" * 32_767)]), E.INVALID_CONFIG, id="unknown config, long"),
+    pytest.param(assigned([0], first=1), E.INVALID_REPLICA_ASSIGNMENT, id="partitions not from 0"),
+    pytest.param(assigned([0], [1, 2]), E.INVALID_REPLICA_ASSIGNMENT, id="not as many everywhere"),
+    pytest.param(assigned([0, 0]), E.INVALID_REPLICA_ASSIGNMENT, id="a broker twice"),
+    pytest.param(assigned([9]), E.INVALID_REPLICA_ASSIGNMENT, id="unknown broker"),
+    pytest.param(assigned([]), E.INVALID_REPLICA_ASSIGNMENT, id="no brokers"),
+    pytest.param(
+        wanted(assignments=[Topic.Assignment(partition_index=0, broker_ids=[0])]), E.INVALID_REQUEST, id="both ways"
+    ),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("topic", "error"), REFUSED)
+def test_refused(desk, version, topic, error):
+    before = set(desk.broker.cluster.topics)
+    (answer,) = create(desk, version, topic)
+    assert (answer.name, answer.error_code) == (topic.name, error)
+    assert answer.error_message
+    assert set(desk.broker.cluster.topics) == before
+
+
+def test_defaults_of_the_broker():
+    desk = Desk(brokers=3, config={"num.partitions": 5, "default.replication.factor": 2})
+    create(desk, 5, wanted(partitions=-1, replicas=-1))
+    made = desk.broker.cluster.topics["new"].partitions
+    assert [len(partition.replicas) for partition in made] == [2] * 5
+
+
+def test_assigned_brokers(desk):
+    create(desk, 5, assigned([2, 0], [1, 2]))
+    assert [partition.replicas for partition in desk.broker.cluster.topics["new"].partitions] == [[2, 0], [1, 2]]
+
+
+def test_a_name_twice_is_refused_once_and_others_are_made(desk):
+    answers = create(desk, 5, wanted("a"), wanted("b"), wanted("a"))
+    assert [(answer.name, answer.error_code) for answer in answers] == [("a", E.INVALID_REQUEST), ("b", E.NONE)]
+    assert "a" not in desk.broker.cluster.topics
+    assert "b" in desk.broker.cluster.topics
+
+
+def test_no_topics(desk):
+    assert create(desk, 5) == []
+
+
+def test_a_cluster_has_room_for_so_many_partitions_in_all():
+    desk = Desk(topics={"a": MAX_PARTITIONS - 59})  # there are 50 of the offsets topic
+    answers = [create(desk, 7, wanted(name, partitions=5))[0].error_code for name in ("b", "c")]
+    assert answers == [E.NONE, E.INVALID_PARTITIONS]
+    assert "c" not in desk.broker.cluster.topics
+    desk.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
+    assert create(desk, 7, wanted("c", partitions=5))[0].error_code == E.NONE
+
+
+def test_a_name_that_differs_in_dots_and_underscores_alone_collides(desk):
+    create(desk, 7, wanted("a.b_c"))
+    (answer,) = create(desk, 7, wanted("a_b.c"))
+    assert (answer.error_code, answer.error_message) == (
+        E.INVALID_TOPIC_EXCEPTION,
+        "Topic 'a_b.c' collides with existing topic: a.b_c",
+    )
+    cluster = desk.broker.cluster
+    cluster.delete_topic(cluster.topics["a.b_c"])
+    (answer,) = create(desk, 7, wanted("a_b.c"))
+    assert answer.error_code == E.NONE
+
+
+@pytest.mark.parametrize(("name", "accepted"), [("3.9", True), ("4.2", False)])
+def test_configurations_are_those_of_the_release(name, accepted):
+    desk = Desk(brokers=1, release=RELEASES[name])
+    config = Topic.Config(name="message.downconversion.enable", value="false")
+    (answer,) = create(desk, 7, wanted(configs=[config]))
+    assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
+    (answer,) = create(desk, 7, wanted("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
+    assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)

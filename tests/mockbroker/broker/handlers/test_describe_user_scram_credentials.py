@@ -1,0 +1,52 @@
+"""DescribeUserScramCredentials: what Kafka 4.2.0 said."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest as Request
+from mockbroker.broker.sasl.users import ScramCredential
+
+
+@pytest.fixture
+def desk() -> Desk:
+    found = Desk()
+    for user, mechanism, iterations in [("bob", 256, 4096), ("alice", 256, 4096), ("alice", 512, 8192)]:
+        found.broker.users.scram[user, f"SCRAM-SHA-{mechanism}"] = ScramCredential(b"s", iterations, b"k", b"k")
+    return found
+
+
+def describe(desk, names):
+    users = None if names is None else [Request.User(name=name) for name in names]
+    answer = desk.ask(Request(users=users), 0)
+    assert (answer.error_code, answer.error_message) == (E.NONE, "")
+    return [
+        (
+            one.user,
+            E(one.error_code),
+            one.error_message,
+            {info.mechanism: info.iterations for info in one.credential_infos},
+        )
+        for one in answer.results
+    ]
+
+
+ALICE = "alice", E.NONE, "", {1: 4096, 2: 8192}
+BOB = "bob", E.NONE, "", {1: 4096}
+NONE = E.RESOURCE_NOT_FOUND, "Attempt to describe a user credential that does not exist: "
+TWICE = E.DUPLICATE_RESOURCE, "Cannot describe SCRAM credentials for the same user twice in a single request: "
+CASES = [
+    (None, [ALICE, BOB]),
+    ([], [ALICE, BOB]),
+    (["bob"], [BOB]),
+    (["bob", "nobody"], [BOB, ("nobody", NONE[0], f"{NONE[1]}nobody", {})]),
+    ([""], [("", *NONE, {})]),
+    (["bob", "alice", "bob"], [("bob", TWICE[0], f"{TWICE[1]}bob", {}), ALICE]),
+]
+
+
+@pytest.mark.parametrize(("names", "said"), CASES)
+def test_answer(desk, names, said):
+    assert describe(desk, names) == said

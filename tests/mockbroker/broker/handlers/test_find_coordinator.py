@@ -1,0 +1,94 @@
+"""FindCoordinator: where a group is, in every version."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from mockbroker.base.java import partition_for
+
+
+@pytest.fixture
+def desk():
+    return Desk(brokers=3)
+
+
+@pytest.mark.parametrize("key", ["g", "group", "test", ""])
+@pytest.mark.parametrize("version", range(4))
+def test_one_group(desk, version, key):
+    answer = desk.ask(FindCoordinatorRequest(key=key), version)
+    node = desk.leader("__consumer_offsets", partition_for(key, 50))
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (E.NONE, node, "127.0.0.1", 9_000 + node)
+    assert answer.error_message == ("NONE" if version >= 1 else "")
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_several_groups(desk, version):
+    answer = desk.ask(FindCoordinatorRequest(coordinator_keys=["g", "group", "", "g"]), version)
+    assert [found.key for found in answer.coordinators] == ["g", "group", "", "g"]
+    assert {found.error_code for found in answer.coordinators} == {E.NONE}
+    assert {found.error_message for found in answer.coordinators} == {""}
+    assert all(found.port == 9_000 + found.node_id for found in answer.coordinators)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_no_keys(desk, version):
+    assert desk.ask(FindCoordinatorRequest(coordinator_keys=[]), version).coordinators == []
+
+
+KINDS = [  # version, key type, text
+    pytest.param(1, 9, True, id="unknown key type"),
+    pytest.param(3, 9, True, id="unknown key type"),
+    pytest.param(5, 9, True, id="unknown key type of each key"),
+    pytest.param(6, 2, True, id="share groups are not modelled"),
+    pytest.param(5, 2, False, id="share group before v6"),
+    pytest.param(3, 2, False, id="share group before v6"),
+]
+
+
+@pytest.mark.parametrize(("version", "key_type", "text"), KINDS)
+def test_other_kinds(desk, version, key_type, text):
+    if version >= 4:
+        answers = desk.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"]), version).coordinators
+        assert [answer.key for answer in answers] == ["g", "h"]
+    else:
+        answers = [desk.ask(FindCoordinatorRequest(key_type=key_type, key="g"), version)]
+    for answer in answers:
+        assert answer.error_code == E.INVALID_REQUEST
+        assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
+        assert bool(answer.error_message) is text
+
+
+def test_every_broker_says_the_same_and_takes_the_group(desk):
+    places = [desk.ask(FindCoordinatorRequest(key="g"), 2, node=node).node_id for node in range(3)]
+    assert len(set(places)) == 1
+    assert desk.broker.coordinator_error("g", places[0]) == E.NONE
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_transactional_ids_have_a_coordinator_of_their_own(version):
+    desk = Desk(brokers=3)
+    names = [f"t{number}" for number in range(20)]
+    found = [_node(desk, name, version) for name in names]
+    assert found == [desk.broker.transaction_coordinator(name) for name in names]
+    assert set(found) == {0, 1, 2}
+    assert "__transaction_state" in desk.broker.cluster.topics
+
+
+def _node(desk, name, version):
+    if version >= 4:
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+        return desk.ask(request, version).coordinators[0].node_id
+    return desk.ask(FindCoordinatorRequest(key_type=1, key=name), version).node_id
+
+
+def test_an_empty_transactional_id():
+    assert Desk().ask(FindCoordinatorRequest(key_type=1, key=""), 3).error_code == E.INVALID_REQUEST
+
+
+def test_the_log_of_transactions_is_made_on_demand():
+    desk = Desk(config={"mockbroker.transaction.log.on.demand": True})
+    asked = FindCoordinatorRequest(key_type=1, key="t")
+    assert [desk.ask(asked, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]

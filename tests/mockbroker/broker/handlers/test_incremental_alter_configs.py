@@ -1,0 +1,41 @@
+"""IncrementalAlterConfigs. Which changes are allowed: tests/mockbroker/topics/test_alteration.py."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+Resource = IncrementalAlterConfigsRequest.Resource
+
+
+def resource(*changes, name="t", kind=2):
+    configs = [Resource.Config(name=key, config_operation=operation, value=value) for key, operation, value in changes]
+    return Resource(resource_type=kind, resource_name=name, configs=configs)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_what_is_not_named_stays(version):
+    desk = Desk(topics={"t": 1, "u": 1})
+    kept = desk.broker.cluster.topics
+
+    def alter(*resources, validate_only=False):
+        asked = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+        return [each.error_code for each in desk.ask(asked, version).responses]
+
+    assert alter(resource(("retention.ms", 0, "1")), resource(("retention.ms", 0, "x"), name="u")) == [
+        E.NONE,
+        E.INVALID_CONFIG,
+    ]
+    assert (kept["t"].configs, kept["u"].configs) == ({"retention.ms": "1"}, {})
+    assert alter(resource(("cleanup.policy", 2, "compact"))) == [E.NONE]
+    assert kept["t"].configs == {"retention.ms": "1", "cleanup.policy": "delete,compact"}
+    assert alter(resource(("retention.ms", 1, None)), validate_only=True) == [E.NONE]
+    assert alter(resource(("retention.ms", 1, None))) == [E.NONE]
+    assert kept["t"].configs == {"cleanup.policy": "delete,compact"}
+    assert alter(resource(name="no-such-topic"), resource(name="0", kind=4)) == [
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.INVALID_REQUEST,
+    ]

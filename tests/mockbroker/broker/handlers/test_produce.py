@@ -1,0 +1,326 @@
+"""Produce: what is stored, and what is refused: fixtures/bad_inputs.md, under "Records and compression"."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from uuid import UUID
+
+import pytest
+from google_crc32c import value as crc32c
+from tools.desk import WALL, Desk
+from tools.producer import Producer
+
+from kwire import ErrorCode as E
+from kwire.messages.produce import ProduceRequest
+from kwire.records import build_message_set
+from kwire.records.batch import HEADER, Record, batches, build_batch
+from mockbroker.base.release import RELEASES
+
+Topic = ProduceRequest.Topic
+VERSIONS = range(3, 14)
+GOOD = build_batch([Record(timestamp=1_700_000_000_000, value=b"v")])
+THREE = build_batch([Record(timestamp=1, value=b"v")] * 3)
+FIELDS = [
+    *("base_offset", "length", "epoch", "magic", "crc", "attributes", "last_delta"),
+    *("base_time", "max_time", "pid", "pepoch", "sequence", "count"),
+]
+
+
+def forged(data: bytes = GOOD, **fields: int) -> bytes:
+    """The batch with other header fields, and a checksum that is right unless it is given."""
+    values = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True)) | fields
+    tail = HEADER.pack(*values.values())[21:] + data[HEADER.size :]
+    values["crc"] = fields.get("crc", crc32c(tail))
+    return HEADER.pack(*values.values())[:21] + tail
+
+
+def produce(desk: Desk, version: int, records, *, topic="t", index=0, acks=-1, topic_id=None, node=None, **given):
+    known = desk.broker.cluster.topics.get(topic)
+    data = Topic.Partition(index=index, records=records)
+    wanted = topic_id or (known.topic_id if known else UUID(int=999_999))
+    topics = [Topic(name=topic, topic_id=wanted, partition_data=[data])]
+    request = ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics, **given)
+    return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
+
+
+def line(sent):
+    ((found,),) = [topic.partition_responses for topic in sent.answer.responses]
+    return found
+
+
+def log(desk: Desk, index: int = 0):
+    return desk.broker.cluster.topics["t"].partitions[index].log
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stored(desk, version, acks):
+    found = [line(produce(desk, version, data, acks=acks)) for data in (THREE, GOOD)]
+    assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in found] == [(0, 0, -1), (0, 3, -1)]
+    assert {each.log_start_offset for each in found} == {0 if version >= 5 else -1}
+    stored = list(batches(log(desk).read(0, 10_000, at_least_one=True)))
+    assert [(each.base_offset, each.leader_epoch) for each in stored] == [(0, 0), (3, 0)]
+    assert all(each.crc_is_right() for each in stored)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_acks_0_gets_no_answer(desk, version):
+    sent = produce(desk, version, GOOD, acks=0)
+    assert (sent.done, sent.answer, sent.closed) == (True, None, None)
+    assert log(desk).end == 1
+
+
+def test_acks_0_that_fails_closes_the_connection(desk):
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in produce(desk, 7, GOOD, acks=0, topic="no-such-topic").closed
+
+
+def opened(data: bytes, at: int, byte: int) -> bytes:
+    """The batch with another byte among its records."""
+    return forged(data[: HEADER.size] + data[HEADER.size :][:at] + bytes([byte]) + data[HEADER.size :][at + 1 :])
+
+
+def keep(*offsets: int) -> bytes:
+    return build_batch([Record(offset=each, timestamp=1, value=b"v") for each in offsets], keep_offsets=True)
+
+
+def deltas(*wanted: int) -> bytes:
+    """Records with these offset deltas, in a header that counts them as if there were no gaps."""
+    return forged(keep(*wanted), base_offset=0, last_delta=len(wanted) - 1)
+
+
+HEADED = build_batch([Record(timestamp=1, value=b"v", headers=[("h", b"1")])])  # the header begins 8 bytes in
+GZIPPED = build_batch([Record(timestamp=1, value=b"v")], codec=1)
+GARBAGE = forged(GZIPPED[: HEADER.size] + b"\xff" * (len(GZIPPED) - HEADER.size))
+BOMB = build_batch([Record(timestamp=1, value=bytes(80_000_000))], codec=4)  # a few KB
+LATEST = int(WALL * 1000) + 3_600_000
+OK = E.NONE
+
+# LOOKED_AT are refused only if the broker reads each record of a batch.
+ROWS = [  # name in the table, what it is, records, answer, version
+    ("null records", "null", None, E.INVALID_RECORD),
+    ("null records", "null in v0", None, E.INVALID_RECORD, 0),
+    ("empty records", "empty", b"", E.INVALID_RECORD),
+    ("wrong CRC", "crc", forged(crc=1), E.CORRUPT_MESSAGE),
+    ("batch length too small or negative", "length too small", forged(length=40), E.CORRUPT_MESSAGE),
+    ("batch length too small or negative", "length 0", forged(length=0), E.CORRUPT_MESSAGE),
+    ("batch length too small or negative", "length negative", forged(length=-1), E.CORRUPT_MESSAGE),
+    ("batch length too large", "length too large", forged(length=10_000), E.INVALID_RECORD),
+    ("batch length too large", "cut off", GOOD[:-1], E.INVALID_RECORD),
+    ("batch length 2^31-1", "length 2^31-1", forged(length=2**31 - 1), E.CORRUPT_MESSAGE),
+    ("two batches", "two batches", GOOD + GOOD, E.INVALID_RECORD),
+    ("partial second batch", "a part of a second batch, short of its header", GOOD + GOOD[:30], OK),
+    ("partial second batch", "a second batch without its last byte", GOOD + GOOD[:-1], OK),
+    ("unknown magic", "magic 3", forged(magic=3), E.CORRUPT_MESSAGE),
+    ("unknown magic", "magic -1", forged(magic=-1), E.CORRUPT_MESSAGE),
+    ("magic 0 or 1 with the rest of 2", "magic 1", forged(magic=1), E.INVALID_RECORD),
+    ("magic 0 or 1 with the rest of 2", "magic 0", forged(magic=0), E.INVALID_RECORD),
+    ("magic 0 or 1 with the rest of 2", "a message set", build_message_set([Record(timestamp=1)]), E.INVALID_RECORD),
+    ("false record count", "count 5 of 1", forged(count=5), E.INVALID_RECORD),
+    ("false record count", "count 10^9", forged(count=10**9), E.INVALID_RECORD),
+    ("false record count", "count -1", forged(count=-1), E.INVALID_RECORD),
+    ("false record count", "count 0", forged(count=0), E.INVALID_RECORD),
+    ("false last offset delta", "last offset delta", forged(last_delta=3), E.INVALID_RECORD),
+    ("false last offset delta", "last offset delta -1", forged(last_delta=-1), E.INVALID_RECORD),
+    ("gaps and negative offset deltas", "offset deltas 0 and 5", deltas(0, 5), OK),
+    ("gaps and negative offset deltas", "offset delta -3", deltas(0, -3), OK),
+    ("false lengths in a record", "record length", opened(GOOD, 0, 0x7E), E.INVALID_RECORD),
+    ("false lengths in a record", "record length, one short", opened(GOOD, 0, GOOD[HEADER.size] - 2), E.INVALID_RECORD),
+    ("false lengths in a record", "key length", opened(GOOD, 4, 0x7E), E.INVALID_RECORD),
+    ("false lengths in a record", "header count", opened(GOOD, 7, 0x7E), E.INVALID_RECORD),
+    (
+        "false lengths in a record",
+        "bytes behind the last record",
+        forged(GOOD + b"!", length=len(GOOD) - 11),
+        E.INVALID_RECORD,
+    ),
+    ("null header key", "header key null", opened(HEADED, 8, 0x01), E.INVALID_RECORD),
+    ("timestamp -2", "timestamp -2", forged(base_time=-2, max_time=-2), OK),
+    ("timestamp far away", "timestamp -2^63", forged(base_time=-(2**63), max_time=-(2**63)), E.INVALID_TIMESTAMP),
+    ("timestamp far away", "timestamp 2^62", forged(base_time=2**62, max_time=2**62), E.INVALID_TIMESTAMP),
+    ("timestamp far away", "in an hour", forged(base_time=LATEST, max_time=LATEST), OK),
+    (
+        "timestamp far away",
+        "in more than an hour",
+        forged(base_time=LATEST + 1, max_time=LATEST + 1),
+        E.INVALID_TIMESTAMP,
+    ),
+    ("timestamp far away", "in more than an hour by the header alone", forged(max_time=LATEST + 1), OK),
+    ("maximum timestamp before the base", "max timestamp before base", forged(base_time=5, max_time=1), OK),
+    ("unknown codec", "codec 5", forged(attributes=5), E.UNSUPPORTED_COMPRESSION_TYPE),
+    ("unknown codec", "codec 7", forged(attributes=7), E.UNSUPPORTED_COMPRESSION_TYPE),
+    ("garbage in place of compressed data", "gzip garbage", GARBAGE, E.CORRUPT_MESSAGE),
+    ("garbage in place of compressed data", "zstd garbage", forged(GARBAGE, attributes=4), E.CORRUPT_MESSAGE),
+    ("garbage in place of compressed data", "lz4 garbage", forged(GARBAGE, attributes=3), E.CORRUPT_MESSAGE),
+    ("garbage in place of compressed data", "snappy garbage", forged(GARBAGE, attributes=2), E.CORRUPT_MESSAGE),
+    ("zstd before Produce v7", "zstd in v3", build_batch([Record()], codec=4), E.UNSUPPORTED_COMPRESSION_TYPE, 3),
+    ("zstd before Produce v7", "zstd in v6", build_batch([Record()], codec=4), E.UNSUPPORTED_COMPRESSION_TYPE, 6),
+    ("zstd before Produce v7", "zstd from v7 on", build_batch([Record()], codec=4), OK, 7),
+    ("80 MB of zeros in a few KB", "80 MB of zeros in zstd", BOMB, OK),
+    ("control batch of a client", "control batch", forged(attributes=0x20), E.INVALID_RECORD),
+    (
+        "transactional without a known producer",
+        "transactional",
+        forged(attributes=0x10),
+        E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    ("sequence gap", "a producer that nobody knows may begin anywhere", forged(pid=99, pepoch=0, sequence=7), OK),
+    ("base offset 55", "base offset 55", forged(base_offset=55), E.INVALID_RECORD),
+    ("batch above `max.message.bytes`", "too large", build_batch([Record(value=b"x" * 20_000)]), E.MESSAGE_TOO_LARGE),
+    ("", "a byte", b"\0", E.CORRUPT_MESSAGE),
+    ("", "60 bytes", GOOD[:60], E.CORRUPT_MESSAGE),
+    ("", "an epoch is overwritten", forged(epoch=77), OK),
+]
+LOOKED_AT = {"false lengths in a record", "null header key", "garbage in place of compressed data"}
+
+
+def limited(*, look: bool, version: int) -> Desk:
+    desk = Desk(config={"message.max.bytes": 10_000, "mockbroker.check.records": look})
+    if version < 3:
+        desk.broker.release = RELEASES["3.9"]
+        desk.router.restart(desk.broker, 0.0)
+    return desk
+
+
+@pytest.mark.parametrize("look", [False, True], ids=["header only", "each record"])
+@pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
+def test_bad_input(row, look):
+    name, _, data, error, *given = row
+    version = given[0] if given else 9
+    if not look and name in LOOKED_AT:
+        error = OK
+    desk = limited(look=look, version=version)
+    found = line(produce(desk, version, data))
+    assert (found.error_code, found.base_offset) == (error, -1 if error else 0)
+    if error:
+        assert found.log_start_offset in (-1, 0)  # 0 when the log itself refuses the batch
+        assert log(desk).end == 0
+        return
+    (stored,) = batches(log(desk).read(0, 10**6, at_least_one=True))
+    assert stored.leader_epoch == 0
+    assert data.startswith(stored.data[21:], 21)
+
+
+def test_decompression_bomb_costs_bounded_memory():
+    desk = limited(look=True, version=9)
+    tracemalloc.start()
+    try:
+        produce(desk, 9, BOMB)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"), [(forged(base_offset=55), 0), (forged(attributes=0x20), 0), (b"", -1), (GOOD + GOOD, -1)]
+)
+def test_the_start_of_the_log_is_told_by_the_log(desk, data, told):
+    assert line(produce(desk, 7, data)).log_start_offset == told
+
+
+def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
+    """A batch of one record of an idempotent producer."""
+    return forged(pid=pid, pepoch=pepoch, sequence=sequence)
+
+
+def test_sequence_gap_is_out_of_order(desk):
+    given = [(numbered(0), E.NONE), (numbered(2), E.OUT_OF_ORDER_SEQUENCE_NUMBER), (numbered(1), E.NONE)]
+    assert [line(produce(desk, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+    assert log(desk).end == 2
+
+
+def test_duplicate_batch_is_stored_once(desk):
+    found = [line(produce(desk, 9, numbered(sequence))) for sequence in (0, 1, 0)]
+    assert [(each.error_code, each.base_offset) for each in found] == [(0, 0), (0, 1), (0, 0)]
+    assert log(desk).end == 2
+
+
+def test_new_producer_epoch_begins_at_sequence_0(desk):
+    given = [
+        (numbered(0, pepoch=1), E.NONE),
+        (numbered(1, pepoch=2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (numbered(0, pepoch=2), E.NONE),
+        (numbered(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
+    ]
+    assert [line(produce(desk, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_transaction_of_an_unknown_producer(desk, version):
+    """The name is there, and the producer; the coordinator has never heard of them."""
+    found = line(produce(desk, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx"))
+    assert found.error_code == E.INVALID_PRODUCER_ID_MAPPING
+    assert log(desk).end == 0
+
+
+@pytest.mark.parametrize("version", [9, 12])
+def test_control_batch_in_a_transaction(desk, version):
+    """Only coordinators end transactions."""
+    producer = Producer(desk, "tx", new=version == 12)
+    producer.init()
+    producer.produce(b"v")
+    marker = forged(attributes=0x30, pid=producer.producer_id, pepoch=producer.epoch, sequence=1)
+    assert line(produce(desk, version, marker, transactional_id="tx")).error_code == E.INVALID_RECORD
+    assert log(desk).end == 1
+
+
+@pytest.mark.parametrize("acks", [2, 7, -2])
+def test_invalid_required_acks(desk, acks):
+    found = line(produce(desk, 7, GOOD, acks=acks))
+    assert (found.error_code, found.base_offset, found.log_start_offset) == (E.INVALID_REQUIRED_ACKS, -1, -1)
+    assert log(desk).end == 0
+
+
+@pytest.mark.parametrize(("topic", "index"), [("no-such-topic", 0), ("t", 9), ("t", -1)])
+@pytest.mark.parametrize("acks", [1, 7])
+@pytest.mark.parametrize("version", [3, 7, 12])
+def test_unknown_partition_with_any_acks(desk, version, acks, topic, index):
+    found = line(produce(desk, version, GOOD, topic=topic, index=index, acks=acks))
+    assert (found.error_code, found.base_offset) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+def test_v13_an_unknown_topic_id(desk):
+    assert line(produce(desk, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
+    assert line(produce(desk, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [3, 13])
+def test_not_the_leader(version):
+    desk = Desk(brokers=2)
+    found = line(produce(desk, version, GOOD, node=1 - desk.leader("t", 0)))
+    assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
+    assert log(desk).end == 0
+
+
+def test_each_partition_has_its_own_answer(desk):
+    data = [Topic.Partition(index=index, records=GOOD) for index in (0, 9, 1)]
+    request = ProduceRequest(acks=1, timeout_ms=0, topic_data=[Topic(name="t", partition_data=data)])
+    (topic,) = desk.ask(request, 7).responses
+    assert [(found.index, found.error_code) for found in topic.partition_responses] == [(0, 0), (9, 3), (1, 0)]
+
+
+def test_a_count_of_a_billion_allocates_nothing(desk):
+    import tracemalloc
+
+    data = forged(count=10**9, last_delta=10**9 - 1)
+    tracemalloc.start()
+    try:
+        produce(desk, 7, data)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_forging_changes_what_it_says():
+    assert forged() == GOOD
+    assert struct.unpack_from(">q", forged(base_offset=55))[0] == 55
+
+
+def test_clients_do_not_write_where_groups_live(desk):
+    found = line(produce(desk, 7, GOOD, topic="__consumer_offsets"))
+    assert found.error_code == E.INVALID_TOPIC_EXCEPTION

@@ -1,0 +1,36 @@
+"""PLAIN tokens, and what Kafka 4.2.0 said to each."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.broker.sasl.mechanism import Passed, Refused
+from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION, Plain
+from mockbroker.broker.sasl.users import Users
+
+WRONG = "Authentication failed: Invalid username or password"
+NO_USER, NO_PASSWORD = (f"Authentication failed: {what} not specified" for what in ("username", "password"))
+TOKENS = [
+    (b"", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+    (b"alice", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+    (b"\0alice", "Invalid SASL/PLAIN response: expected 3 tokens, got 2"),
+    (b"\0alice\0alice-secret", None),
+    (b"alice\0alice\0alice-secret", None),
+    (b"bob\0alice\0alice-secret", OTHER_AUTHORIZATION),
+    (b"bob\0alice\0wrong", WRONG),
+    (b"\0\0alice-secret", NO_USER),
+    (b"\0alice\0", NO_PASSWORD),
+    (b"\0alice\0alice-secret\0", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+    (b"\0alice\0alice-secret\0x", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+    (b"\0nobody\0alice-secret", WRONG),
+    (b"\0\xff\0x", WRONG),
+    (b"\0alice\0wrong", WRONG),
+    (b"\0alice\0alice-secret ", WRONG),
+    (b"\0alice\0\xff", WRONG),
+]
+
+
+@pytest.mark.parametrize(("token", "text"), TOKENS)
+def test_token(token, text):
+    plain = Plain(Users({"alice": "alice-secret"}))
+    assert plain.take(token, 0) == (Passed("alice") if text is None else Refused(text))

@@ -1,0 +1,122 @@
+"""SCRAM: two conversations with Kafka 4.2.0, and what it said to other first and last words."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scramp import ScramClient
+
+from mockbroker.broker.sasl.mechanism import Challenge, Passed, Refused
+from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
+from mockbroker.broker.sasl.scram import Scram256Or512, derive
+from mockbroker.broker.sasl.users import ScramCredential, Users
+
+SALT = b"0123456789abcdef"
+USERS = Users(scram=derive({"alice": "alice-secret", "al,ice": "x"}, ["SCRAM-SHA-256", "SCRAM-SHA-512"], lambda: SALT))
+SHORT, LONG = "SCRAM-SHA-256", "SCRAM-SHA-512"
+NONCE = "fyko+d2lbbFgONRv9qkxdawL"
+RECORDED = [  # mechanism, the server's nonce, then what each said: client, server, client, server
+    (
+        SHORT,
+        "gglcx2gyf8t8xbiy4wcn3snr0",
+        f"n,,n=alice,r={NONCE}",
+        f"r={NONCE}gglcx2gyf8t8xbiy4wcn3snr0,s=MDEyMzQ1Njc4OWFiY2RlZg==,i=4096",
+        f"c=biws,r={NONCE}gglcx2gyf8t8xbiy4wcn3snr0,p=LfhIqC+kP6/9rJRMUPrLRCnAvMm+CzB2qdw0e/C2Vc4=",
+        "v=WuWsNEMjkvDcwgeRkmq9OvoDnp7EABxWZ8mG0E81gVw=",
+    ),
+    (
+        LONG,
+        "1g6huibagyx7x2ie5wcnpiaxi0",
+        f"n,,n=alice,r={NONCE}",
+        f"r={NONCE}1g6huibagyx7x2ie5wcnpiaxi0,s=MDEyMzQ1Njc4OWFiY2RlZg==,i=4096",
+        f"c=biws,r={NONCE}1g6huibagyx7x2ie5wcnpiaxi0,"
+        "p=9eMvetWMT9MXiIAmk2cpSpSOa+yGhs7SmzENIGky+f8Lu3oANCCLiR2jXdwf4xGbgMm1woYRYDZdZd8YFEksWQ==",
+        "v=SMcH/XOcDHGevRVNn2qMvmcjGXNDslqpCBCKRvGiQTUP3dYl3SKM189PLHpIX/U8lqkE4aVBdGbKwxUzuixdKg==",
+    ),
+]
+
+
+def begin(mechanism: str = SHORT, nonce: str = "server") -> Scram256Or512:
+    return Scram256Or512(mechanism, USERS, lambda: nonce)
+
+
+@pytest.mark.parametrize(("mechanism", "nonce", "first", "challenge", "final", "signature"), RECORDED)
+def test_recorded(mechanism, nonce, first, challenge, final, signature):
+    scram = begin(mechanism, challenge.partition(",")[0][len(f"r={NONCE}") :])
+    assert nonce in challenge
+    assert scram.take(first.encode(), 0) == Challenge(challenge.encode())
+    assert scram.take(final.encode(), 0) == Passed("alice", signature.encode())
+
+
+FIRST = [  # None: it is taken
+    (b"n,,n=alice,r=abc", None),
+    (b"n,,n=al=2Cice,r=abc", None),
+    (b"n,,n=alice,r=abc,x=1", None),
+    (b"garbage", Refused()),
+    (b"", Refused()),
+    (b"n,,n=nobody,r=abc", Refused()),
+    (b"n,,n=,r=abc", Refused()),
+    (b"y,,n=alice,r=abc", Refused()),
+    (b"p=tls-unique,,n=alice,r=abc", Refused()),
+    (b"n,a=bob,n=alice,r=abc", Refused(OTHER_AUTHORIZATION)),
+    (b"n,a=alice,n=alice,r=abc", Refused()),  # Kafka takes it
+    (b"n,,n=alice,r=abc,tokenauth=true", Refused()),  # there are no delegation tokens
+    (b"n,,m=1,n=alice,r=abc", Refused()),  # Kafka takes it
+    (b"n,,n=alice,r=a,b", Refused()),
+    (b"n,,n=al=ice,r=abc", Refused()),
+    (b"n,,n=\xff,r=abc", Refused()),
+    (b"n,,r=abc,n=alice", Refused()),
+]
+
+
+@pytest.mark.parametrize(("token", "verdict"), FIRST)
+def test_first_word(token, verdict):
+    found = begin().take(token, 0)
+    assert found == verdict if verdict else isinstance(found, Challenge)
+
+
+def final(client: ScramClient, scram: Scram256Or512) -> str:
+    challenge = scram.take(client.get_client_first().encode(), 0)
+    assert isinstance(challenge, Challenge)
+    client.set_server_first(challenge.token.decode())
+    return client.get_client_final()
+
+
+LAST = [  # what is done to a right one
+    lambda text: text.replace(",r=", ",r=z"),
+    lambda text: text.replace("c=biws", "c=eSws"),
+    lambda text: text.replace("p=", "p=A"),
+    lambda _: "garbage",
+    lambda _: "",
+]
+
+
+@pytest.mark.parametrize("change", LAST)
+def test_last_word(change):
+    scram = begin()
+    assert scram.take(change(final(ScramClient([SHORT], "alice", "alice-secret"), scram)).encode(), 0) == Refused()
+
+
+@pytest.mark.parametrize("mechanism", [SHORT, LONG])
+def test_wrong_password(mechanism):
+    scram = begin(mechanism)
+    assert scram.take(final(ScramClient([mechanism], "alice", "other"), scram).encode(), 0) == Refused()
+
+
+def test_a_credential_of_a_salted_password_is_the_same():
+    salted = hashlib.pbkdf2_hmac("sha256", b"alice-secret", SALT, 4096)
+    assert ScramCredential.of_salted(SHORT, salted, SALT, 4096) == USERS.scram["alice", SHORT]
+
+
+@given(st.binary(max_size=40), st.integers(0, 90))
+def test_anything_gets_a_verdict(noise, at):
+    """In place of the first word, inside it, and inside the last."""
+    first = b"n,,n=alice,r=abc"
+    for data in (noise, first[:at] + noise + first[at:]):
+        assert isinstance(begin().take(data, 0), Challenge | Refused)
+    scram = begin()
+    right = final(ScramClient([SHORT], "alice", "alice-secret"), scram).encode()
+    assert isinstance(scram.take(right[:at] + noise + right[at:], 0), Passed | Refused)

@@ -1,0 +1,98 @@
+"""The one mutable cell: who coordinates, who leads, and fetches that wait."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire.messages.fetch import FetchRequest
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.base.java import partition_for
+from mockbroker.broker.fetch.purgatory import ParkedFetches
+from mockbroker.broker.fetch.sessions import Reading
+from mockbroker.topics.model import Partition
+
+
+def call(number: int) -> Call[FetchRequest]:
+    return Call(Ticket(number, 1, 1, 11), Client(0, "", ""), FetchRequest())
+
+
+def test_every_group_has_one_coordinator():
+    desk = Desk(brokers=3)
+    for group_id in ("", "g", "group", "test", "polygenelubricants"):
+        home = desk.broker.coordinator(group_id)
+        assert home == desk.leader("__consumer_offsets", partition_for(group_id, 50))
+        errors = [desk.broker.coordinator_error(group_id, node) for node in range(3)]
+        assert errors.count(E.NONE) == 1
+        assert errors[home] == E.NONE
+
+
+def test_groups_are_spread():
+    desk = Desk(brokers=3)
+    assert {desk.broker.coordinator(f"group-{number}") for number in range(30)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("brokers", "replicas"), [(1, 1), (2, 2), (5, 3)])
+def test_the_offsets_topic(brokers, replicas):
+    desk = Desk(brokers=brokers, config={"offsets.topic.num.partitions": 7})
+    topic = desk.broker.cluster.topics["__consumer_offsets"]
+    assert len(topic.partitions) == 7
+    assert {len(partition.replicas) for partition in topic.partitions} == {replicas}
+    assert topic.internal
+
+
+@pytest.mark.parametrize(
+    ("node", "epoch", "error"),
+    [
+        (0, -1, E.NONE),
+        (0, 5, E.NONE),
+        (0, 4, E.FENCED_LEADER_EPOCH),
+        (0, 6, E.UNKNOWN_LEADER_EPOCH),
+        (1, -1, E.NOT_LEADER_OR_FOLLOWER),
+        (1, 6, E.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_leader_error(node, epoch, error):
+    partition = Partition("t", 0, [0, 1], leader_epoch=5)
+    assert Desk(brokers=2).broker.leader_error(partition, node, epoch) == error
+
+
+def test_no_partition_is_unknown():
+    assert Desk().broker.leader_error(None, 0) == E.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_member_ids_are_never_the_same():
+    broker = Desk().broker
+    ids = {broker.new_member_id("c") for _ in range(100)}
+    assert len(ids) == 100
+    assert all(member_id.startswith("c-") for member_id in ids)
+
+
+READING = Reading({}, 0.0, by_id=False)
+
+
+def test_fetches_wait_for_partitions_oldest_first():
+    parked = ParkedFetches()
+    first, second, other = call(1), call(2), call(3)
+    parked.park(first, READING, [("t", 0), ("t", 1)])
+    parked.park(other, READING, [("u", 0)])
+    parked.park(second, READING, [("t", 1)])
+    assert parked.of([Partition("t", 1, [0])]) == [(first, READING), (second, READING)]
+    assert parked.of([Partition("t", 0, [0])]) == [(first, READING)]
+    assert parked.of([Partition("t", 2, [0])]) == []
+    assert parked.take(first.ticket) == (first, READING)
+    assert parked.take(first.ticket) is None
+    assert parked.of([Partition("t", 1, [0])]) == [(second, READING)]
+    parked.take(second.ticket)
+    parked.take(other.ticket)
+    assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})
+
+
+def test_a_partition_named_twice_in_one_fetch():
+    parked = ParkedFetches()
+    twice = call(1)
+    parked.park(twice, READING, [("t", 0), ("t", 0)])
+    assert parked.of([Partition("t", 0, [0])]) == [(twice, READING)]
+    assert parked.take(twice.ticket) == (twice, READING)
+    assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})

@@ -1,0 +1,63 @@
+"""A broker's settings, as real brokers with the same settings describe theirs."""
+
+from __future__ import annotations
+
+import pytest
+from broker_configs import RELEASES, recorded
+
+from mockbroker.base.kafka_settings import kafka_settings
+from mockbroker.base.release import RELEASES as ALL
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker_configs import described
+from mockbroker.topics.model import Node
+
+STATIC = 4  # config_source; 3 is a default of the whole cluster, which is no setting of a broker
+NODE = Node(1, "127.0.0.1", 19120)
+OUR_OWN = {  # settings with another default here
+    "advertised.listeners",
+    "group.consumer.assignors",
+    "group.consumer.migration.policy",
+    "group.coordinator.rebalance.protocols",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.message.timestamp.after.max.ms",
+    "queued.max.request.bytes",
+    "sasl.enabled.mechanisms",
+}
+
+
+def all_of(release: str, **given: object) -> dict[str, object]:
+    settings = Settings.parse({name.replace("_", "."): value for name, value in given.items()})
+    return {one.name: one for one in described(settings, ALL[release], NODE)}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_as_a_real_broker_with_the_same_settings(release: str) -> None:
+    known = {name for name, found in kafka_settings().items() if release in found}
+    answer = {config["name"]: config for config in recorded(release) if config["name"] in known}
+    given = {name: config["value"] for name, config in answer.items() if config["config_source"] == STATIC}
+    settings = Settings.parse({name: value for name, value in given.items() if name not in OUR_OWN})
+    found = {one.name: one for one in described(settings, ALL[release], NODE)}
+    assert set(answer) <= set(found)
+    for name, config in answer.items():
+        one = found[name]
+        shown = one.type, one.read_only, one.is_sensitive
+        assert shown == (config["config_type"], config["read_only"], config["is_sensitive"]), name
+        if name not in OUR_OWN:
+            assert one.value == config["value"], name
+            assert one.is_given is (config["config_source"] == STATIC), name
+
+
+def test_settings_that_only_this_broker_has() -> None:
+    found = all_of("4.2", mockbroker_users="alice:secret", ssl_key_password="secret", log_retention_ms=5)
+    assert {name for name in found if name.startswith("mockbroker.")} == {
+        name for name in Settings().by_name() if name.startswith("mockbroker.")
+    }
+    for name in ("mockbroker.users", "ssl.key.password"):
+        assert (found[name].value, found[name].is_sensitive, found[name].is_given) == (None, True, True)
+    assert (found["log.retention.ms"].value, found["log.retention.ms"].default) == ("5", None)
+
+
+def test_a_setting_of_the_other_release_is_described_if_it_was_given() -> None:
+    assert "zookeeper.connect" not in all_of("4.2")
+    assert all_of("4.2", zookeeper_connect="localhost")["zookeeper.connect"].value == "localhost"

@@ -1,0 +1,34 @@
+"""Answers that stay the same: kept while the cluster is as it was, and no more than fit."""
+
+from __future__ import annotations
+
+from mockbroker.broker.response_cache import MOST, Answers
+
+
+def test_an_answer_is_kept_for_its_epoch_alone():
+    answers = Answers()
+    assert answers.get(0, "q") is None
+    response, encoded = answers.keep(0, "q", "yes", 10)
+    assert (response, encoded) == ("yes", {})
+    assert answers.get(0, "q") == ("yes", {})
+    assert answers.get(0, "other") is None
+    assert answers.get(1, "q") is None
+    answers.keep(1, "other", "no", 10)
+    assert answers.get(1, "q") is None
+    assert answers.get(0, "q") is None
+
+
+def test_bytes_are_bounded():
+    answers = Answers()
+    for number in range(10):
+        answers.keep(0, number, "yes", MOST // 4)
+        assert len(answers) <= 4
+    assert answers.get(0, 9) is not None
+
+
+def test_one_that_is_too_large_is_not_kept_and_drives_nobody_out():
+    answers = Answers()
+    answers.keep(0, "small", "yes", 1)
+    assert answers.keep(0, "large", "yes", MOST + 1)[0] == "yes"
+    assert answers.get(0, "large") is None
+    assert answers.get(0, "small") is not None

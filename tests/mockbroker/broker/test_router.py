@@ -1,0 +1,140 @@
+"""One step of the whole broker: what it serves, what it forgets, what it writes down."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from math import inf
+
+import pytest
+from tools.desk import Desk
+
+from kwire import APIS, encode_request
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.join_group import JoinGroupRequest
+from mockbroker.base.effects import Call, Client, NoReply, Ticket
+from mockbroker.base.timers import FetchDue
+from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.journal import Journal
+from mockbroker.broker.router import Router
+
+
+def join(**given) -> JoinGroupRequest:
+    fields = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequest.Protocol(name="range", metadata=b"")],
+    }
+    return JoinGroupRequest(**fields | given)
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+def test_what_is_served(desk):
+    assert desk.router.serves(11, 9)
+    assert not desk.router.serves(11, 10)
+    assert not desk.router.serves(11, -1)
+    assert not desk.router.serves(999, 0)
+
+
+def test_only_what_it_was_given_is_served_and_told(desk):
+    router = Router(desk.broker, Journal(0.0), {18: HANDLERS[18]})
+    assert not router.serves(11, 9)
+    assert set(desk.broker.served) == {18}
+
+
+def test_each_key_has_the_handler_of_its_api():
+    """As KafkaApis.handle has one method for each."""
+    stems = {key: re.sub(r"(?<!^)(?=[A-Z])", "_", APIS[key].name).lower() for key in HANDLERS}
+    places = {key: handler.handle.__module__ for key, handler in HANDLERS.items()}
+    assert places == {key: f"mockbroker.broker.handlers.{stem}" for key, stem in stems.items()}
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
+def test_a_request_goes_to_the_handler_of_its_key_and_to_no_other(desk, key):
+    told = []
+
+    def spy(at):
+        def handle(broker, call, now):
+            told.append((at, broker, call, now))
+            return [NoReply(call.ticket)]
+
+        return replace(HANDLERS[at], handle=handle)
+
+    router = Router(desk.broker, Journal(0.0), {at: spy(at) for at in HANDLERS})
+    version = HANDLERS[key].versions.last
+    request = APIS[key].request()
+    ticket = Ticket(1, 1, key, version)
+    frame = encode_request(request, version, correlation_id=1, client_id="c")
+    call = Call(ticket, Client(0, "c", "/127.0.0.1"), request, frame)
+    assert router.step(call, 7.0) == [NoReply(ticket)]
+    assert told == [(key, desk.broker, call, 7.0)]
+
+
+def test_nothing_is_due_at_first(desk):
+    assert desk.router.deadline() == inf
+    assert desk.router.tick(1e9) == []
+
+
+def test_groups_and_fetches_have_one_list_of_deadlines(desk):
+    desk.ask(join(), 3)
+    partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1)
+    topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
+    sent = desk.send(FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=topics), 11)
+    assert desk.router.deadline() == 5.0
+    desk.wait(5.0)
+    assert sent.at == 5.0
+    assert desk.router.deadline() > 5.0
+    desk.wait(5.0)
+    assert desk.broker.groups["g"].members == {}  # the session
+    assert len(desk.broker.groups["g"].waits) == 0
+
+
+def test_one_tick_is_one_thing_that_is_due(desk):
+    for group_id in ("g", "h"):
+        desk.ask(join(group_id=group_id), 3)
+    desk.now = 20.0
+    desk.router.tick(20.0)
+    assert sorted(len(group.members) for group in desk.broker.groups.values()) == [0, 1]
+    desk.router.tick(20.0)
+    assert [len(group.members) for group in desk.broker.groups.values()] == [0, 0]
+    assert desk.router.deadline() > 20.0
+
+
+def test_a_parked_join_of_somebody_who_went_stays_parked():
+    desk = Desk(config={"group.initial.rebalance.delay.ms": 3_000})
+    sent = desk.send(join(), 3)
+    desk.router.forget(sent.ticket)
+    desk.wait(3.0)
+    assert len(desk.broker.groups["g"].members) == 1
+    assert desk.broker.groups["g"].generation == 1
+
+
+def test_forgetting_what_does_not_wait_is_nothing(desk):
+    desk.router.forget(Ticket(1, 1, 1, 11))
+    assert FetchDue(Ticket(1, 1, 1, 11)) not in desk.broker.waits
+
+
+def test_notes_go_to_the_journal_and_not_to_the_client(desk):
+    desk.ask(join(), 3)
+    assert [event.event for event in desk.journal.events] == ["join", "rebalance", "generation"]
+    assert all(event.group == "g" for event in desk.journal.events)
+
+
+def test_the_same_requests_at_the_same_times_give_the_same_answers():
+    def story() -> list[object]:
+        desk = Desk(brokers=3, config={"group.initial.rebalance.delay.ms": 1_000})
+        node = desk.broker.coordinator("g")
+        sents = []
+        for number in range(5):
+            sents.append(desk.send(join(), 3, node=node, client_id=f"c{number}"))
+            desk.wait(0.3)
+        desk.wait(200.0)
+        return [(sent.answer, sent.at) for sent in sents] + list(desk.journal.events)
+
+    assert story() == story()

@@ -1,0 +1,247 @@
+"""Members amid errors, lost connections and late answers, by seed: what the user hears fits together, and all ends well."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tools.nodes import ANSWERS, Asked, Nodes, topic_id
+
+from kwire.assignors import Assignment, write_assignment
+from kwire.blobs import decode_stored, encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.errorcodes import ErrorCode as E
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kwire.messages.heartbeat import HeartbeatResponse
+from kwire.messages.join_group import JoinGroupResponse
+from kwire.messages.leave_group import LeaveGroupResponse
+from kwire.messages.sync_group import SyncGroupResponse
+from mockbroker.client.errors import ConsumerError
+from mockbroker.client.heartbeat import MemberState
+
+CODES = {
+    "FindCoordinator": [14, 15, 16, 30, -1],
+    "JoinGroup": [14, 15, 16, 25, 27, 79, 81, 30, -1],
+    "SyncGroup": [14, 15, 16, 22, 25, 27, 30],
+    "Heartbeat": [14, 15, 16, 22, 25, 27, 30, -1],
+    "OffsetCommit": [3, 7, 14, 15, 16, 22, 25, 27, 12, 30],
+    "ConsumerGroupHeartbeat": [14, 15, 16, 25, 110, 29, 81, -1],
+}
+TOPICS = {"t": 4, "u": 3}
+
+
+class Trouble:
+    """One member and its broken world. ``owned``: what the listener was told."""
+
+    def __init__(self, seed: int, **settings: Any) -> None:
+        self.random = Random(seed)
+        self.nodes = nodes = Nodes(topics=TOPICS, enable_auto_commit=True, **settings)
+        self.generation = 0
+        self.owned: list[str] = []
+        self.heard = self.checked = 0
+        self.raised = 0
+        nodes.answers["FindCoordinator"] = lambda asked: None if self.random.random() < 0.2 else self.right(asked)
+        nodes.hears = self.hears
+        nodes.engine.subscribe(["t"])
+
+    def do(self) -> None:
+        """Something happens."""
+        nodes, random = self.nodes, self.random
+        act = random.choice(["poll", "wait", *["answer"] * 8, "cut", "refuse", "subscribe", "rejoin", "commit"])
+        try:
+            match act:
+                case "poll":
+                    nodes.poll()
+                case "wait":
+                    nodes.wait(random.choice([0.01, 0.2, 1.0, 3.0, 3.0, 50.0]), polling=random.random() < 0.7)
+                case "answer":
+                    self.answer_one()
+                case "cut" if random.random() < 0.3 and self.links():
+                    nodes.cut(random.choice(self.links()), polling=random.random() < 0.5)
+                case "refuse" if random.random() < 0.3 or nodes.refused:
+                    nodes.refused = set(random.sample([9000, 9001, 9002, 9003], random.choice([0, 0, 1, 3])))
+                case "subscribe" if random.random() < 0.3:
+                    nodes.engine.subscribe(random.choice([["t"], ["t", "u"]]))
+                case "rejoin" if random.random() < 0.3:
+                    nodes.member.rejoin("a whim")
+                case "commit" if len(nodes.engine.positions):
+                    nodes.commit({next(iter(nodes.engine.positions)): 9}, retried=random.random() < 0.5)
+        except ConsumerError:
+            self.raised += 1
+        self.check()
+
+    def hears(self, what: str) -> None:
+        if what == "assigned":
+            assert self.nodes.member.identity.generation > 0, "nothing is assigned to who is no member"
+
+    def links(self) -> list[Any]:
+        return [link for link in self.nodes.links if link.state.value in ("agreeing", "ready")]
+
+    def answer_one(self) -> None:
+        """The first that is open over some connection, rightly or not."""
+        first: dict[Any, Asked] = {}
+        for asked in self.nodes.seen:
+            if not asked.done and asked.link in self.links():
+                first.setdefault(asked.link, asked)
+        if first:
+            asked = self.random.choice(list(first.values()))
+            wrong = CODES.get(asked.api)
+            body = (
+                self.refusal(asked, self.random.choice(wrong))
+                if wrong and self.random.random() < 0.25
+                else self.right(asked)
+            )
+            self.nodes.answer(asked, body, polling=self.random.random() < 0.7)
+
+    def refusal(self, asked: Asked, code: int) -> Any:
+        if asked.api == "FindCoordinator":
+            return self.nodes.found(asked, code)
+        if asked.api == "OffsetCommit":
+            return self.nodes.stored(asked, code)
+        fields = {"member_id": "given"} if code == E.MEMBER_ID_REQUIRED else {}
+        return ANSWERS[asked.api](error_code=code, **fields)
+
+    def right(self, asked: Asked) -> Any:
+        nodes = self.nodes
+        match asked.api:
+            case "FindCoordinator":
+                return nodes.found(asked)
+            case "Metadata":
+                return nodes.metadata(asked)
+            case "OffsetFetch":
+                return nodes.fetched(asked)
+            case "OffsetCommit":
+                return nodes.stored(asked)
+            case "Heartbeat":
+                return HeartbeatResponse()
+            case "LeaveGroup":
+                return LeaveGroupResponse()
+            case "JoinGroup":
+                self.generation += 1
+                return JoinGroupResponse(
+                    generation_id=self.generation,
+                    protocol_type="consumer",
+                    protocol_name=asked.body.protocols[0].name,
+                    leader="other",
+                    member_id=asked.body.member_id or f"me-{self.generation}",
+                )
+            case "SyncGroup":
+                blob = encode_stored(write_assignment(Assignment(self.share())), 3)
+                return SyncGroupResponse(
+                    protocol_type="consumer", protocol_name=asked.body.protocol_name, assignment=blob
+                )
+            case "ConsumerGroupHeartbeat":
+                return self.beaten(asked.body.member_epoch)
+        return nodes.answers[asked.api](asked)
+
+    def share(self) -> list[tuple[str, int]]:
+        topics = sorted(self.nodes.engine.interest.topics)
+        return [(topic, number) for topic in topics for number in range(TOPICS[topic]) if self.random.random() < 0.5]
+
+    def beaten(self, epoch: int) -> ConsumerGroupHeartbeatResponse:
+        if epoch < 0:
+            return ConsumerGroupHeartbeatResponse(member_id="uuid", member_epoch=epoch)
+        self.generation += epoch == 0
+        assignment = None
+        if epoch == 0 or self.random.random() < 0.3:
+            share = self.share()
+            part = ConsumerGroupHeartbeatResponse.Assignment.TopicPartition
+            parts = [
+                part(topic_id=topic_id(topic), partitions=[number for name, number in share if name == topic])
+                for topic in dict.fromkeys(name for name, _ in share)
+            ]
+            assignment = ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=parts)
+        return ConsumerGroupHeartbeatResponse(
+            member_id="uuid", member_epoch=self.generation, heartbeat_interval_ms=5000, assignment=assignment
+        )
+
+    def check(self) -> None:
+        """Nothing is given twice, and nothing is taken that was not given."""
+        for what, partitions in self.nodes.told[self.heard :]:
+            if what == "assigned":
+                assert not set(partitions) & set(self.owned), (what, partitions, self.owned)
+                self.owned += partitions
+            else:
+                assert set(partitions) <= set(self.owned), (what, partitions, self.owned)
+                self.owned = [partition for partition in self.owned if partition not in partitions]
+        self.heard = len(self.nodes.told)
+        for asked in self.nodes.seen[self.checked :]:
+            if asked.api == "JoinGroup":
+                blob, _ = decode_stored(ConsumerProtocolSubscription, asked.body.protocols[0].metadata)
+                assert blob.generation_id > 0 or not blob.owned_partitions, "who is new owns nothing"
+        self.checked = len(self.nodes.seen)
+        assert sorted(self.nodes.assigned) == sorted(self.owned)
+
+    def heal(self) -> None:
+        """From now on everything works."""
+        nodes = self.nodes
+        nodes.refused = set()
+        nodes.answers = dict.fromkeys([*CODES, "Metadata", "OffsetFetch", "LeaveGroup"], self.right) | {
+            "ApiVersions": nodes.api_versions
+        }
+        for link in self.links():
+            nodes.cut(link, polling=False)
+        end = nodes.now + 400.0
+        while nodes.now < end:
+            try:
+                nodes.wait(10.0, polling=True)
+            except ConsumerError:
+                self.raised += 1
+            self.check()
+
+
+UNJOINED, PREPARING, COMPLETING, STABLE = MemberState
+MOVES = {  # every way there is from one state to another
+    (UNJOINED, PREPARING),
+    (PREPARING, COMPLETING),
+    (COMPLETING, STABLE),
+    (STABLE, PREPARING),  # it has to join again
+    (COMPLETING, PREPARING),  # SyncGroup was answered that it has to
+    *((state, UNJOINED) for state in (PREPARING, COMPLETING, STABLE)),  # a failure
+}
+
+
+def moves(seed: int, kind: str) -> set[tuple[MemberState, MemberState]]:
+    """Those that a member makes in trouble."""
+    trouble = Trouble(seed, assignors=[kind])
+    member, seen = trouble.nodes.member, set()
+    usual = type(member)
+
+    class Watched(usual):  # type: ignore[misc, valid-type]
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "state" and value is not self.state:
+                seen.add((self.state, value))
+            super().__setattr__(name, value)
+
+    member.__class__ = Watched
+    for _ in range(200):
+        trouble.do()
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["range", "cooperative-sticky"])
+def test_a_member_moves_between_its_states_as_the_table_has_it_and_no_other_way(kind: str) -> None:
+    assert set().union(*(moves(seed, kind) for seed in range(25))) == MOVES
+
+
+@pytest.mark.parametrize("kind", ["range", "cooperative-sticky", "consumer"])
+@pytest.mark.parametrize("seed", range(25))
+def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: int) -> None:
+    settings = {"group_protocol": "consumer"} if kind == "consumer" else {"assignors": [kind]}
+    trouble = Trouble(seed, **settings)
+    for _ in range(200):
+        trouble.do()
+    trouble.heal()
+    member = trouble.nodes.member
+    if kind == "consumer":
+        assert (member.epoch, member.member_id) == (trouble.generation, "uuid")
+        trouble.random.random = lambda: 1.0  # the target changes no more
+        trouble.nodes.wait(12.0, polling=True)
+    assert member.settled
+    if kind != "consumer":
+        assert (member.state, member.generation) == (MemberState.STABLE, trouble.generation)
+    beats = trouble.nodes.count("Heartbeat") + trouble.nodes.count("ConsumerGroupHeartbeat")
+    trouble.nodes.wait(60.0, polling=True)
+    after = trouble.nodes.count("Heartbeat") + trouble.nodes.count("ConsumerGroupHeartbeat")
+    assert 10 <= after - beats <= 22, "one every few seconds"

@@ -1,0 +1,225 @@
+"""One connection: versions first, then answers in order; what comes late, twice or broken ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.envelope import decode_request, encode_response
+from kwire.errorcodes import ErrorCode as E
+from kwire.frames import FrameBuffer, pack
+from kwire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
+from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.messages.heartbeat import HEARTBEAT, HeartbeatRequest, HeartbeatResponse
+from mockbroker.client.call import Call, Failure, Span
+from mockbroker.client.link import Link, LinkState
+
+SERVED = {API_VERSIONS.key: (0, 4), HEARTBEAT.key: (0, 4), FIND_COORDINATOR.key: (2, 4)}
+
+
+def link_of() -> Link:
+    return Link("host", 9, "me", deadline=10.0)
+
+
+def taken(link: Link) -> list[Any]:
+    """Requests that it wants sent."""
+    frames = FrameBuffer()
+    frames.feed(b"".join(link.outgoing))
+    link.outgoing = []
+    found = []
+    while (frame := frames.next_frame()) is not None:
+        found.append(decode_request(frame, strict=True))
+    return found
+
+
+def answer(request: Any, body: object) -> bytes:
+    return pack(encode_response(body, request.version, correlation_id=request.header.correlation_id))
+
+
+def versions(served: dict[int, tuple[int, int]]) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in served.items()
+        ]
+    )
+
+
+def ready(served: dict[int, tuple[int, int]] | None = None) -> Link:
+    link = link_of()
+    link.opened()
+    (asked,) = taken(link)
+    link.received(answer(asked, versions(served or SERVED)), 0.0)
+    assert link.state is LinkState.READY
+    return link
+
+
+def heartbeat(done: list[Call] | None = None, *, deadline: float = 30.0, span: Span = (0, None)) -> Call:
+    def then(call: Call) -> None:
+        if done is not None:
+            done.append(call)
+
+    return Call(HEARTBEAT.key, lambda _: HeartbeatRequest(group_id="g"), deadline, then, span)
+
+
+def test_versions_are_agreed_upon_before_anything_else() -> None:
+    link, call = link_of(), heartbeat()
+    link.ask(call, 0.0)
+    assert (link.state, link.outgoing, link.in_flight) == (LinkState.OPENING, [], 1)
+    link.opened()
+    (asked,) = taken(link)
+    assert (asked.api.name, asked.version, asked.header.client_id) == ("ApiVersions", 4, "me")
+    assert asked.body.client_software_name
+    link.received(answer(asked, versions(SERVED)), 3.0)
+    (sent,) = taken(link)
+    assert (sent.api.name, sent.version, call.sent_at) == ("Heartbeat", 4, 3.0)
+
+
+@pytest.mark.parametrize(("listed", "second"), [({18: (0, 2)}, 2), ({18: (0, 3)}, 3), ({18: (0, 9)}, 3), ({}, 0)])
+def test_a_broker_too_old_for_the_question_is_asked_in_its_own_version(listed, second: int) -> None:
+    link = link_of()
+    link.opened()
+    (asked,) = taken(link)
+    refusal = versions(listed)
+    refusal.error_code = E.UNSUPPORTED_VERSION
+    link.received(pack(encode_response(refusal, 0, correlation_id=asked.header.correlation_id)), 0.0)
+    (again,) = taken(link)
+    assert again.version == second
+    link.received(answer(again, versions(SERVED)), 0.0)
+    assert link.state is LinkState.READY
+
+
+def test_any_other_error_of_it_ends_the_connection() -> None:
+    link, done = link_of(), []
+    link.ask(heartbeat(done), 0.0)
+    link.opened()
+    (asked,) = taken(link)
+    link.received(answer(asked, ApiVersionsResponse(error_code=E.INVALID_REQUEST)), 0.0)
+    assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
+    assert "host:9 answers ApiVersions with error 42" in done[0].reason
+
+
+@pytest.mark.parametrize(
+    ("served", "span", "version"),
+    [((0, 4), (0, None), 4), ((0, 2), (0, None), 2), ((0, 4), (0, 1), 1), ((3, 9), (2, None), 4)],
+)
+def test_the_newest_version_that_both_have(served, span, version: int) -> None:
+    link = ready({HEARTBEAT.key: served})
+    call = heartbeat(span=span)
+    link.ask(call, 0.0)
+    assert (call.version, taken(link)[0].version) == (version, version)
+
+
+@pytest.mark.parametrize(
+    ("served", "span", "text"),
+    [
+        ({}, (0, None), r"Heartbeat v0-4 is needed, host:9 does not have it"),
+        ({HEARTBEAT.key: (0, 2)}, (3, None), r"Heartbeat v3-4 is needed, host:9 has 0-2"),
+        ({HEARTBEAT.key: (7, 9)}, (0, None), r"Heartbeat v0-4 is needed, host:9 has 7-9"),
+    ],
+)
+def test_no_version_in_common_fails_the_request_alone(served, span, text: str) -> None:
+    link, done = ready(served | {18: (0, 4)}), []
+    link.ask(heartbeat(done, span=span), 0.0)
+    assert (done[0].failure, done[0].reason) == (Failure.UNSUPPORTED, text)
+    assert (link.state, link.outgoing) == (LinkState.READY, [])
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_answers_come_in_order_in_whatever_pieces(size: int) -> None:
+    link, done = ready(), []
+    for _ in range(3):
+        link.ask(heartbeat(done), 0.0)
+    assert link.in_flight == 3
+    data = b"".join(answer(asked, HeartbeatResponse(error_code=n)) for n, asked in enumerate(taken(link), 25))
+    for at in range(0, len(data), size):
+        link.received(data[at : at + size], 1.0)
+    assert [call.answer.error_code for call in done] == [25, 26, 27]
+    assert link.in_flight == 0
+
+
+def broken(kind: str, first: Any, second: Any) -> bytes:
+    match kind:
+        case "out of order":
+            return answer(second, HeartbeatResponse())
+        case "of another API":
+            return pack(encode_response(FindCoordinatorResponse(), 4, correlation_id=first.header.correlation_id))
+        case "cut short":
+            return pack(encode_response(HeartbeatResponse(), 4, correlation_id=first.header.correlation_id)[:-3])
+        case "no frame":
+            return b"\xff\xff\xff\xff"
+        case _:
+            return answer(first, HeartbeatResponse()) + answer(second, HeartbeatResponse()) * 2
+
+
+@pytest.mark.parametrize("kind", ["out of order", "of another API", "cut short", "no frame", "twice"])
+def test_what_cannot_be_an_answer_ends_the_connection(kind: str) -> None:
+    link, done = ready(), []
+    for _ in range(2):
+        link.ask(heartbeat(done), 0.0)
+    link.received(broken(kind, *taken(link)), 0.0)
+    assert link.state is LinkState.CLOSED
+    assert "sent what cannot be" in link.why
+    assert len(done) == 2
+    assert all(call.failure is Failure.DISCONNECTED for call in done if call.answer is None)
+    link.received(answer_again(), 0.0)
+    assert len(done) == 2, "nothing that comes later counts"
+
+
+def answer_again() -> bytes:
+    return pack(encode_response(HeartbeatResponse(), 4, correlation_id=1))
+
+
+def test_an_answer_that_takes_too_long_ends_the_connection() -> None:
+    link, done = ready(), []
+    link.ask(heartbeat(done, deadline=300.0), 0.0)
+    link.ask(heartbeat(done, deadline=30.0), 0.0)
+    assert link.due() == 30.0
+    link.expire(29.9)
+    assert link.state is LinkState.READY
+    link.expire(30.0)
+    assert link.state is LinkState.CLOSED
+    assert [call.failure for call in done] == [Failure.TIMED_OUT, Failure.DISCONNECTED]
+    assert [call.deadline for call in done] == [30.0, 300.0], "who was late, then who was behind it"
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_connection_that_takes_too_long_to_be_ready(opened: bool) -> None:
+    link, done = link_of(), []
+    link.ask(heartbeat(done), 0.0)
+    if opened:
+        link.opened()
+    assert link.due() == 10.0
+    link.expire(10.0)
+    assert (link.state, done[0].failure) == (LinkState.CLOSED, Failure.DISCONNECTED)
+
+
+def test_a_request_to_a_closed_connection_fails_at_once() -> None:
+    link, done = ready(), []
+    link.closed()
+    link.ask(heartbeat(done), 0.0)
+    assert (done[0].failure, done[0].reason) == (Failure.DISCONNECTED, "host:9 hung up")
+    link.close("again")
+    assert link.why == "host:9 hung up"
+
+
+def test_who_asks_again_when_it_is_answered_is_not_lost() -> None:
+    link = ready()
+    second = heartbeat()
+    first = Call(HEARTBEAT.key, lambda _: HeartbeatRequest(), 30.0, lambda _: link.ask(second, 1.0))
+    link.ask(first, 0.0)
+    link.received(answer(taken(link)[0], HeartbeatResponse()), 1.0)
+    link.received(answer(taken(link)[0], HeartbeatResponse(error_code=27)), 2.0)
+    assert second.answer.error_code == 27
+
+
+def test_the_request_is_made_for_the_version_agreed_upon() -> None:
+    link, seen = ready(), []
+
+    def build(version: int) -> FindCoordinatorRequest:
+        seen.append(version)
+        return FindCoordinatorRequest(coordinator_keys=["g"])
+
+    link.ask(Call(FIND_COORDINATOR.key, build, 30.0), 0.0)
+    assert seen == [4]

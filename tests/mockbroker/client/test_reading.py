@@ -1,0 +1,531 @@
+"""Reading with a whole consumer: poll and iteration, and where it stands in the middle of them."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from tools.pretend import PORT
+
+from kwire.envelope import decode_request
+from kwire.frames import FrameBuffer
+from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kwire.messages.add_partitions_to_txn import Topic as AddedTopic
+from kwire.messages.end_txn import EndTxnRequest
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
+from mockbroker import Cluster, open_cluster
+from mockbroker.client.driver import connect_tcp
+from mockbroker.consumer import Consumer, CorruptRecord, IllegalUse, NoOffset, OffsetAndMetadata, open_consumer
+
+T0, T1 = ("t", 0), ("t", 1)
+QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
+
+
+@asynccontextmanager
+async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1):
+    """So many records in each partition, whose values are their offsets."""
+    topics: dict[str, int] = {}
+    for name, number in counts:
+        topics[name] = max(topics.get(name, 0), number + 1)
+    async with open_cluster(brokers=brokers, topics=topics, config=QUICK) as cluster:
+        for (name, number), count in counts.items():
+            if count:
+                cluster.produce(name, [b"%d" % n for n in range(count)], partition=number)
+        with trio.fail_after(60):  # of a test that hangs, not of anything that is measured
+            yield cluster
+
+
+@asynccontextmanager
+async def reader(cluster: Cluster, *partitions, **options: Any):
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait": 0.05} | options
+    async with open_consumer(cluster.bootstrap_servers, partitions=partitions, **options) as consumer:
+        yield consumer
+
+
+async def settled(consumer: Consumer, partition) -> int:
+    """Where it stands, once that is known; there must be nothing to read."""
+    while (at := consumer.position(partition)) is None:
+        assert await consumer.poll(0.05) == []
+    return at
+
+
+async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
+    """Partitions and offsets of so many records."""
+    found: list[tuple[int, int]] = []
+    while len(found) < count:
+        found += [(record.partition, record.offset) for record in await consumer.poll()]
+    return found
+
+
+# poll
+
+
+async def test_a_poll_without_records_ends_with_its_time(autojump_clock):
+    async def nobody(host: str, port: int) -> trio.abc.Stream:
+        here, there = trio.testing.memory_stream_pair()
+        silent.append(there)
+        return here
+
+    silent: list[trio.abc.Stream] = []
+    async with open_consumer(f"127.0.0.1:{PORT}", partitions=[T0], connect=nobody) as consumer:
+        before = trio.current_time()
+        assert await consumer.poll(5.0) == []
+        assert trio.current_time() == before + 5.0
+        assert await consumer.poll(0.0) == []
+        assert trio.current_time() == before + 5.0
+
+
+async def test_a_poll_returns_as_soon_as_anything_came():
+    async with (
+        cluster_with({T0: 0, T1: 0}) as cluster,
+        reader(cluster, T0, T1, fetch_max_wait=60.0) as consumer,
+        trio.open_nursery() as nursery,
+    ):
+        found: list[tuple[int, int]] = []
+
+        async def poll() -> None:
+            found.extend(await read(consumer, 1))
+
+        nursery.start_soon(poll)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert found == []
+        cluster.produce("t", [b"x"], partition=1)
+        while not found:
+            await trio.sleep(0)
+        assert found == [(1, 0)]
+
+
+class Watched(trio.abc.Stream):
+    """Notes the offsets of the fetches that leave, at the moment at which they do."""
+
+    def __init__(self, stream: trio.abc.Stream, fetches: list[list[int]]) -> None:
+        self._stream, self._fetches, self._frames = stream, fetches, FrameBuffer()
+
+    async def send_all(self, data: bytes) -> None:
+        self._frames.feed(bytes(data))
+        while (frame := self._frames.next_frame()) is not None:
+            body = decode_request(frame).body
+            if isinstance(body, FetchRequest) and body.topics:
+                self._fetches.append([line.fetch_offset for topic in body.topics for line in topic.partitions])
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        return await self._stream.receive_some(max_bytes)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def test_the_next_request_has_left_when_a_poll_returns():
+    """Whatever the user does then, without a single wait: the broker is at work."""
+    fetches: list[list[int]] = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        return Watched(await connect_tcp(host, port), fetches)
+
+    async with cluster_with({T0: 0}) as cluster, reader(cluster, T0, connect=connect) as consumer:
+        for number in range(40):
+            cluster.produce("t", [b"x"], partition=0)
+            (record,) = await consumer.poll()
+            assert record.offset == number
+            assert fetches[-1] == [number + 1]
+
+
+async def test_at_most_max_poll_records():
+    async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
+        polls = [await consumer.poll() for _ in range(3)]
+        assert [len(some) for some in polls] == [500, 500, 200]
+        assert [record.value for some in polls for record in some] == [b"%d" % n for n in range(1200)]
+        assert [consumer.position(T0), consumer.lag(T0)] == [1200, 0]
+
+
+async def test_what_came_before_is_handed_out_without_waiting():
+    """Nobody is there any more who could answer, and no time is left."""
+    async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
+        assert len(await consumer.poll()) == 500
+        cluster.kill_broker(0)
+        assert [len(await consumer.poll(0.0)) for _ in range(3)] == [500, 200, 0]
+
+
+async def test_ten_partitions_of_three_brokers():
+    counts = {("t", n): 20 for n in range(10)}
+    async with cluster_with(counts, brokers=3) as cluster, reader(cluster, *counts) as consumer:
+        found = await read(consumer, 200)
+        assert sorted(found) == [(p, o) for p in range(10) for o in range(20)]
+        for number in range(10):
+            assert [offset for p, offset in found if p == number] == list(range(20))
+
+
+async def test_a_poll_that_was_cancelled_loses_nothing():
+    """Before it began, or while it waited: what it would have given comes with the next."""
+    async with cluster_with({T0: 30}) as cluster, reader(cluster, T0, max_poll_records=5) as consumer:
+        found = await read(consumer, 5)
+        for _ in range(8):
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                found += [(record.partition, record.offset) for record in await consumer.poll()]
+            with trio.move_on_after(0.001):
+                found += [(record.partition, record.offset) for record in await consumer.poll()]
+        while len(found) < 30:
+            found += await read(consumer, 1)
+        assert found == [(0, n) for n in range(30)]
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def on_consume(self, records):
+        self.seen.append(len(records))
+        return [record for record in records if record.offset % 2]
+
+
+async def test_interceptors_see_records_first():
+    counting, second = Counting(), Counting()
+    async with (
+        cluster_with({T0: 10}) as cluster,
+        reader(cluster, T0, interceptors=[counting, second]) as consumer,
+    ):
+        assert [record.offset for record in await consumer.poll()] == [1, 3, 5, 7, 9]
+        assert (counting.seen, second.seen, consumer.position(T0)) == ([10], [5], 10)
+
+
+class Failing:
+    def on_consume(self, records):
+        raise RuntimeError(f"not today: {len(records)}")
+
+
+async def test_what_an_interceptor_failed_on_is_read_again():
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, interceptors=[Failing()]) as consumer:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="not today"):
+                await consumer.poll()
+            assert consumer.position(T0) == 0
+        with pytest.raises(RuntimeError, match="not today"):
+            await anext(consumer)
+        consumer._interceptors.clear()
+        assert await read(consumer, 10) == [(0, n) for n in range(10)]
+
+
+# Iteration
+
+
+async def test_in_the_middle_of_an_iteration():
+    """What was not handed out yet is neither behind the position nor committed, and counts as lag."""
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g") as consumer:
+        async for record in consumer:
+            if record.offset == 3:
+                assert (consumer.position(T0), consumer.lag(T0)) == (4, 6)
+                await consumer.commit()
+                assert cluster.committed("g") == {T0: 4}
+            if record.offset == 9:
+                break
+        await consumer.commit()
+        assert cluster.committed("g") == {T0: 10}
+
+
+async def test_what_iteration_did_not_hand_out_is_read_again():
+    """After a break, a poll goes on where the loop stopped, and closing commits no more than that."""
+    async with cluster_with({T0: 10, T1: 10}) as cluster:
+        async with reader(cluster, T0, T1, group="g", enable_auto_commit=True) as consumer:
+            count = 0
+            async for _ in consumer:
+                count += 1
+                if count == 13:
+                    break
+        assert sum(cluster.committed("g").values()) == 13
+        async with reader(cluster, T0, T1, group="g") as consumer:
+            async for _ in consumer:
+                count += 1
+                if count == 15:
+                    break
+            assert len(await read(consumer, 5)) == 5
+            assert (consumer.position(T0), consumer.position(T1)) == (10, 10)
+
+
+async def test_a_seek_inside_of_an_iteration():
+    """Back for one partition, once; the other one is not touched."""
+    async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
+        seen: dict[int, list[int]] = {0: [], 1: []}
+        async for record in consumer:
+            seen[record.partition].append(record.offset)
+            if seen[record.partition] == [0, 1, 2, 3, 4] and record.partition == 0:
+                consumer.seek(T0, 2)
+            if len(seen[0]) + len(seen[1]) == 23:
+                break
+        assert seen == {0: [0, 1, 2, 3, 4, *range(2, 10)], 1: list(range(10))}
+
+
+async def test_a_pause_inside_of_an_iteration():
+    """The rest of that partition waits, none of it is lost, and it comes once."""
+    async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
+        seen: list[tuple[int, int]] = []
+        first = -1
+        async for record in consumer:
+            seen.append((record.partition, record.offset))
+            if len(seen) == 3:
+                first = record.partition
+                consumer.pause(("t", first))
+                assert consumer.paused == {("t", first)}
+                assert consumer.position(("t", first)) == 3
+            if len(seen) == 13:
+                assert seen[3:] == [(1 - first, n) for n in range(10)]
+                consumer.resume(("t", first))
+            if len(seen) == 20:
+                break
+        assert seen[13:] == [(first, n) for n in range(3, 10)]
+
+
+async def test_seeks_to_the_ends_inside_of_an_iteration():
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0) as consumer:
+        seen = []
+        async for record in consumer:
+            seen.append(record.offset)
+            if len(seen) == 3:
+                consumer.seek_to_beginning(T0)
+                assert (consumer.position(T0), consumer.lag(T0)) == (None, None)
+            if len(seen) == 5:
+                consumer.seek_to_end(T0)
+                assert await settled(consumer, T0) == 10
+                cluster.produce("t", [b"new"], partition=0)
+            if len(seen) == 6:
+                break
+        assert seen == [0, 1, 2, 0, 1, 10]
+
+
+# Where it reads
+
+
+async def test_forward_and_back():
+    """Skip what is old, rebuild from the beginning, and by time."""
+    async with cluster_with({T0: 0}) as cluster:
+        for number in range(10):
+            cluster.produce("t", [b"%d" % number], partition=0, timestamp=1_000 + number)
+        async with reader(cluster, T0) as consumer:
+            consumer.seek(T0, 7)
+            assert await read(consumer, 3) == [(0, 7), (0, 8), (0, 9)]
+            consumer.seek_to_beginning()
+            assert await read(consumer, 10) == [(0, n) for n in range(10)]
+            consumer.seek_to_time(1_004, T0)
+            assert await read(consumer, 6) == [(0, n) for n in range(4, 10)]
+            consumer.seek_to_end()
+            assert await settled(consumer, T0) == 10
+            assert await consumer.beginning_offsets(T0) == {T0: 0}
+            assert await consumer.end_offsets(T0) == {T0: 10}
+            found = await consumer.offsets_for_times({T0: 1_006})
+            assert found[T0] is not None
+            assert (found[T0].offset, found[T0].timestamp) == (6, 1_006)
+            with pytest.raises(ValueError, match="timestamp -1 of t-0 is below zero"):
+                await consumer.offsets_for_times({T0: -1})
+
+
+async def test_processing_that_fails_begins_again_at_the_last_good_record():
+    """A seek of one partition is a matter of this consumer alone: nobody rebalances, the other partition goes on."""
+    async with cluster_with({T0: 10, T1: 10}) as cluster:
+        async with open_consumer(
+            cluster.bootstrap_servers, group="g", topics=["t"], auto_offset_reset="earliest", enable_auto_commit=False
+        ) as consumer:
+            done: list[tuple[int, int]] = []
+            failed = False
+            async for record in consumer:
+                if (record.partition, record.offset) == (0, 6) and not failed:
+                    failed = True
+                    done = [each for each in done if each[0] or each[1] < 4]  # rolled back to there
+                    consumer.seek(T0, 4)
+                    continue
+                done.append((record.partition, record.offset))
+                if len(done) == 20:
+                    break
+            assert sorted(done) == [(p, o) for p in range(2) for o in range(10)]
+            assert [offset for p, offset in done if p == 0] == list(range(10))
+        assert [event.event for event in cluster.events() if event.event == "join"] == ["join"]
+
+
+async def test_one_stream_catches_up_while_the_other_stands_still():
+    """Paused, nothing comes of it and nothing of it is lost; priorities are made of this."""
+    async with cluster_with({T0: 40, T1: 40}) as cluster, reader(cluster, T0, T1, max_poll_records=7) as consumer:
+        consumer.seek(T0, 30)
+        consumer.pause(T0)
+        behind = await read(consumer, 30)
+        assert behind == [(1, n) for n in range(len(behind))]
+        consumer.pause(T1)
+        consumer.resume(T0)
+        assert await read(consumer, 10) == [(0, n) for n in range(30, 40)]
+        consumer.resume(T1)
+        at = len(behind)
+        assert await read(consumer, 40 - at) == [(1, n) for n in range(at, 40)]
+
+
+# Offsets of the group
+
+
+async def test_a_restart_resumes():
+    """The group's offsets are fetched by whoever is assigned the partitions next."""
+    async with cluster_with({T0: 10, T1: 10}) as cluster:
+        async with reader(cluster, T0, T1, group="g", max_poll_records=4) as consumer:
+            await read(consumer, 4)
+            await consumer.commit({T0: 4, T1: OffsetAndMetadata(7, "here")})
+            assert cluster.committed("g") == {T0: 4, T1: 7}
+        async with reader(cluster, T0, T1, group="g") as consumer:
+            assert sorted(await read(consumer, 9)) == [(0, n) for n in range(4, 10)] + [(1, n) for n in range(7, 10)]
+            found = await consumer.committed(T0, T1)
+            assert [found[p].offset for p in (T0, T1)] == [4, 7]
+            assert found[T1].metadata == "here"
+
+
+@pytest.mark.parametrize(("policy", "first"), [("earliest", 0), ("latest", 10)])
+async def test_where_a_new_group_begins(policy, first):
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset=policy) as consumer:
+        if policy == "latest":
+            assert await settled(consumer, T0) == 10
+        cluster.produce("t", [b"10"], partition=0)
+        assert await read(consumer, 11 - first) == [(0, n) for n in range(first, 11)]
+
+
+async def test_no_policy_raises():
+    """Without a committed offset, and when the position is out of the log."""
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset="none") as consumer:
+        with pytest.raises(NoOffset, match="no committed offset"):
+            await consumer.poll()
+        consumer.seek(T0, 500)
+        with pytest.raises(NoOffset, match=r"out of range.*t-0 at 500"):
+            await consumer.poll()
+        consumer.seek(T0, 8)
+        assert await read(consumer, 2) == [(0, 8), (0, 9)]
+
+
+async def test_commits_that_wait_and_commits_that_do_not():
+    async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", max_poll_records=2) as consumer:
+        called: list[int] = []
+        for _ in range(3):
+            await read(consumer, 2)
+            consumer.commit_nowait(then=lambda offsets, error: called.append((offsets[T0].offset, error)))
+            assert called == []
+        await consumer.commit({T0: 9})
+        assert cluster.committed("g") == {T0: 9}, "those before it are stored before"
+        assert called == [(2, None), (4, None), (6, None)]
+
+
+async def test_assign_and_subscribe_exclude_each_other():
+    async with cluster_with({T0: 1}) as cluster, reader(cluster, group="g") as consumer:
+        await consumer.assign([T0])
+        with pytest.raises(IllegalUse):
+            await consumer.subscribe(["t"])
+        await consumer.unsubscribe()
+        await consumer.subscribe(["t"])
+        with pytest.raises(IllegalUse):
+            await consumer.assign([T0])
+
+
+async def test_read_to_the_end_then_close():
+    """Up to where the log ended when it began, and no further."""
+    async with cluster_with({T0: 25, T1: 5}) as cluster:
+        async with reader(cluster, T0, T1, group="g", enable_auto_commit=True, max_poll_records=3) as consumer:
+            ends = await consumer.end_offsets(T0, T1)
+            found = []
+            while any((consumer.position(p) or 0) < end for p, end in ends.items()):
+                found += await consumer.poll(0.5)
+        assert len(found) == 30
+        assert cluster.committed("g") == {T0: 25, T1: 5}
+
+
+# Transactions of a real producer, and batches that cannot be read
+
+
+async def transaction(cluster: Cluster, count: int, *, committed: bool | None) -> None:
+    """Of records 'committed', 'aborted' or, if that is None, 'open'."""
+    line = cluster.connect()
+    name = {True: "committed", False: "aborted", None: "open"}[committed]
+    made = await line.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
+    who = {"transactional_id": name, "producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+    fields = who | {"topics": [AddedTopic(name="t", partitions=[0])]}
+    await line.ask(AddPartitionsToTxnRequest(**{f"v3_and_below_{key}": value for key, value in fields.items()}), 3)
+    batch = build_batch(
+        [Record(value=name.encode())] * count,
+        producer_id=made.producer_id,
+        producer_epoch=made.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    data = ProduceRequest.Topic.Partition(index=0, records=batch)
+    topic = ProduceRequest.Topic(name="t", partition_data=[data])
+    answer = await line.ask(ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1000, topic_data=[topic]), 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    if committed is not None:
+        assert (await line.ask(EndTxnRequest(**who, committed=committed), 3)).error_code == 0
+
+
+async def test_transactions():
+    """Aborted and open ones are not seen by who wants what is committed; the position stops before what is open."""
+    async with cluster_with({T0: 2}) as cluster:
+        await transaction(cluster, 3, committed=False)
+        await transaction(cluster, 2, committed=True)
+        await transaction(cluster, 4, committed=False)
+        await transaction(cluster, 2, committed=None)
+        cluster.produce("t", [b"plain"], partition=0)
+        async with reader(cluster, T0, isolation_level="read_committed", max_poll_records=3) as consumer:
+            values = [record.value async for record in limited(consumer, 4)]
+            assert values == [b"0", b"1", b"committed", b"committed"]
+            assert await consumer.poll(0.2) == []
+            stable = (await consumer.end_offsets(T0))[T0]
+            assert (consumer.position(T0), consumer.lag(T0)) == (stable, 0)
+        async with reader(cluster, T0) as consumer:
+            values = [record.value async for record in limited(consumer, 14)]
+            assert sorted(set(values)) == [b"0", b"1", b"aborted", b"committed", b"open", b"plain"]
+
+
+async def limited(consumer: Consumer, count: int):
+    while count:
+        yield await anext(consumer)
+        count -= 1
+
+
+async def test_a_broken_batch_is_passed_over_with_a_seek():
+    """Its error comes with every poll and leaves the position; the batches around it are read."""
+    async with cluster_with({T0: 3}) as cluster:
+        cluster.produce("t", [b"3", b"4"], partition=0)
+        cluster.produce("t", [b"5"], partition=0)
+        async with reader(cluster, T0) as consumer:
+            break_batch(consumer, 3)
+            assert await read(consumer, 3) == [(0, 0), (0, 1), (0, 2)]
+            for _ in range(2):
+                with pytest.raises(CorruptRecord, match="t-0 at offset 3"):
+                    await consumer.poll()
+                assert consumer.position(T0) == 3
+            consumer.seek(T0, 5)
+            assert await read(consumer, 1) == [(0, 5)]
+
+
+def break_batch(consumer: Consumer, base: int) -> None:
+    """Every answer from now on has one bit of that batch the other way."""
+    fetcher = consumer._engine.fetcher
+    right = fetcher._lines
+
+    def lines(answer, version, wanted):
+        found = right(answer, version, wanted)
+        for _, line in found or []:
+            at = (line.records or b"").find(base.to_bytes(8, "big"))
+            if at >= 0:
+                line.records = line.records[: at + 30] + bytes([line.records[at + 30] ^ 1]) + line.records[at + 31 :]
+        return found
+
+    fetcher._lines = lines
+
+
+async def test_order_within_a_partition():
+    """However many records, answers and polls: offsets only grow."""
+    async with cluster_with({T0: 3000, T1: 3000}, brokers=2) as cluster:
+        async with reader(cluster, T0, T1, max_poll_records=137, max_partition_fetch_bytes=9_000) as consumer:
+            found = await read(consumer, 6000)
+        for number in range(2):
+            assert all(after == before + 1 for before, after in pairwise(o for p, o in found if p == number))

@@ -1,0 +1,255 @@
+"""What a Reader takes out of fetched bytes, some at a time, and where it then stands."""
+
+from __future__ import annotations
+
+import pytest
+from golden import ROOT, read
+
+from kwire.messages.fetch import FetchResponse
+from kwire.records import Record, build_batch, build_message_set
+from kwire.records.control import ControlType, build_marker
+from mockbroker.client.errors import CorruptRecord
+from mockbroker.client.records import Reader
+
+Line = FetchResponse.Topic.Partition
+END = 1 << 40  # of a log in whose middle the answer ends
+
+
+def line(*data: bytes, end: int = END, aborted: tuple[tuple[int, int], ...] = ()) -> Line:
+    """``aborted``: producers with the first offsets of their transactions."""
+    gone = [Line.AbortedTransaction(producer_id=p, first_offset=at) for p, at in aborted]
+    return Line(records=b"".join(data), high_watermark=end, aborted_transactions=gone)
+
+
+def reader(*data: bytes, at: int = 0, committed: bool = False, check_crcs: bool = True, **how) -> Reader:
+    return Reader(("t", 0), at, line(*data, **how), committed=committed, check_crcs=check_crcs)
+
+
+def batch(base: int, count: int, **how) -> bytes:
+    records = [Record(value=b"%d" % (base + n), timestamp=n) for n in range(count)]
+    return build_batch(records, base_offset=base, **how)
+
+
+def marker(kind: ControlType, base: int, producer: int) -> bytes:
+    return build_marker(kind, producer_id=producer, producer_epoch=0, timestamp=1, base_offset=base)
+
+
+def offsets(some) -> list[int]:
+    return [record.offset for record in some]
+
+
+def rest(one: Reader) -> list[int]:
+    return offsets(one.take(1 << 30))
+
+
+def broken(data: bytes, at: int = -1) -> bytes:
+    """With one bit of it the other way."""
+    found = bytearray(data)
+    found[at] ^= 1
+    return bytes(found)
+
+
+def test_some_at_a_time():
+    one = reader(batch(0, 3, leader_epoch=4), batch(3, 4, leader_epoch=5))
+    assert (offsets(one.take(2)), one.next_offset, one.epoch) == ([0, 1], 2, 4)
+    assert (offsets(one.take(2)), one.next_offset, one.epoch) == ([2, 3], 4, 5)
+    assert (offsets(one.take(9)), one.next_offset) == ([4, 5, 6], 7)
+    assert (one.take(9), one.next_offset) == ([], 7)
+
+
+def test_a_record_knows_where_it_stood():
+    (record,) = reader(build_batch([Record(key=b"k", value=b"v", timestamp=7)], base_offset=3, leader_epoch=2)).take(9)
+    assert (record.topic, record.partition, record.offset, record.leader_epoch) == ("t", 0, 3, 2)
+    assert (record.key, record.value, record.timestamp, tuple(record.headers)) == (b"k", b"v", 7, ())
+
+
+def test_records_before_the_position_are_passed_over():
+    """A batch is sent whole, even if its first records were read already."""
+    one = reader(batch(0, 5), batch(5, 5), at=3)
+    assert (offsets(one.take(2)), rest(one), one.next_offset) == ([3, 4], [5, 6, 7, 8, 9], 10)
+
+
+def test_what_was_read_is_not_read_again():
+    """Batches that go backwards, or come twice, give nothing."""
+    one = reader(batch(0, 3), batch(0, 3), batch(2, 3), batch(1, 2))
+    assert (rest(one), one.next_offset) == ([0, 1, 2, 3, 4], 5)
+
+
+def test_a_batch_with_more_than_it_says():
+    """Records behind the batch's last offset: what they are does not come again with the next batch."""
+    records = [Record(offset=n, value=b"") for n in range(4)]
+    one = reader(build_batch(records, keep_offsets=True, last_offset=1), batch(2, 4))
+    assert rest(one) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_every_codec(codec):
+    one = reader(batch(0, 50, codec=codec), batch(50, 50, codec=codec), at=20)
+    assert rest(one) == list(range(20, 100))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", range(3))
+def test_message_sets(magic, codec):
+    """What is in a log since before 0.11, with batches behind it."""
+    records = [Record(offset=n, value=b"%d" % n, timestamp=n if magic else -1) for n in range(6)]
+    sets = build_message_set(records, magic=magic, codec=codec)
+    one = reader(sets, batch(6, 2), at=2)
+    some = one.take(5)
+    assert (offsets(some), one.next_offset) == ([2, 3, 4, 5, 6], 7)
+    assert [record.value for record in some] == [b"2", b"3", b"4", b"5", b"6"]
+    assert {(record.topic, record.partition) for record in some} == {("t", 0)}
+    assert [record.leader_epoch for record in some] == [-1] * 5
+
+
+def test_gaps_of_compaction():
+    """Offsets that are gone; the position goes behind the last one that a batch had, even if it has none left."""
+    some = [Record(offset=n, value=b"") for n in (2, 5)]
+    one = reader(
+        build_batch(some, keep_offsets=True, base_offset=0, last_offset=9),
+        build_batch([], base_offset=10, last_offset=14),
+    )
+    assert (rest(one), one.next_offset) == ([2, 5], 15)
+    one = reader(build_batch(some, keep_offsets=True, base_offset=0, last_offset=9))
+    assert (offsets(one.take(2)), one.next_offset) == ([2, 5], 6)
+    assert (one.take(2), one.next_offset) == ([], 10)
+
+
+def test_control_batches_are_passed_over():
+    one = reader(batch(0, 1), marker(ControlType.COMMIT, 1, 7), batch(2, 1), marker(ControlType.ABORT, 3, 7))
+    assert (rest(one), one.next_offset) == ([0, 2], 4)
+
+
+def test_aborted_transactions():
+    """Two producers, one of which aborts one transaction and commits the next, and records of nobody."""
+    tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    data = (
+        batch(0, 2, producer_id=1, **tx),
+        batch(2, 2, producer_id=2, **tx),
+        batch(4, 1),
+        marker(ControlType.ABORT, 5, 1),
+        batch(6, 1, producer_id=1, **tx),
+        marker(ControlType.COMMIT, 7, 2),
+        marker(ControlType.COMMIT, 8, 1),
+    )
+    aborted = ((1, 0),)
+    assert rest(reader(*data, committed=True, aborted=aborted)) == [2, 3, 4, 6]
+    assert rest(reader(*data, committed=False, aborted=aborted)) == [0, 1, 2, 3, 4, 6]
+    one = reader(*data, committed=True, aborted=aborted)
+    assert (offsets(one.take(4)), one.next_offset) == ([2, 3, 4, 6], 7)
+    assert (one.take(4), one.next_offset) == ([], 9)
+
+
+def test_a_fetch_that_begins_inside_of_an_aborted_transaction():
+    """The answer names the transaction though its records were passed over before; the next one is another."""
+    tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    data = marker(ControlType.ABORT, 1, 7), batch(2, 3, producer_id=7, **tx), marker(ControlType.COMMIT, 5, 7)
+    one = reader(*data, at=1, committed=True, aborted=((7, 0),))
+    assert (rest(one), one.next_offset) == ([2, 3, 4], 6)
+
+
+def test_two_transactions_of_one_producer_are_aborted():
+    tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "producer_id": 7}
+    data = batch(0, 1, **tx), marker(ControlType.ABORT, 1, 7), batch(2, 1, **tx), marker(ControlType.ABORT, 3, 7)
+    one = reader(*data, batch(4, 1), committed=True, aborted=((7, 2), (7, 0)))
+    assert (rest(one), one.next_offset) == ([4], 5)
+
+
+def test_a_batch_of_an_idempotent_producer_is_not_of_its_transaction():
+    data = batch(0, 1, producer_id=7, producer_epoch=0, base_sequence=0)
+    assert rest(reader(data, committed=True, aborted=((7, 0),))) == [0]
+
+
+def test_records_behind_the_high_watermark_are_held_back():
+    """Brokers look at it before they read, so records may lie behind: they come with the next answer."""
+    one = reader(batch(0, 3), batch(3, 3), end=3)
+    assert (rest(one), rest(one), one.next_offset) == ([0, 1, 2], [], 3)
+    one = reader(batch(0, 3), batch(3, 3), end=4)
+    assert (rest(one), rest(one), one.next_offset) == ([0, 1, 2], [], 3)
+
+
+def test_a_batch_that_is_cut_short():
+    """At the end it is left out; where it is all that came, nothing ever would come."""
+    one = reader(batch(0, 3), batch(3, 3)[:-1])
+    assert (rest(one), one.next_offset) == ([0, 1, 2], 3)
+    one = reader(batch(0, 3)[:-1])
+    with pytest.raises(CorruptRecord, match="no whole batch"):
+        one.take(9)
+    assert one.next_offset == 0
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_what_is_before_a_broken_batch_comes_before_its_error(codec):
+    one = reader(batch(0, 3), broken(batch(3, 3, codec=codec)), batch(6, 3))
+    assert (offsets(one.take(9)), one.next_offset) == ([0, 1, 2], 3)
+    for _ in range(2):  # as long as nobody seeks
+        with pytest.raises(CorruptRecord, match=r"t-0 at offset 3: .*crc") as raised:
+            one.take(9)
+        assert (raised.value.partition, raised.value.offset, one.next_offset) == (("t", 0), 3, 3)
+
+
+def test_bytes_that_are_no_records_at_all():
+    with pytest.raises(CorruptRecord):
+        reader(batch(0, 2)[:16] + b"\x09" + bytes(99)).take(9)
+
+
+def test_without_checks_of_the_crc():
+    data = bytearray(batch(0, 3))
+    data[17] ^= 1  # of the checksum itself
+    with pytest.raises(CorruptRecord):
+        reader(bytes(data)).take(9)
+    assert rest(reader(bytes(data), check_crcs=False)) == [0, 1, 2]
+
+
+LAST_DELTA = 23 + 3  # the low byte of the last offset's delta: broken, a batch seems longer than it is
+
+
+def long(data: bytes) -> bytes:
+    found = bytearray(data)
+    found[LAST_DELTA] += 5
+    return bytes(found)
+
+
+def test_a_broken_control_batch_moves_nothing():
+    """Nobody looks into it, but at where it ends: its checksum counts as well."""
+    one = reader(long(marker(ControlType.COMMIT, 0, 7)), batch(1, 9))
+    with pytest.raises(CorruptRecord):
+        one.take(9)
+    assert one.next_offset == 0
+
+
+def test_a_broken_batch_of_an_aborted_transaction_moves_nothing():
+    tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "producer_id": 7}
+    one = reader(
+        long(batch(0, 1, **tx)), marker(ControlType.ABORT, 1, 7), batch(2, 9), committed=True, aborted=((7, 0),)
+    )
+    with pytest.raises(CorruptRecord):
+        one.take(9)
+    assert one.next_offset == 0
+
+
+def sets() -> list[dict]:
+    return list(read(ROOT / "fixtures" / "records" / "sets.jsonl.gz"))
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_sets_that_kafka_wrote(most):
+    """The records that Kafka's own reader found in them, control records aside, however many are taken at a time."""
+    seen = 0
+    for each in sets():
+        expected = [
+            (record["offset"], record["timestamp"], record["value"])
+            for batch in each["batches"]
+            for record in batch["records"]
+            if not batch["control"] and batch["valid"]
+        ]
+        if not all(batch["valid"] for batch in each["batches"]):
+            continue
+        one = reader(bytes.fromhex(each["hex"]))
+        found = []
+        while some := one.take(most):
+            found += [(r.offset, r.timestamp, r.value if r.value is None else r.value.hex()) for r in some]
+        assert found == expected, each["what"]
+        assert one.next_offset == max(batch["last_offset"] for batch in each["batches"]) + 1
+        seen += len(found)
+    assert seen > 100

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mockbroker.client.settings import Settings
+
+
+def test_the_defaults_are_kafkas() -> None:
+    settings = Settings()
+    assert (settings.session_timeout, settings.heartbeat_interval, settings.max_poll_interval) == (45.0, 3.0, 300.0)
+    assert (settings.max_poll_records, settings.auto_offset_reset, settings.enable_auto_commit) == (500, "latest", True)
+    assert (settings.auto_commit_interval, settings.metadata_max_age, settings.request_timeout) == (5.0, 300.0, 30.0)
+    assert (settings.fetch_min_bytes, settings.fetch_max_bytes, settings.fetch_max_wait) == (1, 52_428_800, 0.5)
+    assert (settings.retry_backoff, settings.retry_backoff_max, settings.default_api_timeout) == (0.1, 1.0, 60.0)
+    assert (settings.reconnect_backoff, settings.reconnect_backoff_max) == (0.05, 1.0)
+    assert (settings.socket_connection_setup_timeout, settings.max_partition_fetch_bytes) == (10.0, 1_048_576)
+    assert (settings.isolation_level, settings.group_protocol, list(settings.assignors)) == (
+        "read_uncommitted",
+        "classic",
+        ["range", "cooperative-sticky"],
+    )
+
+
+WRONG = [
+    ({"auto_offset_reset": "newest"}, "auto_offset_reset is 'newest', not earliest, latest, none or a timedelta"),
+    ({"group_protocol": "modern"}, "group_protocol is 'modern', not classic or consumer"),
+    ({"isolation_level": "committed"}, "isolation_level is 'committed'"),
+    ({"max_poll_records": 0}, "max_poll_records is 0, below 1"),
+    ({"heartbeat_interval": 45.0}, "heartbeat_interval is 45.0 s, not below session_timeout, 45.0 s"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), WRONG, ids=[text for _, text in WRONG])
+def test_what_no_consumer_can_do(given, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Settings(**given)
+
+
+def test_what_is_fine() -> None:
+    assert Settings(auto_offset_reset=timedelta(hours=1)).auto_offset_reset == timedelta(hours=1)
+    assert Settings(group_protocol="consumer", heartbeat_interval=60.0).heartbeat_interval == 60.0

@@ -1,0 +1,42 @@
+"""What a group reads, as far as its members' bytes can be understood."""
+
+from __future__ import annotations
+
+import pytest
+from tools.play import Play
+
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from mockbroker.groups.classic.subscription import subscribed_topics
+
+
+def subscription(*topics, version=1):
+    return encode_stored(ConsumerProtocolSubscription(topics=list(topics)), version)
+
+
+def play(*metadata, protocol_type="consumer"):
+    found = Play(delay=1.0)
+    for number, data in enumerate(metadata):
+        found.join(f"m{number}", (("range", data),), protocol_type=protocol_type)
+    found.wait(3.0)
+    return found
+
+
+def test_everything_that_somebody_reads():
+    assert subscribed_topics(play(subscription("a", "b"), subscription("b", "c", version=3)).group) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\0", b"\0\1\xff\xff\xff\xff", bytes(300), b"x" * 2_000_000])
+def test_garbage_is_not_understood_and_does_no_harm(garbage):
+    found = play(subscription("a"), garbage)
+    found.sync_all()
+    assert subscribed_topics(found.group) in (None, {"a"})
+    assert found.heartbeat("m1").name == "NONE"
+
+
+def test_other_types_are_not_looked_at():
+    assert subscribed_topics(play(subscription("a"), protocol_type="connect").group) is None
+
+
+def test_an_empty_group_reads_nothing_that_is_known():
+    assert subscribed_topics(Play().group) is None

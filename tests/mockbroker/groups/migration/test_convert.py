@@ -1,0 +1,259 @@
+"""Groups that change their protocol while they live."""
+
+from __future__ import annotations
+
+import pytest
+from tools.consumers import Mixed, subscription
+
+from kwire import ErrorCode as E
+from kwire.blobs import decode_stored, encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.offsets import Committed
+
+JOIN = {
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 60_000,
+    "subscribed_topic_names": ["t"],
+    "topic_partitions": [],
+}
+POLICY = "group.consumer.migration.policy"
+
+
+def assignment(partitions=(0, 1, 2), user_data=None):
+    line = ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=list(partitions))
+    return encode_stored(ConsumerProtocolAssignment(assigned_partitions=[line], user_data=user_data), 1)
+
+
+def stable(desk, *, share=None, metadata=None, **how) -> str:
+    """A classic group of one, Stable; its member's id."""
+    old = desk.classic(metadata=metadata, **how)
+    plan = [SyncGroupRequest.Assignment(member_id=old, assignment=assignment() if share is None else share)]
+    answer = desk.sync(
+        old, 1, protocol_type=how.get("protocol_type", "consumer"), protocol_name="range", assignments=plan
+    )
+    assert answer.error_code == E.NONE
+    assert isinstance(desk.group, Group)
+    return old
+
+
+@pytest.fixture
+def desk():
+    return Mixed()
+
+
+# --- up ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_consumer_member_converts_the_group(desk):
+    old = stable(desk)
+    desk.join("new")
+    assert isinstance(desk.group, ConsumerGroup)
+    assert (desk.clients["new"].epoch, desk.clients["new"].owns) == (2, frozenset())
+    member = desk.group.members[old]
+    assert (member.epoch, len(member.assigned), member.rebalance_timeout) == (1, 3, 5.0)
+    assert desk.heartbeat(old, 1) == E.REBALANCE_IN_PROGRESS
+    assert [event.event for event in desk.journal.events if event.event in ("upgrade", "downgrade")] == ["upgrade"]
+
+
+def test_who_is_parked_is_told_to_join_again(desk):
+    stable(desk)
+    second = desk.classic_join().member_id
+    parked = desk.send(Mixed.joining(second), 5)
+    assert parked.parked
+    desk.join("new")
+    assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
+    assert desk.group.state_name in ("Reconciling", "Assigning")
+
+
+@pytest.mark.parametrize(
+    ("config", "group", "text"),
+    [
+        ({POLICY: "downgrade"}, {}, "online upgrade is disabled."),
+        ({POLICY: "disabled"}, {}, "online upgrade is disabled."),
+        ({"group.consumer.max.size": 1}, {"second": True}, "the group size exceeds the consumer group maximum size."),
+        ({}, {"metadata": b"\x00\x01\x07"}, "the embedded consumer protocol is malformed."),
+        ({}, {"share": assignment(user_data=b"x")}, "an unsupported custom assignor is in use."),
+        ({}, {"protocol_type": "connect"}, "the group does not use the consumer embedded protocol."),
+    ],
+)
+def test_groups_that_stay_what_they_are(config, group, text):
+    desk = Mixed(config)
+    second = group.pop("second", False)
+    stable(desk, **group)
+    if second:
+        desk.send(Mixed.joining(desk.classic_join().member_id), 5)
+    before = desk.group
+    answer = desk.join("new").answer
+    assert answer.error_code == E.GROUP_ID_NOT_FOUND
+    assert answer.error_message.startswith("Cannot upgrade classic group g to consumer group because ")
+    assert text in answer.error_message
+    assert desk.group is before
+
+
+def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(desk):
+    old = stable(desk)
+    desk.group.offsets.store("t", 0, Committed(offset=5))
+    desk.classic_leave((old, None))
+    assert desk.group.state is State.EMPTY
+    desk.join("new")
+    assert desk.clients["new"].epoch == 1
+    assert desk.group.offsets.get("t", 0) == Committed(offset=5)
+
+
+def offsets(desk, member_id=None, epoch=-1):
+    """Offsets of partition 0 of both topics, as OffsetFetch tells them."""
+    kind = OffsetFetchRequest.Group
+    topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
+    asked = kind(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
+    (answer,) = desk.ask(OffsetFetchRequest(groups=[asked]), 9).groups
+    assert answer.error_code == E.NONE
+    return [topic.partitions[0].committed_offset for topic in answer.topics]
+
+
+def commit(desk, member_id, epoch, topic, offset):
+    kind = OffsetCommitRequest.Topic
+    place = kind.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
+    asked = OffsetCommitRequest(
+        group_id="g",
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        topics=[kind(name=topic, partitions=[place])],
+    )
+    answer = desk.ask(asked, 9)
+    assert answer.topics[0].partitions[0].error_code == E.NONE
+
+
+def test_offsets_survive_the_way_there_and_back(desk):
+    old = stable(desk)
+    commit(desk, old, 1, "t", 5)
+    desk.join("new")
+    assert isinstance(desk.group, ConsumerGroup)
+    assert offsets(desk) == offsets(desk, "new", 2) == offsets(desk, old, 1) == [5, -1]
+    commit(desk, "new", 2, "u", 6)
+    desk.leave("new")
+    assert isinstance(desk.group, Group)
+    assert offsets(desk) == [5, 6]
+    answer = desk.classic_join(old)
+    assert offsets(desk, old, answer.generation_id) == [5, 6]
+
+
+def parked_second(desk):
+    """A second member, whose JoinGroup waits for the first."""
+    parked = desk.send(Mixed.joining(desk.classic_join().member_id), 5)
+    assert parked.parked
+    return parked
+
+
+def upgrades(desk):
+    return [event.event for event in desk.journal.events if event.event == "upgrade"]
+
+
+@pytest.mark.parametrize("share", [None, b"\x00\x01\x07"], ids=["wrong expression", "wrong share"])
+def test_who_is_parked_is_told_so_although_the_group_stays_classic(desk, share):
+    stable(desk, share=share)
+    parked = parked_second(desk)
+    answer = desk.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})
+    assert answer.error_code == (E.INVALID_REGULAR_EXPRESSION if share is None else E.GROUP_ID_NOT_FOUND)
+    assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
+    assert isinstance(desk.group, Group)
+    assert upgrades(desk) == []
+
+
+def test_nobody_is_told_if_it_is_not_tried(desk):
+    stable(desk, protocol_type="connect")
+    parked = desk.send(Mixed.joining(desk.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5)
+    assert desk.join("new").answer.error_code == E.GROUP_ID_NOT_FOUND
+    assert parked.parked
+
+
+def test_one_partition_of_two_members(desk):
+    """What the leader may say, but the consumer protocol cannot hold."""
+    old = stable(desk)
+    parked = parked_second(desk)
+    desk.classic_join(old)
+    both = [
+        SyncGroupRequest.Assignment(member_id=m, assignment=assignment((0,))) for m in (old, parked.answer.member_id)
+    ]
+    assert desk.sync(old, 2, protocol_type="consumer", protocol_name="range", assignments=both).error_code == E.NONE
+    before = desk.group
+    answer = desk.join("new").answer
+    assert (answer.error_code, answer.error_message) == (E.UNKNOWN_SERVER_ERROR, None)
+    assert desk.group is before
+    assert upgrades(desk) == []
+
+
+# --- down -------------------------------------------------------------------------------------------------------
+
+
+def mixed(config=None, **how):
+    desk = Mixed(config)
+    desk.join("new")
+    old = desk.classic(**how)
+    for _ in range(3):
+        desk.poll("new")
+        desk.classic_join(old)
+        desk.share(old, 2)
+    return desk, old
+
+
+@pytest.mark.parametrize("way", ["leaves", "is silent", "is put out by an administrator"])
+def test_without_its_last_consumer_member_the_group_is_classic(way):
+    desk, old = mixed({"group.consumer.session.timeout.ms": 1_000})
+    match way:
+        case "leaves":
+            desk.leave("new")
+        case "is silent":
+            desk.wait(1.1)
+        case _:
+            desk.classic_leave(("new", None))
+    group = desk.group
+    assert isinstance(group, Group)
+    assert (group.state, group.generation) == (State.PREPARING, 2), "and rebalances"
+    share, _ = decode_stored(ConsumerProtocolAssignment, group.members[old].assignment)
+    assert [len(line.partitions) for line in share.assigned_partitions] == [1]
+    answer = desk.classic_join(old)
+    assert (answer.error_code, answer.generation_id, answer.leader) == (E.NONE, 3, old)
+
+
+@pytest.mark.parametrize("config", [{POLICY: "upgrade"}, {POLICY: "disabled"}])
+def test_not_if_it_is_not_allowed(config):
+    desk, old = mixed(config)
+    desk.leave("new")
+    assert isinstance(desk.group, ConsumerGroup)
+    assert list(desk.group.members) == [old]
+
+
+def test_not_while_there_is_another(desk):
+    desk.join("new")
+    desk.join("newer")
+    desk.classic()
+    desk.leave("new")
+    assert isinstance(desk.group, ConsumerGroup)
+
+
+@pytest.mark.parametrize(("topics", "state"), [(("t",), State.STABLE), (("t", "u"), State.PREPARING)])
+def test_replaced_by_a_classic_member_of_its_name(topics, state):
+    desk = Mixed()
+    desk.join("new", instance_id="i")
+    old = desk.classic()
+    for _ in range(3):
+        desk.poll("new")
+    before = desk.group.epoch
+    answer = desk.classic_join(instance_id="i", metadata=subscription(topics))
+    assert answer.error_code == E.NONE
+    assert isinstance(desk.group, Group)
+    assert (desk.group.state, desk.group.generation) == (state, before)
+    assert set(desk.group.members) == {old, answer.member_id}
+
+
+def test_a_downgraded_group_keeps_time(desk):
+    desk.join("new")
+    old = desk.classic(session=6_000, rebalance=60_000)
+    desk.leave("new")
+    desk.wait(6.1)
+    assert old not in desk.group.members

@@ -1,0 +1,191 @@
+"""Which deadlines the next coordinator has, and from when on they count. Source: GroupMetadataManager.onLoaded."""
+
+from __future__ import annotations
+
+import pytest
+from tools.consumers import Consumers, Mixed
+from tools.desk import Desk, member
+
+from kwire import ErrorCode as E
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from mockbroker.groups.classic.state import State
+from mockbroker.groups.consumer.state import MemberState
+from tests.mockbroker.groups.records.test_keeper import Coordinators
+
+SESSION = {"group.consumer.session.timeout.ms": 6_000}
+REBALANCE = 4_000  # ms
+
+
+@pytest.fixture
+def desk():
+    return Consumers(topics={"t": 3}, config=SESSION)
+
+
+def revoking(desk: Consumers, **how: object) -> None:
+    """Member a has to give up a partition for b, and does not: from now on it only says that it is alive."""
+    desk.join("a", rebalance_timeout_ms=REBALANCE, **how)
+    desk.poll("a")
+    desk.join("b")
+    desk.beat("a", member_epoch=1, instance_id=how.get("instance_id"))
+    assert desk.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+
+
+def stay_alive(desk: Consumers, seconds: float, *, instance_id: str | None = None) -> None:
+    """Member a sends a heartbeat twice a second, and b also does what it is told."""
+    for _ in range(round(seconds * 2)):
+        desk.wait(0.5)
+        desk.poll("b")
+        desk.beat("a", member_epoch=1, instance_id=instance_id)
+
+
+# --- KIP-848 ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"], ids=["dynamic", "static"])
+def test_revoking_member_is_fenced_after_its_rebalance_timeout(desk, instance_id):
+    """The time begins again with the coordinator: 3 s with the first, and 4 s with the second."""
+    revoking(desk, instance_id=instance_id)
+    stay_alive(desk, 3.0, instance_id=instance_id)
+    Coordinators(desk).fail_over()
+    stay_alive(desk, 3.5, instance_id=instance_id)
+    assert "a" in desk.group.members
+    stay_alive(desk, 1.0, instance_id=instance_id)
+    assert list(desk.group.members) == ["b"]
+    expired = next(event for event in desk.journal.events if event.event == "expire")
+    assert expired.reason == "partitions were not given up within the rebalance timeout"
+    assert desk.beat("a", member_epoch=1).error_code == E.UNKNOWN_MEMBER_ID
+
+
+def test_revoking_member_that_gives_up_after_a_failover_stays(desk):
+    revoking(desk)
+    Coordinators(desk).fail_over()
+    desk.poll("a", rebalance_timeout_ms=REBALANCE, subscribed_topic_names=["t"])  # it reads what it has to keep
+    desk.settle()
+    for _ in range(20):
+        desk.wait(0.5)
+        desk.settle()
+    assert sorted(desk.group.members) == ["a", "b"]
+
+
+def test_member_that_waits_for_partitions_has_no_rebalance_deadline(desk):
+    revoking(desk)
+    desk.poll("b", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"])
+    Coordinators(desk).fail_over()
+    stay_alive(desk, 3.0)
+    assert sorted(desk.group.members) == ["a", "b"]
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"], ids=["dynamic", "static"])
+def test_session_of_a_kip_848_member_begins_again(desk, instance_id):
+    desk.join("a", instance_id=instance_id)
+    desk.wait(5.0)
+    Coordinators(desk).fail_over()
+    desk.wait(5.9)
+    assert "a" in desk.group.members
+    desk.wait(0.2)
+    assert desk.group.empty
+
+
+def test_session_of_a_static_kip_848_member_that_is_away(desk):
+    desk.join("a", instance_id="i")
+    desk.leave("a", -2)
+    desk.wait(5.0)
+    Coordinators(desk).fail_over()
+    desk.wait(5.9)
+    assert "a" in desk.group.members
+    desk.wait(0.2)
+    assert desk.group.empty
+
+
+def test_static_member_that_leaves_while_it_revokes_keeps_its_place(desk):
+    """The rebalance timeout is of the epoch that it was in; away, it has its session."""
+    revoking(desk, instance_id="i")
+    desk.leave("a", -2)
+    for _ in range(11):
+        desk.wait(0.5)
+        desk.poll("b")
+    assert "a" in desk.group.members
+    for _ in range(2):
+        desk.wait(0.5)
+        desk.poll("b")
+    assert list(desk.group.members) == ["b"]
+
+
+def test_session_of_a_classic_member_of_a_kip_848_group():
+    """It has the session of the group's members until its first heartbeat, as at Kafka; then its own again."""
+    desk = Mixed(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
+    desk.join("a")
+    classic = desk.classic(session=20_000)
+    generation = desk.group.epoch
+    Coordinators(desk).fail_over()
+    desk.wait(5.0)
+    desk.poll("a")
+    assert classic in desk.group.members
+    desk.wait(1.5)
+    desk.poll("a")
+    assert classic not in desk.group.members
+    assert desk.heartbeat(classic, generation) == E.UNKNOWN_MEMBER_ID
+
+
+# --- classic ------------------------------------------------------------------------------------------------------
+
+
+def test_static_classic_member_expires_with_the_next_coordinator():
+    desk = Desk()
+    member(desk, "g", instance_id="i")
+    desk.wait(9.0)
+    Coordinators(desk).fail_over()
+    desk.wait(9.9)
+    assert desk.broker.groups["g"].static
+    desk.wait(0.2)
+    assert desk.broker.groups["g"].empty
+
+
+def joining(member_id: str, instance_id: str | None = None, *, rebalance_ms: int) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range")],
+    )
+
+
+@pytest.mark.parametrize(("rebalance_ms", "answered_after"), [(3_000, 3.0), (25_000, 25.0)])
+def test_next_rebalance_lasts_as_long_as_a_classic_member_asked_for(rebalance_ms, answered_after):
+    """The member that does not come keeps its session, and the rebalance timeout that it asked the first one for."""
+    desk = Desk()
+    first = desk.ask(joining("", "i", rebalance_ms=rebalance_ms), 5).member_id
+    plan = [SyncGroupRequest.Assignment(member_id=first)]
+    desk.ask(SyncGroupRequest(group_id="g", generation_id=1, member_id=first, assignments=plan), 3)
+    Coordinators(desk).fail_over()
+    second = desk.send(joining("", rebalance_ms=1_000), 3)
+    for _ in range(round(answered_after) - 1):
+        desk.wait(1.0)
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first, group_instance_id="i")
+        assert desk.ask(beat, 4).error_code == E.REBALANCE_IN_PROGRESS
+    assert second.parked
+    desk.wait(1.1)
+    assert second.answer.leader == second.answer.member_id
+
+
+def test_no_member_must_sync_again_after_a_failover():
+    """The leader has synced, a follower has not: the next coordinator is Stable and waits for no SyncGroup."""
+    desk = Desk()
+    first = member(desk, "g")
+    second = desk.send(Desk.join("g"), 3)
+    desk.send(Desk.join("g", first), 3)
+    follower = second.answer.member_id
+    plan = [SyncGroupRequest.Assignment(member_id=each) for each in (first, follower)]
+    desk.ask(SyncGroupRequest(group_id="g", generation_id=2, member_id=first, assignments=plan), 3)
+    Coordinators(desk).fail_over()
+    for _ in range(70):  # longer than the rebalance timeout
+        desk.wait(1.0)
+        for member_id in (first, follower):
+            beat = HeartbeatRequest(group_id="g", generation_id=2, member_id=member_id)
+            assert desk.ask(beat, 3).error_code == E.NONE
+    assert desk.broker.groups["g"].state is State.STABLE

@@ -1,0 +1,317 @@
+"""A coordinator that is made of records goes on where the last one stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis.stateful import invariant, rule, run_state_machine_as_test
+from tools.desk import WALL, Desk, commit_simple, committed, member
+from tools.producer import Producer
+from tools.written import check_written
+
+from kwire import ErrorCode as E
+from kwire.blobs import decode_stored, encode_stored
+from kwire.blobs.offsets_topic import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+)
+from kwire.errors import DecodeError
+from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.records.batch import batches
+from mockbroker.base.release import RELEASES
+from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.records import consumer as consumer_records
+from mockbroker.groups.records import keeper, rebuild
+from mockbroker.groups.records.rebuild import rebuilt
+from mockbroker.groups.records.replay import Kept, Replay, replayed
+from mockbroker.groups.records.wall_time import Wall
+from tests.mockbroker.groups.consumer.test_stateful import HUNT, QUICK, ConsumerMachine
+
+LOGS = Path(__file__).parents[4] / "fixtures" / "logs"
+
+
+class Coordinators:
+    """A coordinator that fails, and the next one."""
+
+    def __init__(self, desk: Desk, group_id: str = "g") -> None:
+        self.desk = desk
+        self.group_id = group_id
+
+    def fail_over(self) -> None:
+        """The group is gone from memory, and another coordinator reads the log."""
+        broker = self.desk.broker
+        partition = broker.cluster.topics["__consumer_offsets"].partition_of(self.group_id)
+        for group in broker.groups_of(partition.index):
+            broker.let_go(group.group_id)
+        broker.load_groups(partition.index, self.desk.now)
+        check_written(broker, WALL)
+
+
+class FailingOver(ConsumerMachine):
+    """The same stories, with coordinators that fail between any two steps."""
+
+    @rule()
+    def fail_over(self):
+        self.keeper.fail_over()
+
+    @invariant()
+    def everything_is_written(self):
+        if hasattr(self, "desk"):
+            if not hasattr(self, "keeper"):
+                self.keeper = Coordinators(self.desk)
+            check_written(self.desk.broker, WALL)
+
+
+def test_consumer_groups():
+    run_state_machine_as_test(FailingOver, settings=QUICK)
+
+
+def forget_what_is_to_be_given_up(patch):
+    patch.setattr(rebuild, "_share", lambda lines: frozenset() if len(lines) == 1 else real(lines))
+    real = rebuild._share
+
+
+def tombstones_are_forgotten(patch):
+    patch.setattr(keeper, "_tombstones", lambda _: [])
+
+
+def epochs_are_not_written(patch):
+    real = keeper._differing
+    kind = consumer_records.encode_stored(ConsumerGroupMetadataKey(), 0)[:2]
+    patch.setattr(keeper, "_differing", lambda image, found: (c for c in real(image, found) if c[0][:2] != kind))
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [forget_what_is_to_be_given_up, tombstones_are_forgotten, epochs_are_not_written],
+    ids=lambda plant: plant.__name__,
+)
+def test_the_stories_catch(monkeypatch, plant):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(FailingOver, settings=HUNT)
+
+
+# --- classic groups -----------------------------------------------------------------------------------------------
+
+
+def beat(desk: Desk, member_id: str, generation: int) -> E:
+    asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+    return E(desk.ask(asked, 3).error_code)
+
+
+def test_a_stable_group_goes_on():
+    desk, keeper = kept()
+    member_id = member(desk, "g", metadata=b"what it said", assignment=b"its share", instance_id="i")
+    commit_simple_of(desk, member_id)
+    before = desk.broker.groups["g"]
+    keeper.fail_over()
+    after = desk.broker.groups["g"]
+    assert after is not before
+    assert (after.state, after.generation, after.leader) == (State.STABLE, before.generation, member_id)
+    assert after.members[member_id].assignment == b"its share"
+    assert after.members[member_id].protocols == [("range", b"what it said")]
+    assert after.static == {"i": member_id}
+    assert committed(desk, "g") == {("t", 0): 5}
+    assert beat(desk, member_id, 1) == E.NONE
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_a_transaction_wrote_goes_with_the_group(ended):
+    desk, keeper = kept()
+    producer = Producer(desk, "p")
+    assert (producer.init(), producer.commit("g", 7)) == (E.NONE, E.NONE)
+    if ended:
+        assert producer.end(committed=True) == E.NONE
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    commit_simple(desk, "other")  # so that there is something to read
+    keeper.fail_over()
+    assert producer.end(committed=True) == E.NONE
+    keeper.fail_over()
+    assert committed(desk, "g") == {}
+
+
+def test_what_a_transaction_wrote_expires_with_the_group():
+    desk, keeper = kept()
+    producer = Producer(desk, "p")
+    assert (producer.init(), producer.commit("g", 7), producer.end(committed=True)) == (E.NONE, E.NONE, E.NONE)
+    commit_simple(desk, "other")  # so that there is something to read
+    desk.now += desk.broker.settings.offsets_retention_minutes * 60.0 + 1.0
+    desk.router.finish(desk.broker.groups.sweep(desk.now), desk.now)
+    assert "g" not in desk.broker.groups
+    keeper.fail_over()
+    assert committed(desk, "g") == {}
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_group_is_there_from_its_first_join_on(version):
+    desk, keeper = kept()
+    joining = desk.send(Desk.join("g"), version)
+    assert joining.answer.error_code == (E.MEMBER_ID_REQUIRED if version > 3 else E.NONE)
+    keeper.fail_over()
+    group = desk.broker.groups["g"]
+    assert (group.state, group.generation, group.protocol_type, group.members) == (State.EMPTY, 0, "", {})
+    member(desk, "g")
+    keeper.fail_over()
+    assert desk.broker.groups["g"].generation == 1
+
+
+def test_a_group_that_nobody_came_into_goes_for_good():
+    desk, keeper = kept()
+    desk.send(Desk.join("g"), 5)
+    commit_simple(desk, "other")
+    keeper.fail_over()
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    keeper.fail_over()
+    assert "g" not in desk.broker.groups
+
+
+@pytest.mark.parametrize(
+    ("release", "last"), [("4.2", GroupMetadataKey(group="g")), ("3.9", OffsetCommitKey(group="g", topic="t"))]
+)
+def test_the_last_word_on_a_group_without_members(release, last):
+    desk = Desk(release=RELEASES[release])
+    commit_simple(desk, "g")
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    *_, record = (record for batch in partition.log.batches() for record in batch.records())
+    assert (record.key, record.value) == (encode_stored(last, 0), None)
+
+
+def state_timestamps(desk: Desk, group_id: str) -> list[int]:
+    """``currentStateTimestamp`` of what is written of a group, milliseconds since 1970."""
+    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
+    key = encode_stored(GroupMetadataKey(group=group_id), 0)
+    records = [record for batch in partition.log.batches() for record in batch.records() if record.key == key]
+    return [decode_stored(GroupMetadataValue, record.value or b"")[0].current_state_timestamp for record in records]
+
+
+def test_a_group_is_empty_since_it_was_made_not_since_the_broker_started():
+    desk, keeper = kept()
+    desk.wait(100.0)
+    desk.send(Desk.join("joined"), 5)
+    commit_simple(desk, "g")
+    assert state_timestamps(desk, "joined") == [round((WALL + 100.0) * 1000)]
+    assert desk.broker.groups["g"].since == 100.0
+    desk.wait(50.0)
+    keeper.fail_over()
+    assert desk.broker.groups["g"].since == 150.0  # nothing is written of it but offsets
+
+
+def test_a_group_of_the_old_coordinator_is_not_written_before_it_is_stable():
+    desk = Desk(release=RELEASES["3.9"])
+    desk.send(Desk.join("g"), 5)
+    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    assert partition.log.end == 0
+
+
+def test_sessions_begin_anew():
+    desk, keeper = kept()
+    member_id = member(desk, "g")
+    desk.wait(9.0)
+    keeper.fail_over()
+    desk.wait(9.0)
+    assert beat(desk, member_id, 1) == E.NONE
+    desk.wait(10.1)
+    assert desk.broker.groups["g"].empty
+
+
+def test_a_rebalance_in_progress_is_forgotten():
+    desk, keeper = kept()
+    member_id = member(desk, "g")
+    desk.send(Desk.join("g"), 3)
+    assert desk.broker.groups["g"].state is State.PREPARING
+    keeper.fail_over()
+    assert desk.broker.groups["g"].state is State.STABLE
+    assert beat(desk, member_id, 1) == E.NONE
+
+
+def test_what_is_gone_stays_gone():
+    desk, keeper = kept()
+    member_id = member(desk, "g")
+    commit_simple_of(desk, member_id)
+    desk.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)]), 3)
+    keeper.fail_over()
+    group = desk.broker.groups["g"]
+    assert (group.state, group.generation, group.members) == (State.EMPTY, 2, {})
+    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    keeper.fail_over()
+    assert "g" not in desk.broker.groups
+
+
+def test_offsets_of_nobody_in_particular():
+    desk, keeper = kept()
+    commit_simple(desk, "g")
+    keeper.fail_over()
+    assert committed(desk, "g") == {("t", 0): 5}
+
+
+def kept() -> tuple[Desk, Coordinators]:
+    desk = Desk()
+    return desk, Coordinators(desk)
+
+
+def commit_simple_of(desk: Desk, member_id: str) -> None:
+    place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=5)
+    topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
+    asked = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id, topics=topics)
+    assert desk.ask(asked, 5).topics[0].partitions[0].error_code == E.NONE
+
+
+def test_a_member_without_an_expression():
+    """A real coordinator tells tools of null where it finds null, and of nothing where it finds nothing."""
+    found = consumer_records.metadata(ConsumerGroup(group_id="g"), ConsumerMember(member_id="m"))
+    assert found[1].subscribed_topic_regex == ""
+
+
+# --- records of a real coordinator --------------------------------------------------------------------------------
+
+
+def read(*told: tuple[object, object]) -> Group | ConsumerGroup:
+    found = Replay()
+    for order, (key, value) in enumerate(told):
+        found.live[encode_stored(key, 0)] = Kept(encode_stored(value, 0), order)
+    desk = Desk()
+    group = rebuilt(found, desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)["g"]
+    desk.broker.keeper.adopt(group)
+    return group
+
+
+def test_a_state_of_a_member_that_nobody_knows():
+    with pytest.raises(DecodeError, match="state 77 of member m"):
+        read(
+            (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1)),
+            (ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), ConsumerGroupMemberMetadataValue()),
+            (
+                ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"),
+                ConsumerGroupCurrentMemberAssignmentValue(state=77),
+            ),
+        )
+
+
+def test_members_without_a_protocol():
+    value = GroupMetadataValue(protocol=None, leader=None, members=[GroupMetadataValue.Member(member_id="m")])
+    group = read((GroupMetadataKey(group="g"), value))
+    assert (group.state, group.protocol, list(group.members)) == (State.STABLE, "", ["m"])
+
+
+def test_records_of_kafka():
+    data = (LOGS / "__consumer_offsets.log").read_bytes()
+    desk = Desk()
+    groups = rebuilt(replayed(batches(data)), desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)
+    assert {"g-classic", "g-consumer"} <= set(groups)
+    classic = groups["g-classic"]
+    assert (classic.state, classic.generation, classic.protocol_type) == (State.EMPTY, 2, "consumer")
+    assert {place: each.offset for place, each in classic.offsets.committed.items()} == {("t", 1): 7}

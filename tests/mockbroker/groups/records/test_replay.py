@@ -1,0 +1,143 @@
+"""What the offsets topic says when it is read from the beginning: the last of each key, transactions as they ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kwire.errors import DecodeError
+from kwire.records import Record, build_batch
+from kwire.records.batch import batches, read_batch
+from kwire.records.control import ControlType, build_marker
+from mockbroker.groups.records.replay import Kept, Replay
+
+A, B = b"\0\1a", b"\0\1b"
+PRODUCER = 9
+COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
+
+
+class Log:
+    """Batches one behind the other, and what they say so far."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.replay = Replay()
+
+    def write(self, *records: tuple[bytes, bytes | None], producer: int = -1, codec: int = 0) -> None:
+        made = [Record(key=key, value=value) for key, value in records]
+        self._add(
+            build_batch(
+                made,
+                base_offset=self.end,
+                producer_id=producer,
+                producer_epoch=0,
+                transactional=producer >= 0,
+                codec=codec,
+            )
+        )
+
+    def finish(self, how: ControlType, producer: int = PRODUCER) -> None:
+        self._add(build_marker(how, producer_id=producer, producer_epoch=0, timestamp=1, base_offset=self.end))
+
+    def _add(self, data: bytes) -> None:
+        batch = read_batch(data)
+        self.replay.add(batch)
+        self.end = batch.last_offset + 1
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_the_last_value_holds_and_a_tombstone_ends_it(log, codec):
+    log.write((A, b"1"), (B, b"2"), codec=codec)
+    log.write((A, b"3"), (B, None), codec=codec)
+    assert log.replay.live == {A: Kept(b"3", 2)}
+    assert log.replay.values == {A: b"3"}
+
+
+def test_offsets_of_a_transaction_wait_for_its_marker(log):
+    log.write((A, b"1"))
+    log.write((A, b"2"), (B, b"2"), producer=PRODUCER)
+    assert log.replay.values == {A: b"1"}
+    assert log.replay.pending == {PRODUCER: {A: Kept(b"2", 1), B: Kept(b"2", 2)}}
+    log.finish(COMMIT)
+    assert log.replay.values == {A: b"2", B: b"2"}
+    assert log.replay.pending == {}
+
+
+def test_an_aborted_transaction_leaves_nothing(log):
+    log.write((A, b"1"))
+    log.write((A, b"2"), producer=PRODUCER)
+    log.finish(ABORT)
+    log.finish(COMMIT)  # of the next one, which wrote nothing here
+    assert log.replay.values == {A: b"1"}
+    assert log.replay.pending == {}
+
+
+def test_transactions_of_others_stay_open(log):
+    log.write((A, b"1"), producer=1)
+    log.write((A, b"2"), producer=2)
+    log.finish(COMMIT, 2)
+    assert log.replay.values == {A: b"2"}
+    log.finish(COMMIT, 1)
+    assert log.replay.values == {A: b"2"}  # the one that stands later in the log
+
+
+def test_a_commit_behind_those_of_a_transaction_is_the_newer_one(log):
+    log.write((A, b"1"), producer=PRODUCER)
+    log.write((A, b"2"))
+    log.finish(COMMIT)
+    assert log.replay.values == {A: b"2"}
+
+
+def test_a_tombstone_takes_what_is_pending_too(log):
+    log.write((A, b"1"), (B, b"1"), producer=PRODUCER)
+    log.write((A, None))
+    log.finish(COMMIT)
+    assert log.replay.values == {B: b"1"}
+
+
+def test_only_tombstones(log):
+    log.write((A, None), (B, None))
+    assert log.replay == Replay()
+
+
+def test_the_older_type_of_a_key_is_the_same_key(log):
+    log.write((b"\0\0a", b"1"))
+    log.write((A, b"2"))
+    assert log.replay.values == {A: b"2"}
+    log.write((b"\0\0a", None))
+    assert log.replay.values == {}
+
+
+def test_a_batch_counts_as_a_whole_or_not_at_all(log):
+    log.write((A, b"1"))
+    keyless = build_batch([Record(key=A, value=b"2"), Record(value=b"3")], base_offset=1)
+    with pytest.raises(DecodeError, match="without a key"):
+        log.replay.add(read_batch(keyless))
+    unpacked = read_batch(build_batch([Record(key=A, value=b"2")], base_offset=1))
+    unpacked.attributes |= 2  # says snappy
+    with pytest.raises(DecodeError):
+        log.replay.add(unpacked)
+    assert log.replay.values == {A: b"1"}
+
+
+def test_a_log_of_kafka_s_own():
+    """fixtures/logs: two groups, a transaction with offsets that was committed."""
+    folder = Path(__file__).parents[4] / "fixtures" / "logs"
+    replay = Replay()
+    for batch in batches((folder / "__consumer_offsets.log").read_bytes()):
+        replay.add(batch)
+    assert replay.pending == {}
+    last: dict[str, tuple[int, object]] = {}
+    for line in (folder / "__consumer_offsets.jsonl").read_text("utf-8").splitlines():
+        told = json.loads(line)
+        last[json.dumps(told["key"])] = told["offset"], told["value"]
+    kept = {offset for offset, value in last.values() if value is not None}
+    assert {each.offset for each in replay.live.values()} == kept
+    assert len(kept) == 5

@@ -1,0 +1,253 @@
+"""The states of a classic group in 0.9 beside those of today: docs/sources.md, under "The classic protocol".
+
+0.9 had four states. A group began in Stable, CompletingRebalance was called AwaitingSync, and a group without members
+was Dead; since 0.10.1 it is Empty, and Dead only when it is deleted. Where both differ, the tables here name both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
+from tools.desk import Desk, commit_simple, committed
+from tools.play import Play
+
+from kwire import ErrorCode as E
+from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.sync_group import SyncGroupRequest
+from mockbroker.groups.classic.state import State
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (*(state.value for state in State), "Dead")
+SHIPPED = {"AwaitingSync": COMPLETING}  # names that changed
+
+# --- what moves a group -------------------------------------------------------------------------------------------
+
+
+def joins_expire(play: Play) -> None:
+    """a and b live, and do not join again within the 20 s of the rebalance."""
+    for seconds in (9.0, 9.0, 2.0):
+        for member_id in "ab":
+            play.heartbeat(member_id)
+        play.wait(seconds)
+
+
+def b_is_silent(play: Play) -> None:
+    """For longer than its session of 10 s."""
+    play.wait(6.0)
+    play.heartbeat("a")
+    play.wait(5.0)
+
+
+BEGINNING, WAITING, AT_REST = "PreparingRebalance", "AwaitingSync", "Stable"
+ARROWS = [  # from, what happens, to in 0.9, to today if that is another
+    pytest.param(BEGINNING, lambda play: [play.join("a"), play.join("b")], WAITING, None, id="all have joined"),
+    pytest.param(BEGINNING, joins_expire, WAITING, None, id="the delayed join expires"),
+    pytest.param(BEGINNING, lambda play: play.leave("a", "b", "c"), "Dead", EMPTY, id="all have left"),
+    pytest.param(WAITING, lambda play: play.sync("a"), AT_REST, None, id="the leader has synced"),
+    pytest.param(WAITING, lambda play: play.join("c"), BEGINNING, None, id="somebody joins before the leader syncs"),
+    pytest.param(WAITING, lambda play: play.leave("b"), BEGINNING, None, id="somebody leaves before the leader syncs"),
+    pytest.param(WAITING, b_is_silent, BEGINNING, None, id="a session is over before the leader syncs"),
+    pytest.param(AT_REST, b_is_silent, BEGINNING, None, id="a session is over"),
+    pytest.param(AT_REST, lambda play: play.leave("b"), BEGINNING, None, id="somebody leaves"),
+    pytest.param(AT_REST, lambda play: play.join("a"), BEGINNING, None, id="the leader joins again"),
+    pytest.param(AT_REST, lambda play: play.join("c"), BEGINNING, None, id="somebody joins"),
+]
+
+
+@pytest.mark.parametrize(("before", "what", "documented", "shipped"), ARROWS)
+def test_every_arrow_of_the_document(
+    before: str, what: Callable[[Play], object], documented: str, shipped: str | None
+) -> None:
+    play = Play()
+    if before == BEGINNING:
+        play.stable("a", "b", rebalance=20.0)
+        play.join("c", rebalance=20.0)
+    elif before == WAITING:
+        play.completing("a", "b")
+    else:
+        play.stable("a", "b")
+    assert play.state.value == SHIPPED.get(before, before)
+    what(play)
+    assert play.state.value == (shipped or SHIPPED.get(documented, documented))
+
+
+def test_a_new_group_is_empty_where_the_document_begins_in_stable() -> None:
+    assert Play().state.value == EMPTY
+
+
+def test_a_followers_sync_waits_for_the_leaders_where_the_document_drops_it() -> None:
+    play = Play()
+    play.completing("a", "b", "c")
+    waiting = [play.sync("b"), play.sync("c")]
+    assert [ask.parked for ask in waiting] == [True, True]
+    leader = play.sync("a", {"a": b"1", "b": b"2", "c": b"3"})
+    assert [ask.answer.assignment for ask in (leader, *waiting)] == [b"1", b"2", b"3"]
+    assert {ask.at for ask in (leader, *waiting)} == {play.now}
+
+
+# --- what is served in which state -------------------------------------------------------------------------------
+
+WAITS = "waits"
+
+
+class Served(Desk):
+    """Members a (leader) and b of group g; offset 5 is committed."""
+
+    def __init__(self) -> None:
+        super().__init__(config={"group.initial.rebalance.delay.ms": 500})
+        commit_simple(self, "g")
+        joins = [self.send(Desk.join("g"), 3, client_id=name) for name in "ab"]
+        self.wait(2.0)
+        self.a, self.b = (joining.answer.member_id for joining in joins)
+        assert self.state == COMPLETING
+
+    @property
+    def state(self) -> str:
+        return self.ask(DescribeGroupsRequest(groups=["g"]), 5).groups[0].group_state
+
+    # --- what is answered: the error, or WAITS ---
+
+    def said(self, request, version: int) -> E | str:
+        answer = self.send(request, version).answer
+        return WAITS if answer is None else E(answer.error_code)
+
+    def join_as(self, member_id: str = "") -> E | str:
+        return self.said(Desk.join("g", member_id), 3)
+
+    def sync(self, member_id: str) -> E | str:
+        return self.said(SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id), 3)
+
+    def beat(self, member_id: str) -> E | str:
+        return self.said(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 3)
+
+    def leave(self, member_id: str) -> E:
+        request = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)])
+        return E(self.ask(request, 3).members[0].error_code)
+
+    def commit(self, member_id: str = "", generation: int = -1) -> E:
+        place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=6)
+        topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
+        who = {"member_id": member_id, "generation_id_or_member_epoch": generation}
+        answer = self.ask(OffsetCommitRequest(group_id="g", topics=topics, **who), 7)
+        return E(answer.topics[0].partitions[0].error_code)
+
+    def fetch(self) -> E:
+        topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
+        answer = self.ask(OffsetFetchRequest(group_id="g", topics=topics), 5)
+        return E(answer.error_code or answer.topics[0].partitions[0].error_code)
+
+    def come_to(self, state: str) -> None:
+        """From CompletingRebalance."""
+        if state in (STABLE, PREPARING):
+            for member_id in (self.a, self.b):
+                self.sync(member_id)
+        if state == PREPARING:
+            self.join_as()
+        if state in (EMPTY, DEAD):
+            for member_id in (self.a, self.b):
+                self.leave(member_id)
+        if state == DEAD:
+            assert self.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+        assert self.state == state
+
+
+UNKNOWN, AGAIN, OLD, FINE = E.UNKNOWN_MEMBER_ID, E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.NONE
+STATES = [PREPARING, COMPLETING, STABLE, EMPTY, DEAD]
+REQUESTS = {  # request: in each of the states, what is answered and the state after that, where it is another
+    "JoinGroup of somebody new": (
+        lambda desk: desk.join_as(),
+        [(WAITS,), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING)],
+    ),
+    "JoinGroup of the leader": (
+        lambda desk: desk.join_as(desk.a),
+        [(WAITS,), (FINE,), (WAITS, PREPARING), (UNKNOWN,), (UNKNOWN,)],
+    ),
+    "JoinGroup of a follower": (
+        lambda desk: desk.join_as(desk.b),
+        [(WAITS,), (FINE,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
+    ),
+    "SyncGroup of the leader": (
+        lambda desk: desk.sync(desk.a),
+        [(AGAIN,), (FINE, STABLE), (FINE,), (UNKNOWN,), (UNKNOWN,)],
+    ),
+    "SyncGroup of a follower": (
+        lambda desk: desk.sync(desk.b),
+        [(AGAIN,), (WAITS,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
+    ),
+    "Heartbeat": (
+        lambda desk: desk.beat(desk.b),
+        [(AGAIN,), (FINE,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
+    ),
+    "LeaveGroup": (
+        lambda desk: desk.leave(desk.b),
+        [(FINE,), (FINE, PREPARING), (FINE, PREPARING), (UNKNOWN,), (UNKNOWN,)],
+    ),
+    "OffsetCommit of a member": (
+        lambda desk: desk.commit(desk.b, 1),
+        [(FINE,), (AGAIN,), (FINE,), (UNKNOWN,), (OLD,)],
+    ),
+    "OffsetCommit of nobody": (
+        lambda desk: desk.commit(),
+        [(UNKNOWN,), (UNKNOWN,), (UNKNOWN,), (FINE,), (FINE, EMPTY)],
+    ),
+    "OffsetFetch": (
+        lambda desk: desk.fetch(),
+        [(FINE,)] * 5,
+    ),
+}
+CELLS = [
+    pytest.param(state, ask, *(*cell, state)[:2], id=f"{state}, {name}")
+    for name, (ask, cells) in REQUESTS.items()
+    for state, cell in zip(STATES, cells, strict=True)
+]
+
+
+@pytest.mark.parametrize(("state", "ask", "answer", "after"), CELLS)
+def test_what_is_served(state: str, ask: Callable[[Served], E | str], answer: E | str, after: str) -> None:
+    desk = Served()
+    desk.come_to(state)
+    assert ask(desk) == answer
+    assert desk.state == after
+
+
+def test_a_dead_group_has_nothing_left_and_takes_commits_only() -> None:
+    """As in 0.9. Today a request that meets the group while it goes is COORDINATOR_NOT_AVAILABLE."""
+    desk = Served()
+    desk.come_to(DEAD)
+    assert "g" not in desk.broker.groups
+    assert desk.ask(ListGroupsRequest(), 5).groups == []
+    assert committed(desk, "g") == {}
+    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    last = {record.key: record.value for batch in partition.log.batches() for record in batch.records()}
+    assert last
+    assert set(last.values()) == {None}
+    fine = [name for name, (_, cells) in REQUESTS.items() if cells[STATES.index(DEAD)][0] == FINE]
+    assert fine == ["OffsetCommit of nobody", "OffsetFetch"]
+    desk.commit()
+    assert committed(desk, "g") == {("t", 0): 6}
+
+
+# --- who leads ---------------------------------------------------------------------------------------------------
+
+HEIRS = {"one": "four", "two": "four", "three": "four", "four": "one"}  # the first key that a java.util.HashMap gives
+
+
+@pytest.mark.parametrize("order", list(permutations(HEIRS)), ids=" ".join)
+def test_the_first_to_join_leads_and_the_first_key_of_a_hash_map_inherits(order: tuple[str, ...]) -> None:
+    """Often described as random; the same ids always give the same leader, whoever joined when."""
+    play = Play(delay=1.0)
+    asks = [play.join(name) for name in order]
+    play.wait(3.0)
+    assert {ask.answer.leader for ask in asks} == {order[0]}
+    play.sync_all()
+    play.leave(order[0])
+    again = [play.join(name) for name in order[1:]]
+    assert {ask.answer.leader for ask in again} == {HEIRS[order[0]]}
+    assert [ask.answer.member_id for ask in again if ask.listed] == [HEIRS[order[0]]]

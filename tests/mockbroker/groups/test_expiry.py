@@ -1,0 +1,70 @@
+"""When committed offsets go."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from mockbroker.groups.classic.state import Group, Member, State
+from mockbroker.groups.expiry import expire, is_over
+from mockbroker.groups.offsets import Committed
+
+WEEK = 7 * 86_400.0
+HOUR = 3_600.0
+
+
+def group(state=State.EMPTY, protocol_type="consumer", *, since=0.0, topics=("read",), metadata=None, **committed):
+    found = Group(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, since=since)
+    if state is not State.EMPTY:
+        subscription = encode_stored(ConsumerProtocolSubscription(topics=list(topics)), 1)
+        found.protocol = "range"
+        found.add(
+            Member(
+                member_id="a",
+                client_id="",
+                client_host="",
+                session_timeout=1.0,
+                rebalance_timeout=1.0,
+                protocols=(("range", subscription if metadata is None else metadata),),
+            )
+        )
+    found.offsets.store("read", 0, Committed(offset=1, **committed))
+    found.offsets.store("other", 0, Committed(offset=1, **committed))
+    return found
+
+
+CASES = [  # group, time, what goes
+    ("a simple consumer counts from the commit", group(protocol_type="", at=10.0), WEEK + 10, {"read", "other"}),
+    ("and not before", group(protocol_type="", at=10.0), WEEK + 9, set()),
+    ("an Empty group counts from when it became empty", group(since=HOUR, at=10.0), WEEK + 10, set()),
+    ("until that is over", group(since=HOUR, at=10.0), WEEK + HOUR, {"read", "other"}),
+    ("or from a later commit", group(since=0.0, at=HOUR), WEEK + 10, set()),
+    ("in Stable only topics that nobody reads", group(State.STABLE, at=0.0), WEEK, {"other"}),
+    (
+        "nothing if nobody knows what is read",
+        group(State.STABLE, metadata=b"\0\1\xff\xff\xff\xff", at=0.0),
+        WEEK,
+        set(),
+    ),
+    ("nothing of another type", group(State.STABLE, "connect", at=0.0), WEEK, set()),
+    ("nothing in Preparing", group(State.PREPARING, at=0.0), WEEK, set()),
+    ("nothing in Completing", group(State.COMPLETING, at=0.0), WEEK, set()),
+    ("a retention of its own", group(protocol_type="", at=0.0, expires=60.0), 60.0, {"read", "other"}),
+    ("that may be longer", group(protocol_type="", at=0.0, expires=2 * WEEK), WEEK, set()),
+]
+
+
+@pytest.mark.parametrize(("found", "now", "gone"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_what_goes(found, now, gone):
+    assert {topic for topic, _ in expire(found, now, WEEK)} == gone
+    assert {topic for topic, _ in found.offsets.committed} == {"read", "other"} - gone
+
+
+def test_a_group_is_over_when_nothing_is_left():
+    found = group(protocol_type="", at=0.0)
+    assert not is_over(found)
+    expire(found, WEEK, WEEK)
+    assert is_over(found)
+    found.pending["p"] = 1.0
+    assert not is_over(found)

@@ -1,0 +1,86 @@
+"""What was imported is there at a start of mockbroker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from golden import ROOT
+
+from mockbroker import open_cluster
+from mockbroker.base.settings import Settings
+from mockbroker.importing import data_dir
+from mockbroker.importing.forms import json_lines
+from mockbroker.importing.groups import Imported, imported
+from mockbroker.storage.disk import DataDirError
+from tests.mockbroker.importing.test_groups import DIRS, LogDir, commit
+
+STOPPED = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
+SETTINGS = Settings()
+
+
+def write(found: Imported, folder: Path, brokers: int = 1) -> list[str]:
+    ids = iter(range(1, 1000))
+    return data_dir.write(found, folder, brokers, SETTINGS, lambda: UUID(int=next(ids)), 1_700_000_000_000)
+
+
+def told(found: Imported) -> dict[str, dict[str, Any]]:
+    """Groups without what waits; those that have nothing else are not there."""
+    *groups, _ = json_lines(found, SETTINGS)
+    return {
+        group["group_id"]: group | {"waiting": []}
+        for group in groups
+        if group["offsets"] or group.get("generation") or group.get("epoch")
+    }
+
+
+@pytest.mark.parametrize("folder", DIRS, ids=lambda path: path.name)
+def test_it_reads_as_what_it_was_made_of(folder: Path, tmp_path: Path) -> None:
+    found = imported([folder / "data"], SETTINGS)
+    notes = write(found, tmp_path / "out")
+    again = imported([tmp_path / "out"], SETTINGS)
+    assert (again.problems, again.notes, again.passed_over) == ([], [], {})
+    assert told(again) == told(found)
+    topics = {name: topic for name, topic in found.topics.items() if not name.startswith("__")}
+    assert {name: again.topics[name] for name in topics} == topics
+    assert again.topics["__consumer_offsets"].partitions == 50
+    lost = [] if "compacted" in folder.name else ["t-open", "t-waiting"]
+    assert notes == [f"group {name!r}: 2 offsets of transactions that were open are not taken along" for name in lost]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+async def test_it_is_served(tmp_path: Path, brokers: int) -> None:
+    write(imported([STOPPED], SETTINGS), tmp_path / "out", brokers)
+    async with open_cluster(port=0, brokers=brokers, data_dir=tmp_path / "out") as cluster:
+        groups = cluster.groups()
+        stable = groups["c-stable"]
+        assert (stable.state, stable.generation, len(stable.members), stable.protocol) == ("Stable", 2, 3, "range")
+        assert sorted(n for each in stable.members for n in each.assignment["orders"]) == [0, 1, 2, 3]
+        new = groups["n-stable"]
+        assert (new.state, new.generation, len(new.members), new.group_type) == ("Stable", 3, 3, "consumer")
+        assert sorted(n for each in new.members for n in each.assignment["orders"]) == [0, 1, 2, 3]
+        assert cluster.committed("s-simple") == {("orders", 0): 5, ("bills-2026-01", 1): 2**40}
+        assert cluster.committed("t-overtaken") == {("orders", 0): 9, ("orders", 1): 7}
+
+
+def test_groups_larger_than_a_batch(tmp_path: Path) -> None:
+    log_dir = LogDir(tmp_path / "logs")
+    log_dir.write(*(commit("g", n, n) for n in range(2 * data_dir.RECORDS + 1)))
+    found = imported([log_dir.folder], SETTINGS)
+    assert write(found, tmp_path / "out") == []
+    assert told(imported([tmp_path / "out"], SETTINGS)) == told(found)
+
+
+def test_only_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    found = imported([STOPPED], SETTINGS)
+    before = sorted(STOPPED.rglob("*"))
+    (tmp_path / "file").touch()
+    for folder in (STOPPED, tmp_path, tmp_path / "file"):
+        with pytest.raises(DataDirError, match="it is not an empty folder"):
+            write(found, folder)
+    assert sorted(STOPPED.rglob("*")) == before
+    (tmp_path / "empty").mkdir()
+    write(found, tmp_path / "empty")
+    assert "c-stable" in imported([tmp_path / "empty"], SETTINGS).groups

@@ -1,0 +1,402 @@
+"""Log directories of real brokers say what these brokers said; damage is told and costs no more than it must."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from golden import ROOT
+
+from kwire.blobs import encode_record, encode_stored
+from kwire.blobs.offsets_topic import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+)
+from kwire.records import Record, build_batch
+from mockbroker.base.settings import Settings
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.importing.groups import Imported, TopicFound, imported
+from mockbroker.storage.log_dirs import LogDirError
+from mockbroker.storage.segments import segment_name
+
+DIRS = sorted(path.parent for path in ROOT.glob("fixtures/log_dirs/*/data"))
+OFFSETS = "__consumer_offsets"
+Pair = tuple[bytes, bytes | None]
+
+
+def read(*folders: Path) -> Imported:
+    return imported(folders, Settings())
+
+
+def test_there_are_log_directories() -> None:
+    assert [path.name for path in DIRS] == [
+        "3.9.1-killed",
+        "3.9.1-stopped",
+        "4.2.0-compacted",
+        "4.2.0-killed",
+        "4.2.0-stopped",
+    ]
+
+
+@pytest.mark.parametrize("folder", DIRS, ids=lambda path: path.name)
+class TestWhatTheBrokerSaid:
+    def both(self, folder: Path) -> tuple[dict[str, object], Imported]:
+        found = read(folder / "data")
+        assert (found.problems, found.notes) == ([], [])
+        return json.loads((folder / "said.json").read_text("utf-8")), found
+
+    def test_groups(self, folder: Path) -> None:
+        said, found = self.both(folder)
+        listed = {group["group_id"]: group for group in said["ListGroups"]}
+        share = {name for name, group in listed.items() if group["group_type"] == "share"}
+        assert found.passed_over == ({"share": share} if share else {})
+        assert found.groups.keys() == listed.keys() - share
+        for name, group in found.groups.items():
+            assert group.state_name == listed[name]["group_state"]
+            new = isinstance(group, ConsumerGroup)
+            assert new == (listed[name]["group_type"] == "consumer")
+            assert listed[name]["protocol_type"] == ("consumer" if new else group.protocol_type)
+
+    def test_offsets(self, folder: Path) -> None:
+        said, found = self.both(folder)
+        for name, group in found.groups.items():
+            told = {
+                (topic["name"], each["partition_index"]): (
+                    each["committed_offset"],
+                    each["committed_leader_epoch"],
+                    each["metadata"],
+                )
+                for topic in said["OffsetFetch"][name]
+                for each in topic["partitions"]
+            }
+            kept = group.offsets.committed.items()
+            assert {place: (each.offset, each.leader_epoch, each.metadata) for place, each in kept} == told
+
+    def test_classic_members(self, folder: Path) -> None:
+        said, found = self.both(folder)
+        for told in said["DescribeGroups"]:
+            if told["group_id"] not in found.groups:
+                continue
+            group = found.groups[told["group_id"]]
+            assert (group.protocol or "") == told["protocol_data"]
+            assert sorted(group.members) == sorted(member["member_id"] for member in told["members"])
+            for each in told["members"]:
+                member = group.members[each["member_id"]]
+                assert member.instance_id == each["group_instance_id"]
+                assert (member.client_id, member.client_host) == (each["client_id"], each["client_host"])
+                assert member.metadata(group.protocol) == base64.b64decode(each["member_metadata"])
+                assert member.assignment == base64.b64decode(each["member_assignment"])
+
+    def test_members_of_the_consumer_protocol(self, folder: Path) -> None:
+        said, found = self.both(folder)
+        for told in said["ConsumerGroupDescribe"]:
+            group = found.groups[told["group_id"]]
+            assert (group.epoch, group.assignment_epoch) == (told["group_epoch"], told["assignment_epoch"])
+            assert sorted(group.members) == sorted(member["member_id"] for member in told["members"])
+            for each in told["members"]:
+                member = group.members[each["member_id"]]
+                assert (member.instance_id, member.epoch) == (each["instance_id"], each["member_epoch"])
+                assert sorted(member.topics) == each["subscribed_topic_names"]
+                assert member.assigned == share_of(each["assignment"])
+                assert {t: list(which) for t, which in group.target[each["member_id"]].items()} == {
+                    UUID(bytes=base64.urlsafe_b64decode(line["topic_id"] + "==")): line["partitions"]
+                    for line in each["target_assignment"]["topic_partitions"]
+                }
+
+    def test_topics(self, folder: Path) -> None:
+        said, found = self.both(folder)
+        assert {name: topic.partitions for name, topic in found.topics.items()} == {
+            OFFSETS: 2,
+            "__transaction_state": 1,
+            "orders": 4,
+            "bills-2026-01": 2,
+        }
+        assert all(topic.topic_id for topic in found.topics.values())
+        for group in said["ConsumerGroupDescribe"]:
+            for member in group["members"]:
+                assert {topic for topic, _ in share_of(member["assignment"])} <= {found.topics["orders"].topic_id}
+
+    def test_what_waits(self, folder: Path) -> None:
+        _, found = self.both(folder)
+        assert waiting(found) == ({} if "compacted" in folder.name else {"t-open": [2], "t-waiting": [2]})
+
+
+def waiting(found: Imported) -> dict[str, list[int]]:
+    """How many offsets wait for each open transaction, by group."""
+    pending = {name: [len(held) for held in group.offsets.pending.values()] for name, group in found.groups.items()}
+    return {name: counts for name, counts in pending.items() if counts}
+
+
+def share_of(told: dict[str, list[dict[str, object]]]) -> frozenset[tuple[UUID, int]]:
+    return frozenset(
+        (UUID(bytes=base64.urlsafe_b64decode(line["topic_id"] + "==")), index)
+        for line in told["topic_partitions"]
+        for index in line["partitions"]
+    )
+
+
+# --- log directories made here -----------------------------------------------------------------------------------
+
+
+def commit(group: str, offset: int, partition: int = 0) -> Pair:
+    key = OffsetCommitKey(group=group, topic="t", partition=partition)
+    return encode_record(key, OffsetCommitValue(offset=offset), 3)
+
+
+class LogDir:
+    """A log directory with an offsets topic of our own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ends: dict[int, int] = {}
+
+    def write(self, *records: Pair, partition: int = 0, epoch: int = 0, **batch: object) -> Path:
+        path = self.folder / f"{OFFSETS}-{partition}" / segment_name(0)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        base = self.ends.get(partition, 0)
+        made = [Record(key=key, value=value) for key, value in records]
+        with path.open("ab") as file:
+            file.write(build_batch(made, base_offset=base, leader_epoch=epoch, **batch))
+        self.ends[partition] = base + len(records)
+        return path
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> LogDir:
+    return LogDir(tmp_path / "logs")
+
+
+def offsets(found: Imported) -> dict[str, dict[int, int]]:
+    return {
+        name: {index: each.offset for (_, index), each in group.offsets.committed.items()}
+        for name, group in found.groups.items()
+    }
+
+
+def test_only_tombstones(log_dir: LogDir) -> None:
+    key, _ = commit("g", 1)
+    log_dir.write((key, None))
+    found = read(log_dir.folder)
+    assert (found.groups, found.problems, found.notes) == ({}, [], [])
+
+
+@pytest.mark.parametrize("keep", range(0, 230, 7))
+def test_a_cut_log_counts_up_to_its_last_whole_batch(log_dir: LogDir, keep: int) -> None:
+    sizes = []
+    for n in range(3):
+        path = log_dir.write(commit("g", n, n))
+        sizes.append(path.stat().st_size)
+    path.write_bytes(path.read_bytes()[:keep])
+    found = read(log_dir.folder)
+    whole = sum(size <= keep for size in sizes)
+    assert offsets(found) == ({"g": {n: n for n in range(whole)}} if whole else {})
+    begin = [0, *sizes][whole]
+    if keep in (0, *sizes):
+        assert found.problems == []
+    else:
+        (problem,) = found.problems
+        assert (problem.path, problem.position) == (path, begin)
+        assert str(problem).startswith(f"{path} at byte {begin}: torn: ")
+        assert str(problem).endswith(f"; read up to offset {whole}")
+
+
+def test_damage_in_one_partition_leaves_the_others(log_dir: LogDir) -> None:
+    log_dir.write(commit("a", 1))
+    bad = log_dir.write(commit("b", 2), partition=1)
+    data = bytearray(bad.read_bytes())
+    data[-1] ^= 1
+    bad.write_bytes(data)
+    found = read(log_dir.folder)
+    assert offsets(found) == {"a": {0: 1}}
+    (problem,) = found.problems
+    assert (problem.path, problem.position) == (bad, 0)
+    assert problem.text.startswith("crc: ")
+
+
+def test_a_batch_that_cannot_be_unpacked_ends_the_log(log_dir: LogDir) -> None:
+    log_dir.write(commit("g", 1))
+    bad = log_dir.write((b"", b""))
+    log_dir.write(commit("g", 3))
+    start = bad.read_bytes().index(b"\0\0\0\0\0\0\0\1\0\0\0")
+    keyless = build_batch([Record(value=b"x")], base_offset=1)
+    bad.write_bytes(bad.read_bytes()[:start] + keyless)
+    found = read(log_dir.folder)
+    assert offsets(found) == {"g": {0: 1}}
+    assert [str(problem) for problem in found.problems] == [
+        f"{bad} at byte {start}: a batch that cannot be read: a record without a key; read up to offset 1"
+    ]
+
+
+def test_types_of_records_that_are_not_known_are_told_together(log_dir: LogDir) -> None:
+    log_dir.write(commit("g", 1), (b"\0\x63a", b"1"), (b"\0\x63b", b"2"), (b"\0\x63a", None), commit("g", 5, 1))
+    found = read(log_dir.folder)
+    assert offsets(found) == {"g": {0: 1, 1: 5}}
+    assert [problem.text for problem in found.problems] == [
+        "records of type 99, which is not known: 1, from offset 2 on"
+    ]
+
+
+BAD_RECORDS = [
+    ((encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0), b"\0\x09rest"), "cannot be read here"),
+    ((encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0), b"\0\3\0"), "is damaged"),
+    ((encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0)[:-1], b"x"), "is damaged"),
+    ((b"\0", b"x"), "is damaged"),
+]
+
+
+@pytest.mark.parametrize(("record", "told"), BAD_RECORDS)
+def test_a_record_that_cannot_be_read_is_told(log_dir: LogDir, record: Pair, told: str) -> None:
+    path = log_dir.write(commit("g", 1), record, commit("g", 5, 1))
+    found = read(log_dir.folder)
+    assert offsets(found) == {"g": {0: 1, 1: 5}}
+    (problem,) = found.problems
+    assert problem.path == path
+    assert problem.text.startswith(f"the record at offset 1 {told}: ")
+
+
+def test_so_is_one_of_an_open_transaction(log_dir: LogDir) -> None:
+    log_dir.write(commit("g", 1), BAD_RECORDS[1][0], producer_id=7, producer_epoch=0, transactional=True)
+    found = read(log_dir.folder)
+    assert offsets(found) == {"g": {}}
+    assert waiting(found) == {"g": [1]}
+    assert [problem.text[:37] for problem in found.problems] == ["the record at offset 1 is damaged: Of"]
+
+
+def test_a_member_in_a_state_that_is_not_known(log_dir: LogDir) -> None:
+    names = {"group_id": "g", "member_id": "m"}
+    current = ConsumerGroupCurrentMemberAssignmentValue(state=77)
+    log_dir.write(
+        commit("other", 1),
+        encode_record(ConsumerGroupMemberMetadataKey(**names), ConsumerGroupMemberMetadataValue(), 0),
+        encode_record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1), 0),
+        encode_record(ConsumerGroupCurrentMemberAssignmentKey(**names), current, 0),
+    )
+    found = read(log_dir.folder)
+    assert offsets(found) == {"other": {0: 1}}
+    assert [problem.text for problem in found.problems] == [
+        "group 'g' cannot be rebuilt: ConsumerGroupCurrentMemberAssignmentValue at byte 0: state 77 of member m"
+    ]
+
+
+def test_a_group_without_its_own_record(log_dir: LogDir) -> None:
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    log_dir.write(encode_record(key, ConsumerGroupMemberMetadataValue(), 0))
+    found = read(log_dir.folder)
+    assert found.groups == {}
+    assert [problem.text for problem in found.problems] == ["group 'g': its own record is missing"]
+
+
+def test_groups_of_other_types_are_counted(log_dir: LogDir) -> None:
+    value = StreamsGroupMetadataValue(epoch=1)
+    log_dir.write(encode_record(StreamsGroupMetadataKey(group_id="s"), value, 0), commit("g", 1))
+    found = read(log_dir.folder)
+    assert found.passed_over == {"streams": {"s"}}
+    assert found.groups.keys() == {"g"}
+
+
+def test_records_before_the_start_of_the_log_do_not_count(log_dir: LogDir) -> None:
+    log_dir.write(commit("old", 1))
+    log_dir.write(commit("new", 1))
+    start = log_dir.folder / "log-start-offset-checkpoint"
+    start.write_text(f"0\n1\n{OFFSETS} 0 1\n")
+    assert read(log_dir.folder).groups.keys() == {"new"}
+    start.write_text("0\n2\n")
+    found = read(log_dir.folder)
+    assert found.groups.keys() == {"old", "new"}
+    assert [problem.path for problem in found.problems] == [start]
+
+
+def test_log_directories_of_several_brokers(tmp_path: Path) -> None:
+    first, second = LogDir(tmp_path / "1"), LogDir(tmp_path / "2")
+    for each in (first, second):
+        each.write(commit("both", 1))
+    second.write(commit("both", 2))
+    first.write(commit("one", 1), partition=2)
+    found = read(first.folder, second.folder)
+    assert offsets(found) == {"both": {0: 2}, "one": {0: 1}}
+    assert found.problems == []
+    assert sorted(found.notes) == sorted(
+        [
+            f"partitions of {OFFSETS} that are not there: 1",
+            f"{first.folder / f'{OFFSETS}-0'}: {second.folder / f'{OFFSETS}-0'} is as new or newer",
+        ]
+    )
+
+
+def test_the_newest_leader_counts_not_the_longest_log(tmp_path: Path) -> None:
+    first, second = LogDir(tmp_path / "1"), LogDir(tmp_path / "2")
+    for n in range(3):
+        first.write(commit("g", n), epoch=4)
+    second.write(commit("g", 9), epoch=5)
+    assert offsets(read(first.folder, second.folder)) == {"g": {0: 9}}
+    assert offsets(read(second.folder, first.folder)) == {"g": {0: 9}}
+
+
+def test_a_group_in_two_partitions(log_dir: LogDir) -> None:
+    log_dir.write(commit("g", 1))
+    log_dir.write(commit("g", 2), partition=1)
+    found = read(log_dir.folder)
+    assert offsets(found) == {"g": {0: 2}}
+    assert found.notes == [f"group 'g' is in several partitions; that in {log_dir.folder / f'{OFFSETS}-1'} counts"]
+
+
+def test_a_classic_group_without_members_or_offsets(log_dir: LogDir) -> None:
+    value = GroupMetadataValue(protocol_type="connect", generation=3)
+    log_dir.write(encode_record(GroupMetadataKey(group="g"), value, 3))
+    group = read(log_dir.folder).groups["g"]
+    assert (group.state_name, group.generation, group.protocol_type) == ("Empty", 3, "connect")
+
+
+def test_no_offsets_topic(tmp_path: Path) -> None:
+    (tmp_path / "orders-1").mkdir()
+    (tmp_path / "meta.properties").touch()
+    found = read(tmp_path)
+    assert found.topics == {"orders": TopicFound(None, 2)}
+    assert found.notes == [f"no partition of {OFFSETS} is there, so no group is"]
+
+
+def test_topic_ids_that_differ(tmp_path: Path) -> None:
+    for index, letter in enumerate("AB"):
+        folder = tmp_path / f"orders-{index}"
+        folder.mkdir()
+        (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {letter * 21}A")
+    found = read(tmp_path)
+    assert [str(problem) for problem in found.problems] == [
+        f"{tmp_path / 'orders-1'}: another topic id than other partitions of the topic have"
+    ]
+
+
+def test_no_log_directory(tmp_path: Path) -> None:
+    with pytest.raises(LogDirError, match="no log directory of Kafka"):
+        read(tmp_path)
+
+
+def test_a_real_segment_cut_anywhere(tmp_path: Path) -> None:
+    """Whatever is cut off, what is before it is read, and a cut within a batch is told."""
+    source = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
+    folder = tmp_path / "data"
+    shutil.copytree(source / f"{OFFSETS}-1", folder / f"{OFFSETS}-1")
+    path = folder / f"{OFFSETS}-1" / segment_name(0)
+    data = path.read_bytes()
+    seen: list[int] = []
+    for size in range(0, len(data), 13):
+        path.write_bytes(data[:size])
+        found = read(folder)
+        assert len(found.problems) <= 1
+        seen.append(sum(len(records.live) for records in found.records.values()))
+    assert seen[0] == 0
+    assert max(seen) > 10

@@ -1,0 +1,168 @@
+"""Every conversation of Kafka 4.2.0, played side by side in one run; what a run says of each; what waits."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from golden import ROOT
+
+from mockbroker.api.cluster import open_cluster
+from mockbroker.lab.conform import runner, waiting
+from mockbroker.lab.conform.conversation import Conversation, Step
+from mockbroker.lab.conform.player import Difference
+from mockbroker.lab.conform.runner import Outcome, judge, play_file, run
+from mockbroker.lab.conform.waiting import WAITING, Waiting, waits
+
+CONVERSATIONS = ROOT / "fixtures" / "conversations"
+FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
+OF_OLD = {  # conversations in versions that 4.2 does not have
+    f"3.9.1/{path.name.removesuffix('.json.gz')}": path
+    for path in sorted((CONVERSATIONS / "3.9.1").glob("*.json.gz"))
+    if path.name.startswith(("old_", "api_versions", "fetch_"))
+}
+FILES |= OF_OLD
+AT_ONCE = 24  # most of them only wait
+
+
+PLAYED = {
+    f"{path.parent.name}/{path.name.removesuffix('.json.gz')}": path for path in CONVERSATIONS.glob("*/*.json.gz")
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    """By release and scenario."""
+    return played(list(PLAYED), AT_ONCE)
+
+
+def played(names: list[str], at_once: int) -> dict[str, Outcome]:
+    told: list[Outcome] = []
+    trio.run(partial(run, [PLAYED[name] for name in names], None, told.append, at_once=at_once))
+    return dict(zip(names, told, strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(PLAYED))
+def test_conversation(name: str, outcomes: dict[str, Outcome]) -> None:
+    release, _, scenario = name.partition("/")
+    waiting = waits(scenario, release) is not None
+    outcome = outcomes[name]
+    assert (outcome.verdict, "" if waiting else outcome.detail) == ("waiting" if waiting else "ok", "")
+
+
+DIFFERS = Outcome("x", "differs", "x")
+HURRIED = Outcome("x", "differs", "x", is_hurried=True)
+OK = Outcome("x", "ok")
+AGAIN = [  # outcomes of one conversation, run after run; how often it is played, and the last of them
+    ([OK], 1, OK),
+    ([DIFFERS, OK], 1, DIFFERS),
+    ([HURRIED, OK], 2, OK),
+    ([HURRIED, HURRIED, OK], 3, OK),
+    ([HURRIED, DIFFERS, OK], 2, DIFFERS),
+    ([HURRIED] * 6, 6, HURRIED),
+]
+
+
+@pytest.mark.parametrize(("outcomes", "times", "last"), AGAIN)
+async def test_what_differs_while_the_machine_is_busy_is_played_again_alone(
+    outcomes: list[Outcome], times: int, last: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    async def play(file: Path, *_: object) -> Outcome:
+        turns.append(file.name)
+        await trio.lowlevel.checkpoint()
+        return outcomes[turns.count("x") - 1] if file.name == "x" else Outcome(file.name, "ok")
+
+    monkeypatch.setattr(runner, "_play_once", play)
+    told: list[Outcome] = []
+    await run([Path("a"), Path("x"), Path("b")], None, told.append, at_once=2)
+    assert [outcome.name for outcome in told] == ["a", "x", "b"]
+    assert told[1] == last
+    assert turns.count("x") == times
+    assert set(turns[3:]) <= {"x"}, "when the others are done"
+
+
+async def test_how_late_the_player_was_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = judge(conversation("sync_again"), replace(at(5), behind=runner.BUSY), ours=True)
+    assert (found.verdict, found.is_hurried) == ("differs", True)
+    assert found.detail.endswith("got 2 (on a busy machine: 0.05 s late)")
+    assert "is_hurried" not in found.to_json()
+    assert not judge(conversation("sync_again"), at(5), ours=True).is_hurried
+
+
+def test_what_waits_is_there() -> None:
+    for name in WAITING:
+        version, _, scenario = name.rpartition("/")
+        assert (CONVERSATIONS / (version or "4.2.0") / f"{scenario}.json.gz").exists()
+
+
+def conversation(scenario: str, version: str = "4.2.0") -> Conversation:
+    release = f"Apache Kafka {version}"
+    return Conversation(scenario=scenario, release=release, doc="", config={}, topics={}, names={}, steps=[])
+
+
+def at(n: int) -> Difference:
+    return Difference(Step(n=n, event="response", api="Fetch", api_version=11, conn="A"), "x: recorded 1, got 2")
+
+
+LISTED = {
+    "held": Waiting("something", 30),
+    "3.9.1/old": Waiting("something old", 2),
+}
+VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, part of the detail
+    ("sync_again", "4.2.0", 0, True, "ok", ""),
+    ("sync_again", "4.2.0", 5, True, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
+    ("held", "4.2.0", 30, True, "waiting", "for something"),
+    ("held", "4.2.0", 29, True, "differs", "step 29"),
+    ("held", "4.2.0", 0, True, "differs", "listed as waiting for something, but nothing differs"),
+    ("held", "4.2.0", 30, False, "differs", "step 30"),
+    ("held", "4.2.0", 0, False, "ok", ""),
+    ("old", "3.9.1", 2, True, "waiting", "for something old"),
+    ("old", "4.2.0", 2, True, "differs", "step 2"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "version", "step", "ours", "verdict", "detail"), VERDICTS)
+def test_verdict(
+    scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "WAITING", LISTED)
+    found = judge(conversation(scenario, version), at(step) if step else None, ours=ours)
+    assert found.verdict == verdict
+    assert detail in found.detail
+
+
+async def test_a_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    assert (await play_file(tmp_path / "x.json")).verdict == "failed"
+
+
+async def test_nobody_there() -> None:
+    assert (await play_file(FILES["sync_again"], ("127.0.0.1", 1))).verdict == "failed"
+
+
+async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
+    """Topics are made, groups are cleared: twice is as good as once; other settings are not played, nor unknown APIs."""
+    later = tmp_path / "later.json"
+    recorded = gzip.decompress(FILES["kip848_errors"].read_bytes())
+    later.write_bytes(recorded.replace(b'"api_key": 68', b'"api_key": 9999'))
+    settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "num.partitions": 3}
+    settings |= {"log.message.timestamp.type": "CreateTime"}  # given, so that it is reported as given
+    settings |= {"group.consumer.session.timeout.ms": 6_000, "group.consumer.heartbeat.interval.ms": 500}
+    async with open_cluster(config=settings, first_node=1) as cluster:
+        address = cluster.nodes[0].host, cluster.nodes[0].port
+        for scenario in ("two_members_join", "two_members_join", "offsets_by_topic_id", "cluster_and_topics"):
+            assert await play_file(FILES[scenario], address) == Outcome(f"{scenario} (Apache Kafka 4.2.0)", "ok")
+        other = await play_file(FILES["delay_two_joiners"], address)
+        unknown = await play_file(later, address)
+        older = await play_file(CONVERSATIONS / "3.9.1" / "commit_to_no_group.json.gz", address)
+        unsafe = await play_file(FILES["sasl_plain"], address)
+    assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
+    assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
+    assert older.verdict == "differs"
+    assert (unsafe.verdict, unsafe.detail) == ("waiting", "for a broker with a SASL listener for its users")

@@ -1,0 +1,81 @@
+"""How the demo is told."""
+
+from __future__ import annotations
+
+import json
+
+from mockbroker.broker.journal import Event
+from mockbroker.lab.demo import TOPIC
+from mockbroker.lab.demo.checks import Check
+from mockbroker.lab.demo.timeline import JsonTimeline, PlainTimeline, choose
+
+MEMBERS = ("a-6a1ff1de-5b3c-4e9e-9d1a-1c2d3e4f5a6b", "b-0b1ff1de-5b3c-4e9e-9d1a-1c2d3e4f5a6b")
+EVENTS = [
+    Event(time_ms=5, event="id_given", group="demo", client="a", member_id=MEMBERS[0]),
+    Event(time_ms=7, event="join", group="demo", client="a", member_id=MEMBERS[0], generation=0),
+    Event(time_ms=8, event="rebalance", group="demo", reason=f"{MEMBERS[0]} joined"),
+    Event(
+        time_ms=1234,
+        event="generation",
+        group="demo",
+        generation=1,
+        leader=MEMBERS[0],
+        protocol="range",
+        members=MEMBERS,
+    ),
+    Event(
+        time_ms=1240,
+        event="assign",
+        group="demo",
+        client="a",
+        member_id=MEMBERS[0],
+        generation=1,
+        assignment={TOPIC: [1, 0]},
+    ),
+    Event(time_ms=1240, event="assign", group="demo", client="b", member_id=MEMBERS[1], generation=1, assignment={}),
+    Event(time_ms=1300, event="commit", group="demo", client="a", offsets={TOPIC: {1: 20, 0: 10}}),
+    Event(time_ms=1400, event="expire", group="demo", client="b", reason="no heartbeat for 2 s"),
+]
+CHECKS = [Check("it works", True, "seen"), Check("it flies", False, "not seen")]
+
+
+def test_sentences() -> None:
+    lines: list[str] = []
+    timeline = PlainTimeline(lines.append)
+    for event in EVENTS:
+        timeline.event(event)
+    timeline.checks(CHECKS)
+    assert [" ".join(line.split()) for line in lines] == [
+        "0.007 s a joins the group",
+        "0.008 s rebalance: a joined",
+        "1.234 s generation 1 begins: members a, b; leader a, strategy range",
+        "1.240 s generation 1 owns b: nothing a: 0 1",
+        "1.300 s a commits 0:10 1:20",
+        "1.400 s b is evicted: no heartbeat for 2 s",
+        "",
+        "ok it works (seen)",
+        "FAILED it flies (not seen)",
+    ]
+
+
+def test_json_lines() -> None:
+    lines: list[str] = []
+    timeline = JsonTimeline(lines.append)
+    for event in EVENTS:
+        timeline.event(event)
+    timeline.checks(CHECKS)
+    found = [json.loads(line) for line in lines]
+    assert found[4] == {
+        "time_ms": 1240,
+        "client": "a",
+        "member_id": MEMBERS[0],
+        "event": "assign",
+        "generation": 1,
+        "assignment": {TOPIC: [1, 0]},
+    }
+    assert found[-1]["checks"][1] == {"name": "it flies", "held": False, "detail": "not seen"}
+
+
+def test_lines_without_colours_where_nobody_looks() -> None:
+    assert type(choose(as_json=False, write=str)) is PlainTimeline
+    assert type(choose(as_json=True, write=str)) is JsonTimeline

@@ -1,0 +1,358 @@
+"""What a coordinator answers in each of its states, as tables; it is driven by hand, without consumers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+from tools.draft import GROUP, TOPIC, beat, commit, join
+
+from mockbroker.lab.history.draft import Coordinating, Error, Store
+from mockbroker.lab.history.draft.actions import Action, Answer, Cut, Keep, Noticed, Write
+from mockbroker.lab.history.draft.coordinator import Coordinator
+from mockbroker.lab.history.draft.messages import (
+    GroupRequest,
+    JoinGroupResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Response,
+)
+from mockbroker.lab.history.draft.rules import Cause
+from mockbroker.lab.history.draft.store import GroupRecord
+
+ONE, TWO, NEW, GENERATION = "g-one", "g-two", "g-new", 3
+NONE, ILLEGAL, UNKNOWN = Error.NONE, Error.ILLEGAL_GENERATION, Error.UNKNOWN_CONSUMER
+STARTING, PROTOCOL = Error.COORDINATOR_STARTUP_NOT_COMPLETE, Error.ILLEGAL_PROTOCOL_STATE
+PARKED = None
+
+CATCH_UP, READY = Coordinating.CATCH_UP, Coordinating.READY
+PREPARING, REBALANCING, STEADY = Coordinating.PREPARING, Coordinating.REBALANCING, Coordinating.STEADY
+
+
+def stored() -> Store:
+    """Two members of generation 3, who share four partitions."""
+    store = Store({TOPIC: 4})
+    ownership = {ONE: ((TOPIC, 0), (TOPIC, 1)), TWO: ((TOPIC, 2), (TOPIC, 3))}
+    store.write(GROUP, GroupRecord(GENERATION, (TOPIC,), "range", 6.0, {ONE: "h1", TWO: "h2"}, ownership))
+    return store
+
+
+def coordinator_in(state: Coordinating, *, took_over: bool = False) -> tuple[Coordinator, Store]:
+    """With time 0. While it rebalances, the first of its two members has got its answer, and the second has not."""
+    store, numbers = stored(), count(1)
+    found = Coordinator(GROUP, store, lambda: str(next(numbers)), took_over=took_over, answer_gap=1.0)
+    found.elected()
+    if state is not CATCH_UP:
+        found.loaded(0.0)
+    if state is STEADY:
+        for consumer_id in (ONE, TWO):
+            found.handle(1, beat(consumer_id, GENERATION), 0.0)
+    if state in (PREPARING, REBALANCING):
+        found.handle(9, join(), 0.0)
+    if state is REBALANCING:
+        found.disconnected(9, 0.0)
+        for connection, consumer_id in ((1, ONE), (2, TWO)):
+            written(found.handle(connection, join(consumer_id), 0.0), store)
+    assert found.state is state
+    return found, store
+
+
+def written(actions: list[Action], store: Store) -> list[Action]:
+    for action in actions:
+        if isinstance(action, Write):
+            store.write(action.group, action.record)
+    return actions
+
+
+def answer(actions: list[Action], connection: int) -> Response | None:
+    """What is answered there; None while the request is parked."""
+    found = [action.response for action in actions if isinstance(action, Answer) and action.connection == connection]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def error(coordinator: Coordinator, request: GroupRequest) -> Error | None:
+    response = answer(coordinator.handle(50, request, 1.0), 50)
+    return None if response is None else response.error
+
+
+# Each column: heartbeat, then commit, of the generation it has; one before; one ahead; of an unknown id; without an id.
+MEMBERS = {
+    CATCH_UP: (STARTING, STARTING, STARTING, STARTING, STARTING),
+    READY: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),
+    STEADY: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),
+    REBALANCING: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),  # of one that has its answer
+}
+WHO = [(ONE, 0), (ONE, -1), (ONE, 1), (NEW, 0), (None, 0)]
+
+
+@pytest.mark.parametrize("state", MEMBERS)
+@pytest.mark.parametrize("number", range(len(WHO)))
+@pytest.mark.parametrize("request_of", [beat, commit])
+def test_answer_to_a_member(state: Coordinating, number: int, request_of: object) -> None:
+    coordinator, store = coordinator_in(state)
+    assert callable(request_of)
+    consumer_id, ahead = WHO[number]
+    request = request_of(consumer_id, store.read(GROUP).generation + ahead)
+    assert error(coordinator, request) is MEMBERS[state][number]
+
+
+@pytest.mark.parametrize(("consumer_id", "ahead"), WHO)
+def test_heartbeats_are_told_of_a_rebalance_whoever_is_in(consumer_id: str | None, ahead: int) -> None:
+    coordinator, _ = coordinator_in(PREPARING)
+    expected = ILLEGAL if consumer_id == ONE else UNKNOWN
+    assert error(coordinator, beat(consumer_id, GENERATION + ahead)) is expected
+
+
+COMMITS = [  # state, consumer, generation against the stored one, answer
+    (PREPARING, ONE, 0, NONE),  # before it joins: what it has read is kept
+    (PREPARING, ONE, 1, ILLEGAL),  # ahead of the coordinator
+    (PREPARING, ONE, -1, ILLEGAL),  # behind what is stored
+    (REBALANCING, ONE, 0, NONE),  # it has its answer
+    (REBALANCING, TWO, 0, ILLEGAL),  # nobody told it this generation yet
+    (REBALANCING, TWO, -1, ILLEGAL),  # and the one it knows is over
+    (STEADY, ONE, 0, NONE),
+    (STEADY, ONE, 1, ILLEGAL),
+    (STEADY, ONE, -1, ILLEGAL),
+]
+
+
+@pytest.mark.parametrize(("state", "consumer_id", "ahead", "expected"), COMMITS)
+def test_commit_in_a_rebalance(state: Coordinating, consumer_id: str, ahead: int, expected: Error) -> None:
+    coordinator, store = coordinator_in(state)
+    request = commit(consumer_id, store.read(GROUP).generation + ahead, offset=77)
+    actions = coordinator.handle(50, request, 1.0)
+    response = answer(actions, 50)
+    assert response is not None
+    assert response.error is expected
+    kept = [action.offsets for action in actions if isinstance(action, Keep)]
+    assert kept == ([{(TOPIC, 0): 77}] if expected is NONE else [])
+
+
+JOINS = [  # state, took over, id, strategy, answer (None: parked)
+    (CATCH_UP, False, None, "range", STARTING),
+    (CATCH_UP, False, ONE, "range", STARTING),
+    (CATCH_UP, True, None, "range", PROTOCOL),
+    (CATCH_UP, True, ONE, "range", PROTOCOL),
+    *((state, False, None, "range", PARKED) for state in (READY, PREPARING, REBALANCING, STEADY)),
+    *((state, False, ONE, "range", PARKED) for state in (READY, PREPARING, REBALANCING, STEADY)),
+    *((state, False, NEW, "range", UNKNOWN) for state in (READY, PREPARING, REBALANCING, STEADY)),
+    *(
+        (state, False, None, "roundrobin", Error.INCONSISTENT_PARTITIONING_STRATEGY)
+        for state in (READY, PREPARING, REBALANCING, STEADY)
+    ),
+    *(
+        (state, False, None, "sticky", Error.UNKNOWN_PARTITIONING_STRATEGY)
+        for state in (READY, PREPARING, REBALANCING, STEADY)
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "took_over", "consumer_id", "strategy", "expected"), JOINS)
+def test_answer_to_a_join(
+    state: Coordinating, took_over: bool, consumer_id: str | None, strategy: str, expected: Error | None
+) -> None:
+    coordinator, _ = coordinator_in(state, took_over=took_over)
+    assert error(coordinator, join(consumer_id, strategy)) is expected
+
+
+@pytest.mark.parametrize("took_over", [False, True])
+def test_only_joins_are_told_apart_while_groups_are_read(took_over: bool) -> None:
+    coordinator, _ = coordinator_in(CATCH_UP, took_over=took_over)
+    for request in (beat(ONE, GENERATION), commit(ONE, GENERATION), OffsetFetchRequest(group=GROUP, partitions=())):
+        assert error(coordinator, request) is STARTING
+    assert error(coordinator, join()) is (PROTOCOL if took_over else STARTING)
+
+
+@pytest.mark.parametrize("state", [READY, STEADY])
+@pytest.mark.parametrize("request_", [join(NEW), join(strategy="sticky"), join(strategy="roundrobin")])
+def test_a_join_that_is_refused_disturbs_nobody(state: Coordinating, request_: GroupRequest) -> None:
+    coordinator, _ = coordinator_in(state)
+    actions = coordinator.handle(50, request_, 1.0)
+    assert [type(action) for action in actions] == [Answer]
+    assert coordinator.state is state
+    assert error(coordinator, beat(ONE, GENERATION)) is NONE
+
+
+def test_offsets_are_told_to_whoever_asks_and_what_nobody_committed_is_left_out() -> None:
+    coordinator, store = coordinator_in(STEADY)
+    store.commit(GROUP, {(TOPIC, 1): 8})
+    asked = OffsetFetchRequest(group=GROUP, partitions=((TOPIC, 0), (TOPIC, 1)))
+    assert answer(coordinator.handle(50, asked, 1.0), 50) == OffsetFetchResponse(offsets={(TOPIC, 1): 8})
+
+
+def test_ready_is_steady_when_every_member_was_heard() -> None:
+    coordinator, _ = coordinator_in(READY)
+    coordinator.handle(1, beat(ONE, GENERATION), 1.0)
+    coordinator.handle(1, beat(ONE, GENERATION), 2.0)
+    assert coordinator.state is READY
+    coordinator.handle(2, beat(TWO, GENERATION), 2.0)
+    assert coordinator.state is STEADY
+
+
+@pytest.mark.parametrize("ahead", [-1, 1])
+def test_a_consumer_of_another_generation_that_comes_after_a_failover_begins_a_rebalance(ahead: int) -> None:
+    coordinator, _ = coordinator_in(READY)
+    actions = coordinator.handle(1, beat(ONE, GENERATION + ahead), 1.0)
+    assert Noticed(GROUP, Cause.STALE) in actions
+    assert coordinator.state is PREPARING
+    assert error(coordinator, beat(TWO, GENERATION)) is ILLEGAL
+
+
+def test_other_partitions_than_were_shared_out_begin_a_rebalance_as_soon_as_the_group_is_read() -> None:
+    store = stored()
+    store.set_topic(TOPIC, 5)
+    coordinator = Coordinator(GROUP, store, lambda: "x")
+    coordinator.elected()
+    assert Noticed(GROUP, Cause.CHANGE) in coordinator.loaded(0.0)
+    assert coordinator.state is PREPARING
+
+
+def test_what_was_shared_out_and_nothing_else_begins_none() -> None:
+    coordinator, _ = coordinator_in(READY)
+    assert coordinator.topics_changed() == []
+
+
+def test_answers_follow_the_write_and_each_has_its_own_share() -> None:
+    coordinator, _ = coordinator_in(STEADY)
+    assert answer(coordinator.handle(1, join(ONE), 1.0), 1) is PARKED
+    actions = coordinator.handle(2, join(TWO), 1.0)
+    kinds = [type(action) for action in actions]
+    assert kinds.index(Write) < kinds.index(Answer)
+    (write,) = [action for action in actions if isinstance(action, Write)]
+    assert write.record.generation == GENERATION + 1
+    first = answer(actions, 1)
+    second = answer(coordinator.tick(2.0), 2)
+    assert isinstance(first, JoinGroupResponse)
+    assert isinstance(second, JoinGroupResponse)
+    assert [first.generation, second.generation] == [GENERATION + 1] * 2
+    assert [first.partitions, second.partitions] == list(write.record.ownership.values())
+
+
+def test_a_session_runs_from_the_last_heartbeat_and_stands_still_while_a_join_waits() -> None:
+    coordinator, _ = coordinator_in(READY)
+    assert coordinator.deadline() == 6.0
+    for consumer_id in (ONE, TWO):
+        coordinator.handle(1, beat(consumer_id, GENERATION), 4.0)
+    coordinator.tick(6.0)  # nobody is due
+    assert coordinator.deadline() == 10.0
+    coordinator.handle(1, join(ONE), 5.0)
+    assert coordinator.handle(2, beat(TWO, GENERATION), 5.5)
+    assert coordinator.tick(10.0) == []  # the session of whoever joined would be over
+    actions = coordinator.tick(11.5)
+    assert not coordinator.members.keys() & {TWO}  # only the other one was dead, which ended the wait
+    response = answer(actions, 1)
+    assert isinstance(response, JoinGroupResponse)
+    assert len(response.partitions) == 4
+    assert coordinator.deadline() == 17.5  # a whole session from the answer on
+
+
+def test_who_joins_again_before_its_answer_was_sent_is_asked_for_no_heartbeat_until_the_next_one() -> None:
+    coordinator, _ = coordinator_in(REBALANCING)
+    coordinator.handle(3, join(TWO), 0.5)  # its connection was lost, and the answer with it
+    coordinator.tick(1.0)
+    assert coordinator.state is PREPARING  # the next round
+    coordinator.handle(1, beat(ONE, GENERATION + 1), 5.0)
+    assert coordinator.tick(8.0) == []
+    actions = coordinator.handle(1, join(ONE), 9.0)
+    assert answer(actions, 3) is not None
+
+
+@pytest.mark.parametrize("also", [Cause.CHANGE, Cause.JOIN])
+def test_a_rebalance_that_has_another_cause_is_not_called_off(also: Cause) -> None:
+    coordinator, store = coordinator_in(READY)
+    coordinator.handle(1, beat(ONE, GENERATION), 0.0)
+    coordinator.handle(2, beat(TWO, GENERATION), 3.0)
+    assert Noticed(GROUP, Cause.SILENCE) in coordinator.tick(6.0)
+    if also is Cause.CHANGE:
+        store.set_topic(TOPIC, 5)
+        assert coordinator.topics_changed() == [Noticed(GROUP, Cause.CHANGE)]
+    else:
+        coordinator.handle(3, join(), 6.1)
+    assert error(coordinator, beat(ONE, GENERATION)) is ILLEGAL
+    assert coordinator.state is PREPARING
+
+
+def test_a_rebalance_that_has_no_other_cause_is_called_off() -> None:
+    coordinator, _ = coordinator_in(READY)
+    coordinator.handle(2, beat(TWO, GENERATION), 3.0)
+    coordinator.tick(6.0)
+    response = answer(coordinator.handle(1, beat(ONE, GENERATION), 6.1), 1)
+    assert response is not None
+    assert response.error is NONE
+    assert coordinator.state is STEADY
+
+
+def test_a_dead_member_is_cut_off() -> None:
+    coordinator, _ = coordinator_in(READY)
+    coordinator.handle(1, beat(ONE, GENERATION), 0.0)
+    coordinator.handle(2, beat(TWO, GENERATION), 3.0)
+    actions = coordinator.tick(6.0)
+    assert Cut(1) in actions
+    assert Cut(2) not in actions
+    assert coordinator.state is PREPARING
+
+
+def test_who_never_joins_cannot_hold_a_rebalance_up_by_heartbeats() -> None:
+    coordinator, _ = coordinator_in(STEADY)
+    coordinator.handle(1, join(ONE), 0.0)
+    for second in range(1, 7):
+        coordinator.tick(float(second))
+        coordinator.handle(2, beat(TWO, GENERATION), float(second))
+    actions = coordinator.tick(7.0)  # a session after the first heartbeat that was told
+    assert answer(actions, 1) is not None
+    assert TWO not in coordinator.members
+
+
+def test_a_lost_connection_takes_its_join_with_it_and_the_session_goes_on() -> None:
+    coordinator, _ = coordinator_in(STEADY)
+    coordinator.handle(1, join(ONE), 1.0)
+    coordinator.disconnected(1, 2.0)
+    coordinator.handle(2, join(TWO), 3.0)
+    assert coordinator.state is PREPARING  # it is waited for again
+    actions = coordinator.tick(8.0)
+    assert answer(actions, 2) is not None
+    assert list(coordinator.members) == [TWO]
+
+
+def test_a_second_join_of_the_same_consumer_takes_the_place_of_the_first() -> None:
+    coordinator, _ = coordinator_in(STEADY)
+    coordinator.handle(1, join(ONE), 1.0)
+    coordinator.handle(3, join(ONE), 2.0)
+    actions = coordinator.handle(2, join(TWO), 3.0)
+    assert answer(actions, 1) is None
+    assert answer(actions, 3) is not None
+
+
+def test_whoever_waits_is_sent_on_when_another_coordinator_is_elected() -> None:
+    coordinator, _ = coordinator_in(REBALANCING)
+    coordinator.handle(5, join(), 0.0)
+    actions = coordinator.resign()
+    assert {a.connection: a.response.error for a in actions if isinstance(a, Answer)} == {
+        5: Error.NOT_COORDINATOR_FOR_GROUP,
+        2: Error.NOT_COORDINATOR_FOR_GROUP,
+    }
+    assert coordinator.state is Coordinating.DOWN
+
+
+def test_partitions_added_while_answers_go_out_begin_the_next_round() -> None:
+    coordinator, store = coordinator_in(REBALANCING)
+    store.set_topic(TOPIC, 6)
+    assert coordinator.topics_changed() == []
+    actions = coordinator.tick(1.0)
+    assert Noticed(GROUP, Cause.CHANGE) in actions
+    assert coordinator.state is PREPARING
+
+
+def test_a_sole_member_may_change_its_strategy() -> None:
+    store = stored()
+    record = store.read(GROUP)
+    store.write(GROUP, replace(record, hosts={ONE: "h1"}, ownership={ONE: tuple((TOPIC, n) for n in range(4))}))
+    coordinator = Coordinator(GROUP, store, lambda: "x")
+    coordinator.elected()
+    coordinator.loaded(0.0)
+    response = answer(coordinator.handle(1, join(ONE, "roundrobin"), 1.0), 1)
+    assert response is not None
+    assert response.error is NONE
+    assert coordinator.record.strategy == "roundrobin"

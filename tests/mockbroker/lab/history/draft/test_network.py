@@ -1,0 +1,34 @@
+"""What is said on a connection arrives in order, and takes its time."""
+
+from __future__ import annotations
+
+from mockbroker.lab.history.draft.network import Connection, Network
+from mockbroker.lab.simulation.queue import Queue
+
+
+def test_each_way_takes_its_time() -> None:
+    queue, heard = Queue(), list[tuple[str, float]]()
+    network = Network(queue, 0.5)
+    network.delays["far"] = 2.0
+    for number, consumer in enumerate(("near", "far")):
+        connection = Connection(number, consumer, 1, 0)
+        network.to_broker(connection, lambda what: heard.append((what, queue.now)), f"{consumer} there")
+        network.to_consumer(connection, lambda what: heard.append((what, queue.now)), f"{consumer} back")
+    for _ in range(4):
+        queue.step()
+    assert heard == [("near there", 0.5), ("near back", 0.5), ("far there", 2.0), ("far back", 2.0)]
+
+
+def test_nothing_overtakes_what_was_said_before_on_its_connection() -> None:
+    queue, heard = Queue(), list[str]()
+    network = Network(queue, 1.0)
+    one, other = Connection(1, "c", 1, 0), Connection(2, "c", 2, 0)
+    for send in (network.to_broker, network.to_consumer):
+        network.delays["c"] = 1.0
+        send(one, heard.append, "first")
+        network.delays["c"] = 0.1
+        send(one, heard.append, "second")
+        send(other, heard.append, "elsewhere")
+    for _ in range(6):
+        queue.step()
+    assert heard == ["elsewhere", "elsewhere", "first", "second", "first", "second"]

@@ -1,0 +1,187 @@
+"""A consumer that processes longer than its session, and whose request comes first when it is back: exact schedules.
+
+c3 is slow, and dead at some moment D. c2 has a long way to the coordinator. In every schedule c2's heartbeat comes in at
+D + 0.7 s, c1's at D + 1.9 s, and c2's JoinGroup, the last one that is waited for, at D + 2.3 s.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tools.draft import (
+    GROUP,
+    ILLEGAL,
+    WARM,
+    assert_shared,
+    became,
+    generation,
+    last_heartbeat,
+    moments,
+    noticed,
+    settled,
+)
+
+from mockbroker.lab.history.draft import Cluster, Error, Options, overlaps
+from mockbroker.lab.history.draft.rules import Cause
+
+WAYS = {"c2": 0.4, "c3": 0.05}
+
+
+def slow(back: float, answer_gap: float = 0.0) -> tuple[Cluster, float]:
+    """c3 is at work until ``back`` seconds after its death; and when that is. Its first heartbeat is 0.45 s after that."""
+    rare = Options(commit_interval=1000.0)  # no commit is on its way when a heartbeat is due
+    cluster = settled(3, 6, options=rare, delays=WAYS)
+    coordinator = cluster.coordinator(GROUP)
+    assert coordinator is not None
+    coordinator.answer_gap = answer_gap
+    dead = last_heartbeat(cluster, "c3") + 6.0
+    cluster.work("c3", dead + back - WARM)
+    return cluster, dead
+
+
+def after(cluster: Cluster, dead: float, kind: str, what: str, consumer: str) -> list[float]:
+    return [round(m.time - dead, 3) for m in moments(cluster, kind, what, consumer, since=dead)]
+
+
+def test_the_schedule_is_as_it_says() -> None:
+    cluster, dead = slow(100.0)
+    cluster.run(dead + 2.5)
+    assert after(cluster, dead, "received", "Heartbeat", "c2") == [pytest.approx(0.7)]
+    assert after(cluster, dead, "received", "Heartbeat", "c1") == [pytest.approx(1.902)]
+    assert after(cluster, dead, "received", "JoinGroup", "c2") == [pytest.approx(2.3)]
+
+
+def test_who_processes_longer_than_its_session_is_dead_and_cut_off() -> None:
+    cluster, dead = slow(100.0)
+    cluster.run(dead + 3)
+    assert noticed(cluster, Cause.SILENCE) == [pytest.approx(dead)]
+    (cut,) = moments(cluster, "cut")
+    assert (cut.consumer, cut.time) == ("c3", pytest.approx(dead))
+    assert sorted(cluster.store.read(GROUP).hosts.values()) == ["c1", "c2"]
+
+
+def test_heartbeats_in_the_background_keep_a_slow_one_alive() -> None:
+    cluster = settled(3, 6, options=Options(background=True), delays=WAYS)
+    before = generation(cluster)
+    cluster.work("c3", 12.0)
+    cluster.run(WARM + 20)
+    assert noticed(cluster, Cause.SILENCE) == []
+    assert generation(cluster) == before
+    gaps = [time for time, who, _, _ in cluster.records if who == "c3" and WARM + 0.2 < time < WARM + 11.9]
+    assert gaps == []  # it read nothing meanwhile
+
+
+def test_the_others_are_told_of_the_rebalance() -> None:
+    cluster, dead = slow(100.0)
+    cluster.run(dead + 3)
+    told = {m.consumer: m.time for m in moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL, since=dead)}
+    assert told == {"c1": pytest.approx(dead + 1.902), "c2": pytest.approx(dead + 0.7)}
+
+
+def test_its_heartbeat_comes_first_and_the_rebalance_is_called_off() -> None:
+    cluster, dead = slow(0.05)
+    before = generation(cluster)
+    cluster.run(dead + 10)
+    (heartbeat, *_) = moments(cluster, "answered", "Heartbeat answer", "c3", since=dead)
+    assert heartbeat.error is Error.NONE
+    assert heartbeat.time - dead < 0.7
+    assert moments(cluster, "answered", error=ILLEGAL, since=dead) == []
+    assert generation(cluster) == before
+    assert cluster.is_settled(GROUP)
+    assert_shared(cluster, 6, {"c1", "c2", "c3"})
+
+
+def test_another_heartbeat_comes_first_and_the_rebalance_goes_on_for_the_slow_one_too() -> None:
+    cluster, dead = slow(0.4)
+    before = generation(cluster)
+    cluster.run(dead + 10)
+    (heartbeat, *_) = moments(cluster, "answered", "Heartbeat answer", "c3", since=dead)
+    assert 0.7 < heartbeat.time - dead < 2.3
+    assert heartbeat.error is ILLEGAL
+    assert became(cluster, "c3")[-2:] == ["Stopped consumption", "Part of a group"]
+    assert generation(cluster) == before + 1
+
+
+def test_a_moment_decides_who_is_first() -> None:
+    outcomes = []
+    for back in (0.2, 0.22, 0.24, 0.26, 0.28, 0.3):
+        cluster, dead = slow(back)
+        before = generation(cluster)
+        cluster.run(dead + 10)
+        (heartbeat, *_) = moments(cluster, "received", "Heartbeat", "c3", since=dead)
+        first = heartbeat.time < dead + 0.7
+        outcomes.append(first)
+        assert generation(cluster) == (before if first else before + 1)
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {True, False}
+
+
+def test_it_joins_before_anybody_was_answered_and_is_in_this_generation() -> None:
+    cluster, dead = slow(0.9)
+    before, its_id = generation(cluster), cluster.consumers["c3"].consumer_id
+    cluster.run(dead + 10)
+    (joined,) = moments(cluster, "received", "JoinGroup", "c3", since=dead)
+    answers = moments(cluster, "answered", "JoinGroup answer", since=dead)
+    assert joined.time < min(m.time for m in answers)
+    assert [m.generation for m in answers] == [before + 1] * 3
+    assert cluster.consumers["c3"].consumer_id == its_id
+    assert_shared(cluster, 6, {"c1", "c2", "c3"})
+
+
+def test_a_dead_one_is_not_waited_for() -> None:
+    cluster, dead = slow(100.0)
+    cluster.run(dead + 3)
+    (written,) = [time for time, _, _ in cluster.rebalances if time > dead]
+    assert written == pytest.approx(dead + 2.3)  # with the last JoinGroup of the living
+
+
+def test_it_joins_after_the_first_answer_the_round_ends_and_the_next_one_follows_at_once() -> None:
+    cluster, dead = slow(1.8, answer_gap=1.0)
+    before, its_id = generation(cluster), cluster.consumers["c3"].consumer_id
+    cluster.run(dead + 15)
+    (joined,) = moments(cluster, "received", "JoinGroup", "c3", since=dead)
+    first = [m for m in moments(cluster, "answered", "JoinGroup answer", since=dead) if m.generation == before + 1]
+    assert {m.consumer for m in first} == {"c1", "c2"}
+    assert first[0].time < joined.time < first[1].time
+    (again,) = noticed(cluster, Cause.JOIN, since=dead)
+    assert again == first[1].time  # this round was ended first
+    second = [m for m in moments(cluster, "answered", "JoinGroup answer", since=dead) if m.generation == before + 2]
+    assert {m.consumer for m in second} == {"c1", "c2", "c3"}
+    assert cluster.consumers["c3"].consumer_id == its_id
+    assert_shared(cluster, 6, {"c1", "c2", "c3"})
+
+
+def test_the_next_round_takes_too_long_its_join_times_out_and_it_looks_for_the_coordinator() -> None:
+    cluster, dead = slow(1.8, answer_gap=1.0)
+    cluster.at(dead + 2.5, cluster.pause, "c2", 20.0)  # the next round has to wait until c2 is dead
+    cluster.run(dead + 12)
+    first, second = moments(cluster, "received", "JoinGroup", "c3", since=dead)
+    assert second.time - first.time == pytest.approx(6.0 + 0.3)  # a session, then connect, ask, connect
+    between = [m.what for m in moments(cluster, consumer="c3", since=first.time) if m.time < second.time]
+    assert "ConsumerMetadata" in between
+    assert "Heartbeat" not in between
+    answers = moments(cluster, "answered", "JoinGroup answer", "c3", since=dead)
+    assert [m.time > second.time for m in answers] == [True]
+    assert_shared(cluster, 6, {"c1", "c3"})
+    cluster.run(dead + 40)
+    assert_shared(cluster, 6, {"c1", "c2", "c3"})
+
+
+def test_who_is_back_after_the_round_is_unknown_and_joins_as_a_new_one() -> None:
+    cluster, dead = slow(5.0)
+    before, its_id = generation(cluster), cluster.consumers["c3"].consumer_id
+    cluster.run(dead + 20)
+    (heartbeat, *_) = moments(cluster, "answered", "Heartbeat answer", "c3", since=dead)
+    assert heartbeat.error is Error.UNKNOWN_CONSUMER
+    assert cluster.consumers["c3"].consumer_id not in (None, its_id)
+    assert generation(cluster) == before + 2
+    assert_shared(cluster, 6, {"c1", "c2", "c3"})
+
+
+def test_a_slow_one_takes_partitions_for_its_own_that_others_have_by_then() -> None:
+    cluster, dead = slow(5.0)
+    cluster.run(dead + 20)
+    assert {one.consumer for one, _ in overlaps(cluster.spans)} == {"c3"}  # until it hears of its death
+    assert all(one.until > dead + 5.0 for one, _ in overlaps(cluster.spans))
+    kept = [m for m in moments(cluster, "answered", "OffsetCommit answer", "c3", since=dead) if m.error is Error.NONE]
+    rejoined = min(m.time for m in moments(cluster, "answered", "JoinGroup answer", "c3", since=dead))
+    assert all(m.time > rejoined for m in kept)  # what it read as a dead one was never committed

@@ -1,0 +1,194 @@
+"""One story under every scheme: the same each time, the same as docs/history.md says, and whole in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from golden import ROOT
+
+from mockbroker.cli.history_lines import ALL
+from mockbroker.cli.simulate import HISTORY_NAMES
+from mockbroker.cli.simulate import command as simulate
+from mockbroker.lab.history.comparison import SCHEMES, Measured, measure
+from mockbroker.lab.history.experiments import experiments
+from mockbroker.lab.history.story import CRASH, DEFAULT, GROW, JOIN, LAG, LEAVE, Step, Story, drawn
+from mockbroker.lab.simulation.watching import Broken
+
+SEEDS = 25
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Measured]:
+    return {name: measure(name, DEFAULT) for name in SCHEMES}
+
+
+def lines(*args: str) -> list[str]:
+    result = CliRunner().invoke(simulate, args)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_the_command_knows_the_schemes():
+    assert tuple(SCHEMES) == HISTORY_NAMES
+
+
+def test_one_report_of_all_schemes(told):
+    """Messages, watchers and how often they are told, time to settle, partitions with two readers or none."""
+    found = [json.loads(line) for line in lines("--scheme", ALL, "--json")]
+    assert [line["scheme"] for line in found] == list(SCHEMES)
+    assert found == [each.line() for each in told.values()]
+    by_name = {line["scheme"]: line for line in found}
+    assert [line["watchers"] for line in found] == [
+        8,
+        3,
+        2,
+        0,
+        0,
+        0,
+    ]  # consumers; coordinators; of groups there; nobody
+    notifications = [line["notifications"] for line in found]
+    assert notifications == sorted(notifications, reverse=True)
+    assert notifications[0] > 3 * notifications[1] > notifications[2] > 0
+    assert notifications[3:] == [0, 0, 0]
+    assert [line["double_reads"] > 0 for line in found] == [True, False, False, False, False, False]
+    assert by_name["zookeeper"]["rebalances"] > 4 * by_name["classic"]["rebalances"]
+    assert by_name["cooperative"]["moved"] < by_name["classic"]["moved"]
+    assert by_name["zookeeper"]["settle_longest_seconds"] > 2 * by_name["classic"]["settle_longest_seconds"]
+
+
+def test_the_page_of_the_manual_says_what_the_command_prints():
+    page = (ROOT / "docs" / "history.md").read_text("utf-8")
+    for line in lines("--scheme", ALL):
+        assert line in page
+
+
+def test_the_page_of_the_manual_has_the_experiments():
+    page = (ROOT / "docs" / "history.md").read_text("utf-8")
+    tried = experiments(SCHEMES)
+    for name in SCHEMES:
+        herds = map(str, tried.herds[name].values())
+        splits = (f"{each.unread:.2f} / {each.double:.2f}" for each in tried.splits[name].values())
+        slows = (f"{seconds:.2f}" for seconds in tried.slows[name].values())
+        for cells in (herds, splits, slows):
+            assert f"| {name} | {' | '.join(cells)} |" in page
+
+
+def test_changes_come_to_the_whole(told):
+    for each in told.values():
+        for what in ("messages", "notifications", "rebalances", "moved"):
+            assert sum(getattr(change, what) for change in each.changes) <= getattr(each, what)
+        assert each.double == pytest.approx(sum(o.end - o.begin for o in each.overlaps))
+        assert 0 <= each.stopped <= each.unread
+
+
+def test_every_scheme_reads_everything_in_the_end(told):
+    """The bands of each partition cover the time that somebody read it, and a story ends whole."""
+    for each in told.values():
+        assert each.changes[-1].settled is not None
+        last = {(band.group, band.place) for band in each.bands if band.end == DEFAULT.end}
+        assert last == {(group, ("orders", number)) for group in "AB" for number in range(16)}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_same_story_runs_the_same_way(name, told):
+    assert measure(name, DEFAULT) == told[name]
+    assert measure(name, drawn(4)) == measure(name, drawn(4))
+    assert measure(name, drawn(4)) != measure(name, drawn(5))
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "4711"])
+def test_it_runs_the_same_way_in_every_process(hash_seed, told):
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-m", "mockbroker", "simulate", "--scheme", ALL, "--json"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert [json.loads(line) for line in found.splitlines()] == [each.line() for each in told.values()]
+
+
+@pytest.mark.parametrize("name", [name for name, kind in SCHEMES.items() if kind.exclusive])
+def test_stories_by_chance(name):
+    """Whoever coordinates: never two readers, and every change comes to rest before the next."""
+    for seed in range(SEEDS):
+        found = measure(name, drawn(seed))
+        assert (found.overlaps, found.unsettled) == ((), 0), f"mockbroker simulate --scheme {name} --seed {seed}"
+
+
+def test_stories_by_chance_tear_watchers_apart():
+    """The same stories: some leave two readers, some changes are not over when the next comes."""
+    found = [measure("zookeeper", drawn(seed)) for seed in range(SEEDS)]
+    assert any(each.overlaps for each in found)
+    assert any(each.unsettled for each in found)
+
+
+def test_without_a_lag_watchers_hold_together():
+    """The same stories with servers that are all as fast: it was the old data, and nothing else."""
+    for seed in range(2 * SEEDS):
+        story = drawn(seed)
+        steps = tuple(step for step in story.steps if step.kind != LAG)
+        found = measure("zookeeper", replace(story, steps=steps))
+        assert (found.overlaps, found.unsettled) == ((), 0), f"seed {seed}"
+
+
+def test_stories_by_chance_have_everything():
+    stories = [drawn(seed) for seed in range(SEEDS)]
+    assert {step.kind for story in stories for step in story.steps} == {JOIN, LEAVE, CRASH, GROW, LAG}
+    assert len({story.steps for story in stories}) == SEEDS
+    for story in stories:
+        up: set[str] = set()
+        for step in story.steps:  # nobody comes twice, nobody goes who is not there
+            if step.kind == JOIN:
+                assert step.who not in up
+                up.add(step.who)
+            elif step.kind in (LEAVE, CRASH):
+                up.remove(step.who)
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (Step(0, JOIN, "c1"), "c1 joins"),
+        (Step(0, LEAVE, "c1"), "c1 leaves"),
+        (Step(0, CRASH, "c1"), "c1 crashes"),
+        (Step(0, GROW, "t", 4), "t grows to 4 partitions"),
+        (Step(0, LAG, value=2.5), "a ZooKeeper server lags 2.5 s"),
+        (Step(0, LAG), "no server lags any more"),
+    ],
+)
+def test_a_step_reads_as_a_line(step, text):
+    assert str(step) == text
+
+
+def test_one_scheme_tells_each_change():
+    found = lines("--scheme", "server", "--seed", "3")
+    assert found[0].startswith("the story of seed 3: ")
+    assert found[2].startswith("server ")
+    assert len(found) == 3 + len({step.at for step in drawn(3).steps})
+
+
+def test_seeds_one_after_another():
+    found = [json.loads(line) for line in lines("--scheme", "consumer", "--seed", "7", "--seeds", "3", "--json")]
+    assert [(line["scheme"], line["seed"]) for line in found] == [("consumer", n) for n in (7, 8, 9)]
+
+
+@pytest.mark.parametrize(
+    "args", [("--html", "x"), ("--scheme", "lite", "--html", "x"), ("--scheme", ALL, "--seeds", "2", "--html", "x")]
+)
+def test_what_cannot_be_drawn(args):
+    result = CliRunner().invoke(simulate, args)
+    assert result.exit_code == 2
+    assert "--html draws" in result.stderr
+
+
+def test_a_scheme_that_breaks_its_word_is_said(monkeypatch):
+    def broken(name: str, story: Story) -> Measured:
+        raise Broken("I1", "two of them")
+
+    monkeypatch.setattr("mockbroker.cli.history_lines.measure", broken)
+    result = CliRunner().invoke(simulate, ["--scheme", "classic", "--seed", "11"])
+    assert result.exit_code == 1
+    assert result.stderr == "seed 11 under classic: I1 is broken: two of them\n"

@@ -1,0 +1,179 @@
+"""Scheme 3 and after: the broker as it is. What belongs to members is theirs, and ZooKeeper hears nothing of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kwire.assignors import Assignment, RangeAssignor, RoundRobinAssignor, Subscriptions, Topics
+from mockbroker.lab.history.comparison import SCHEMES, Run
+from mockbroker.lab.history.coordinated import Classic, Coordinated
+from mockbroker.lab.history.experiments import GROUP, RESTED, herd, settled, slow, split
+from mockbroker.lab.history.scheme import BROKER, BROKERS, TOPICS
+from mockbroker.lab.history.story import CRASH, DEFAULT, GROW, JOIN, LAG, LEAVE, Step, Story
+
+SINCE_09 = ("classic", "cooperative", "consumer")
+
+
+class Mine(RoundRobinAssignor):
+    """All to the last one."""
+
+    name = "mine"
+
+    def assign(self, topics: Topics, members: Subscriptions) -> Mapping[str, Assignment]:
+        everything = [(topic, number) for topic in topics for number in range(len(topics[topic]))]
+        last = max(members)
+        return {member: Assignment(everything if member == last else []) for member in members}
+
+
+def scheme(run: Run) -> Coordinated:
+    assert isinstance(run.scheme, Coordinated)
+    return run.scheme
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_example_of_two_groups(name):
+    """Four members on four partitions, one each; two members of another group, two each, of the same topic."""
+    groups = {**{f"a{n}": "A" for n in range(4)}, "b0": "B", "b1": "B"}
+    run = Run(SCHEMES[name], Story(topics={"t": 4}, groups=groups, steps=(), end=RESTED))
+    for who in groups:
+        run.do(Step(1.0, JOIN, who))
+    run.until(RESTED)
+    for group, shares in (("A", [1, 1, 1, 1]), ("B", [2, 2])):
+        readers = run.ledger.readers(group)
+        assert all(len(who) == 1 for who in readers.values())
+        names = [who for who, its in groups.items() if its == group]
+        assert [sum(who == [each] for who in readers.values()) for each in names] == shares
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_cluster_of_that_time(name):
+    """Brokers in the registry of ZooKeeper, with topics and how many partitions they have, on all its servers."""
+    run = settled(name, 2, 4)
+    run.do(Step(RESTED, GROW, "t", 6))
+    run.until(2 * RESTED)
+    assert len(run.scheme.zookeeper.servers) == 3
+    for server in run.scheme.zookeeper.servers:
+        assert sorted(server.tree.nodes[BROKERS].children) == ["0", "1", "2"]
+        assert server.tree.nodes[f"{TOPICS}/t"].data == "6"
+    if name in SINCE_09:
+        cluster = scheme(run).shell.broker.cluster
+        assert sorted(cluster.nodes) == [0, 1, 2]
+        assert len(cluster.topics["t"].partitions) == 6
+    assert len(run.ledger.readers(GROUP)) == 6
+
+
+def test_strategies_are_configured_at_clients_alone():
+    """One that the broker has never heard of, without a change of the broker."""
+    story = Story(topics={"s": 3, "t": 3}, groups={"c0": GROUP, "c1": GROUP}, steps=(), end=200.0)
+    run = Run(SCHEMES["classic"], story)
+    broker, settings = scheme(run).shell.broker, scheme(run).shell.broker.settings
+    shares: list[list[int]] = []
+    for number, kind in enumerate((RangeAssignor, RoundRobinAssignor, Mine)):
+        for name, client in scheme(run).clients.items():
+            assert isinstance(client, Classic)
+            client.assignor = kind()
+            run.do(Step(1.0 + 60.0 * number, JOIN, name))
+        run.until(30.0 + 60.0 * number)
+        assert run.ledger.whole
+        assert broker.groups[GROUP].protocol == kind.name  # type: ignore[union-attr]
+        shares.append([sum(who == [name] for who in run.ledger.readers(GROUP).values()) for name in ("c0", "c1")])
+        for name in scheme(run).clients:
+            run.do(Step(40.0 + 60.0 * number, LEAVE, name))
+        run.until(55.0 + 60.0 * number)
+    assert shares == [[4, 2], [3, 3], [0, 6]]
+    assert scheme(run).shell.broker is broker
+    assert broker.settings is settings
+
+
+@pytest.mark.parametrize("name", ["zookeeper", "server", *SINCE_09])
+def test_what_groups_cost_zookeeper(name):
+    """Before 0.9 everything, since then nothing at all; brokers go on using it."""
+    run = Run(SCHEMES[name], DEFAULT)
+    for step in DEFAULT.steps:
+        run.do(step)
+    run.until(DEFAULT.end)
+    of_groups = {role: traffic for role, traffic in run.scheme.zookeeper.traffic.items() if role != BROKER}
+    if name in SINCE_09:
+        assert of_groups == {}
+        assert run.scheme.notifications == 0
+        assert not any(path.startswith("/consumers") for path in run.scheme.zookeeper.leader.tree.nodes)
+    else:
+        assert sum(traffic.messages for traffic in of_groups.values()) > 1_000
+        assert run.scheme.notifications > 10
+    brokers = run.scheme.zookeeper.of(BROKER)
+    assert brokers.writes == 3 + 1 + 1  # three registered, one topic, which grew
+    assert brokers.notifications == 1
+
+
+@pytest.mark.parametrize("name", SINCE_09)
+@pytest.mark.parametrize("change", [JOIN, LEAVE, CRASH, GROW, BROKER])
+def test_no_watch_fires(name, change):
+    """Whatever happens."""
+    assert herd(name, 6, change) == 0
+
+
+@pytest.mark.parametrize("name", SINCE_09)
+def test_a_lag_of_zookeeper_is_nothing_to_groups(name):
+    quiet, lags = split(name, 0.0), split(name, 8.0)
+    assert quiet == lags
+    assert lags.overlaps == ()
+
+
+def test_who_is_put_out_and_lives_reads_on_until_it_is_told():
+    """What no scheme can help, as whoever is cut off cannot be told. The checker sees it under the classic protocol too."""
+    run = settled("classic", 2, 2)
+    cut = scheme(run).clients["c02"]
+    cut.link.clogged = True
+    run.until(RESTED + 12.0)
+    readers = run.ledger.readers(GROUP)
+    assert readers["t", 1] == ["c01", "c02"]
+    scheme(run).shell.network.free(cut.link)
+    run.until(2 * RESTED)
+    assert run.ledger.whole
+    assert run.ledger.overlaps[0].readers == ("c01", "c02")
+
+
+@pytest.mark.parametrize(("name", "most"), [("classic", 8), ("cooperative", 2), ("consumer", 2)])
+def test_who_joins_moves_and_stops(name, most):
+    """Eager members all stop; others stop only what moves."""
+    run = settled(name, 3, 8)
+    before = run.ledger.moved
+    stopped: set[tuple[str, int]] = set()
+    run.do(Step(RESTED, JOIN, "c00"))
+    while run.queue.now < 2 * RESTED:
+        run.until(run.queue.now + 0.001)
+        stopped |= {place for place, who in run.ledger.readers(GROUP).items() if not who}
+    assert len(stopped) == most
+    assert run.ledger.moved > before
+    assert run.ledger.whole
+
+
+@pytest.mark.parametrize("name", ["draft", "classic"])
+def test_everybody_waits_for_a_slow_one(name):
+    """Six partitions of three others, for as long as it is busy."""
+    assert slow(name, 0.0) < 1.0
+    assert slow(name, 5.0) - slow(name, 3.0) == pytest.approx(6 * 2.0, abs=0.2)
+
+
+@pytest.mark.parametrize("name", ["zookeeper", "server", "cooperative", "consumer"])
+def test_nobody_waits_for_a_slow_one(name):
+    """Other threads rebalance (0.8), or only what moves stands still."""
+    assert slow(name, 5.0) == pytest.approx(slow(name, 0.0), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("classic", "generation"), ("cooperative", "generation"), ("consumer", "epoch")]
+)
+def test_rebalances_are_generations(name, number):
+    run = settled(name, 3, 6)
+    for step in (Step(40.0, JOIN, "c00"), Step(60.0, CRASH, "c01"), Step(80.0, GROW, "t", 8)):
+        run.do(step)
+    run.until(100.0)
+    assert run.scheme.rebalances == getattr(scheme(run).shell.broker.groups[GROUP], number) >= 4
+
+
+def test_lag_is_a_step_of_every_story():
+    assert any(step.kind == LAG and step.value for step in DEFAULT.steps)
+    assert {JOIN, LEAVE, CRASH, GROW} <= {step.kind for step in DEFAULT.steps}

@@ -1,0 +1,65 @@
+"""The draft of 0.9 under the stories of all others; its own rows are tested with its machine."""
+
+from __future__ import annotations
+
+from mockbroker.lab.history.comparison import Run
+from mockbroker.lab.history.drafted import OF_GROUPS, Drafted
+from mockbroker.lab.history.experiments import GROUP, RESTED, herd, settled, split
+from mockbroker.lab.history.story import CRASH, GROW, JOIN, LEAVE, Step
+
+
+def scheme(run: Run) -> Drafted:
+    assert isinstance(run.scheme, Drafted)
+    return run.scheme
+
+
+def test_the_ledger_sees_what_the_machine_says():
+    run = settled("draft", 3, 6)
+    for step in (
+        Step(40.0, JOIN, "c00"),
+        Step(60.0, CRASH, "c01"),
+        Step(80.0, GROW, "t", 8),
+        Step(100.0, LEAVE, "c02"),
+    ):
+        run.do(step)
+        run.until(step.at + 19.0)
+        assert run.ledger.whole
+        assert scheme(run).cluster.is_settled(GROUP)
+        for place, (reader,) in run.ledger.readers(GROUP).items():
+            assert place in scheme(run).cluster.consumers[reader].partitions
+    assert run.ledger.overlaps == []
+
+
+def test_its_coordinator_alone_is_told():
+    assert [herd("draft", members, GROW) for members in (2, 10, 20)] == [1, 1, 1]
+    assert herd("draft", 10, JOIN) == 0
+
+
+def test_who_leaves_is_missed_like_who_crashes():
+    """There is no request that says good-bye."""
+    seconds = []
+    for kind in (LEAVE, CRASH):
+        run = settled("draft", 3, 6)
+        run.do(Step(RESTED, kind, "c01"))
+        run.until(2 * RESTED)
+        seconds.append(run.ledger.changed - RESTED)
+    assert seconds[0] == seconds[1] > 4.0
+
+
+def test_messages_are_those_of_groups():
+    run = settled("draft", 2, 2)
+    told = scheme(run)
+    assert told.notifications == 0
+    run.do(Step(RESTED, GROW, "t", 3))
+    run.until(2 * RESTED)
+    assert told.notifications == 1
+    said = [told.cluster.messages[f"{name}{answer}"] for name in OF_GROUPS for answer in ("", " answer")]
+    assert told.messages == sum(said) + 2 * (told.cluster.store.reads + told.rebalances) + 1
+    assert told.heartbeats == sum(told.cluster.messages[name] for name in ("Heartbeat", "Heartbeat answer"))
+    assert told.heartbeats < told.messages < sum(told.cluster.messages.values())
+    assert told.rebalances == len(told.cluster.rebalances) > 0
+
+
+def test_it_is_never_torn_apart():
+    assert split("draft", 8.0) == split("draft", 0.0)
+    assert split("draft", 0.0).overlaps == ()

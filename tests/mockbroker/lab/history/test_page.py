@@ -1,0 +1,101 @@
+"""The page of a comparison as a browser shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tools.browser import Shown, opened
+
+from mockbroker.cli.simulate import command as simulate
+from mockbroker.lab.history import page
+from mockbroker.lab.history.comparison import SCHEMES, Measured, measure
+from mockbroker.lab.history.experiments import BUSY, LAGS, SIZES, Experiments, herd, slow, split
+from mockbroker.lab.history.story import DEFAULT, GROW, JOIN, Step, Story
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+@cache
+def told(name: str) -> Measured:
+    return measure(name, DEFAULT)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with opened() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def shown(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    result = CliRunner().invoke(simulate, ["--scheme", "all", "--html", str(path)])
+    assert result.exit_code == 0
+    return Shown(browser, path)
+
+
+def test_it_needs_nothing(shown: Shown) -> None:
+    assert shown.said == []
+    assert shown.asked == []
+    assert shown.page.title() == "Ways to rebalance"
+    assert shown.page.locator("script").count() == 0
+
+
+def test_the_numbers_of_all_schemes(shown: Shown) -> None:
+    found = shown.cells("schemes")
+    assert [row[0] for row in found] == list(SCHEMES)
+    for row in found:
+        whole = told(row[0])
+        counts = (whole.messages, whole.heartbeats, whole.watchers, whole.notifications, whole.rebalances, whole.moved)
+        assert row[1:7] == [f"{n:,}" for n in counts]
+        assert row[7:10] == [f"{n:.1f}" for n in (whole.stopped, whole.unread, whole.double)]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_what_is_drawn(shown: Shown, name: str) -> None:
+    """A bar for each time that somebody read a partition, as wide as that was long; what two read is on top."""
+    whole = told(name)
+    lanes = shown.page.locator(f"svg.lanes.{name}")
+    assert lanes.locator("rect.band").count() == len(whole.bands)
+    assert lanes.locator("rect.overlap").count() == len(whole.overlaps)
+    assert lanes.locator("line.moment").count() == len(whole.changes)
+    widths = lanes.locator("rect.band").evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().width)")
+    seconds = [band.end - band.begin for band in whole.bands]
+    assert widths == pytest.approx([page.WIDTH * each / DEFAULT.end for each in seconds], abs=0.2)
+    settled = [row[-1] for row in shown.cells(f"changes.{name}")]
+    assert settled == ["never" if c.settled is None else f"{c.settled:.2f}" for c in whole.changes]
+
+
+def test_experiments(shown: Shown) -> None:
+    herds = shown.cells("herd")
+    assert herds[0] == ["zookeeper", *(str(herd("zookeeper", size, GROW)) for size in SIZES)]
+    assert herds[0][1:] == [str(size) for size in SIZES]
+    assert [row[1:] for row in herds[1:]] == [["1"] * 5, ["1"] * 5, ["0"] * 5, ["0"] * 5, ["0"] * 5]
+    assert shown.page.locator("svg.herd polyline").count() == len(SCHEMES)
+    splits = shown.cells("split")
+    last = split("zookeeper", LAGS[-1])
+    assert splits[0][-1] == f"{last.unread:.2f} / {last.double:.2f}"
+    assert [row[-1].endswith(" / 0.00") for row in splits] == [False, True, True, True, True, True]
+    assert shown.cells("slow")[3] == ["classic", *(f"{slow('classic', seconds):.2f}" for seconds in BUSY)]
+
+
+def test_names_are_only_text(browser: Any, tmp_path: Path) -> None:
+    bad = "</title><script>document.title='x'</script><img src=x onerror=alert(1)>"
+    steps = (Step(1.0, JOIN, bad), Step(20.0, GROW, bad, 3))
+    story = Story(topics={bad: 2}, groups={bad: bad}, steps=steps, end=40.0)
+    path = tmp_path / "page.html"
+    page.save(path, story, [measure("server", story)], Experiments({"server": {2: 1}}, {}, {}))
+    shown = Shown(browser, path)
+    assert (shown.said, shown.asked) == ([], [])
+    assert shown.cells("changes.server")[0][1] == f"{bad} joins"
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    result = CliRunner().invoke(simulate, ["--scheme", "server", "--html", str(tmp_path / "none" / "page.html")])
+    assert result.exit_code == 1
+    assert result.stderr.endswith("page.html: No such file or directory\n")

@@ -1,0 +1,846 @@
+"""Bugs to be planted: each takes something out of the broker that an invariant is there for.
+
+``by``: the invariants that may notice it first. A bug is planted by patching, and gone when the patch is undone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from kwire import ErrorCode as E
+from kwire.messages.join_group import JoinGroupResponse
+from mockbroker.api import snapshots
+from mockbroker.base.effects import Reply
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_fetch,
+)
+from mockbroker.groups import expiry
+from mockbroker.groups.classic import machine as classic
+from mockbroker.groups.classic import phases, rules
+from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.consumer import machine as consumer
+from mockbroker.groups.consumer import reconcile
+from mockbroker.groups.migration import mixed
+from mockbroker.groups.offsets import Committed, Offsets
+from mockbroker.groups.records import classic as classic_records
+from mockbroker.groups.records import consumer as consumer_records
+from mockbroker.groups.records import keeper, rebuild
+from mockbroker.groups.records.keeper import Keeper
+from mockbroker.lab.simulation.clients.client import Client
+from mockbroker.storage.partition_files import PartitionFiles
+from mockbroker.storage.work import Worker
+from mockbroker.transactions import rules as transaction_rules
+from mockbroker.transactions.registry import Transactions
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    by: tuple[str, ...]
+    plant: Callable[[Patch], None]
+
+
+BUGS: list[Bug] = []
+
+
+def bug(*by: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def listed(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS.append(Bug(plant.__name__, by, plant))
+        return plant
+
+    return listed
+
+
+def handle_with(patch: Patch, module, handle) -> None:
+    """Another function in the place of an API's handler."""
+    from mockbroker.broker.handlers import HANDLERS
+
+    key = next(key for key, handler in HANDLERS.items() if handler is module.HANDLER)
+    patch.setitem(HANDLERS, key, replace(module.HANDLER, handle=handle))
+
+
+# --- generations, epochs, who gets what ----------------------------------------------------------------------------
+
+
+@bug("I2", "I12")
+def a_generation_is_not_counted(patch):
+    real = phases.elect
+
+    def elect(group):
+        real(group)
+        group.generation -= 1
+
+    patch.setattr(phases, "elect", elect)
+
+
+@bug("I2")
+def a_generation_counts_twice(patch):
+    real = phases.elect
+
+    def elect(group):
+        real(group)
+        group.generation += bool(group.members)
+
+    patch.setattr(phases, "elect", elect)
+
+
+@bug("I2", "I12")
+def an_epoch_falls(patch):
+    real = consumer._bump
+
+    def bump(group, reason):
+        note = real(group, reason)
+        if group.epoch % 3 == 0:
+            group.epoch -= 2
+        return note
+
+    patch.setattr(consumer, "_bump", bump)
+
+
+@bug("I2")
+def an_epoch_counts_twice(patch):
+    real = consumer._bump
+
+    def bump(group, reason):
+        group.epoch += 1
+        return real(group, reason)
+
+    patch.setattr(consumer, "_bump", bump)
+
+
+@bug("I3")
+def a_follower_gets_the_list_of_members(patch):
+    real = phases.joined
+
+    def joined(group, ticket, member):
+        told = real(group, ticket, member)
+        leader = group.members[group.leader]
+        return Reply(ticket, replace(told.response, members=real(group, ticket, leader).response.members))
+
+    patch.setattr(phases, "joined", joined)
+
+
+@bug("I3", "I9")
+def the_leader_is_not_told_of_the_last_member(patch):
+    real = phases.joined
+
+    def joined(group, ticket, member):
+        told = real(group, ticket, member)
+        return Reply(ticket, replace(told.response, members=told.response.members[:-1] or told.response.members))
+
+    patch.setattr(phases, "joined", joined)
+
+
+@bug("I3")
+def everybody_is_told_that_he_leads(patch):
+    real = phases.joined
+
+    def joined(group, ticket, member):
+        return Reply(ticket, replace(real(group, ticket, member).response, leader=member.member_id))
+
+    patch.setattr(phases, "joined", joined)
+
+
+@bug("I1", "I3")
+def a_sync_is_answered_with_the_share_of_another(patch):
+    real = phases.synced
+
+    def synced(group, ticket, member):
+        return real(group, ticket, next(iter(group.members.values())))
+
+    patch.setattr(phases, "synced", synced)
+
+
+@bug("I1")
+def partitions_are_taken_that_others_have(patch):
+    real = consumer.next_step
+    patch.setattr(consumer, "next_step", lambda member, goal: real(member, replace(goal, owners={})))
+
+
+@bug("I1")
+def nobody_waits_until_partitions_are_given_up(patch):
+    patch.setattr(reconcile.Goal, "still_has", lambda goal, partitions: False)
+
+
+@bug("I9", "I1", "I2")
+def the_target_is_not_made_anew(patch):
+    real = consumer.assign
+
+    def assign(group, *given, **how):
+        target = dict(group.target)
+        note = real(group, *given, **how)
+        if target:
+            group.target = target
+        return note
+
+    patch.setattr(consumer, "assign", assign)
+
+
+# --- members -------------------------------------------------------------------------------------------------------
+
+
+@bug("I10")
+def a_heartbeat_is_no_sign_of_life(patch):
+    real = phases.renew
+
+    def renew(group, member, now):
+        if ("session", member.member_id) not in group.waits:
+            real(group, member, now)
+
+    patch.setattr(phases, "renew", renew)
+
+
+@bug("I10", "I9")
+def sessions_of_classic_members_do_not_expire(patch):
+    patch.setattr(classic, "_session_over", lambda group, member, now: [])
+
+
+@bug("I10")
+def sessions_end_early(patch):
+    real = phases.renew
+
+    def renew(group, member, now):
+        real(group, member, now - member.session_timeout / 2)
+
+    patch.setattr(phases, "renew", renew)
+
+
+@bug("I10", "I9", "I13")
+def members_of_the_consumer_protocol_stay_for_ever(patch):
+    real = consumer.fence
+
+    def fence(group, members, event, *rest):
+        return real(group, [] if event == "expire" else members, event, *rest)
+
+    def tick(group, world, now):
+        group.waits.pop_due(now)
+        return []
+
+    patch.setattr(consumer, "fence", fence)
+    patch.setattr(consumer, "tick", tick)
+
+
+@bug("I10", "I9")
+def an_id_that_nobody_uses_is_kept(patch):
+    real = classic._give_id
+
+    def give(group, event, now):
+        effects = real(group, event, now)
+        group.waits.forget(("pending", event.fresh_id))
+        return effects
+
+    patch.setattr(classic, "_give_id", give)
+
+
+@bug("I13", "I14", "I9", "I3", "I12")
+def a_static_member_comes_twice(patch):
+    real = classic._join_without_id
+
+    def join(group, event, now):
+        if event.instance_id in group.static:
+            return classic._add_member(group, event, event.fresh_id, now)
+        return real(group, event, now)
+
+    patch.setattr(classic, "_join_without_id", join)
+
+
+@bug("I12", "raised", "I9")
+def the_last_member_leaves_a_stable_group(patch):
+    real = phases.rebalance
+
+    def rebalance(group, reason, now):
+        return real(group, reason, now) if group.members else []
+
+    patch.setattr(phases, "rebalance", rebalance)
+
+
+@bug("I12")
+def a_group_is_empty_with_members(patch):
+    real = Group.move_to
+
+    def move_to(group, state, now):
+        real(group, state, now)
+        if state is State.STABLE and len(group.members) > 1:
+            group.state = State.EMPTY
+
+    patch.setattr(Group, "move_to", move_to)
+
+
+@bug("I12")
+def a_group_is_stable_without_a_sync(patch):
+    real = Group.move_to
+
+    def move_to(group, state, now):
+        real(group, state, now)
+        if state is State.COMPLETING:
+            group.state = State.STABLE
+
+    patch.setattr(Group, "move_to", move_to)
+
+
+@bug("I13", "raised", "I10")
+def deadlines_are_not_forgotten_with_their_members(patch):
+    real = phases.remove
+
+    def remove(group, member, event, reason):
+        at = group.waits._at.get(("session", member.member_id))
+        effects = real(group, member, event, reason)
+        group.waits.set(("session", member.member_id), at or 0.0)
+        return effects
+
+    patch.setattr(phases, "remove", remove)
+
+
+@bug("I13")
+def parked_joins_are_miscounted(patch):
+    real = Group.park_join
+
+    def park(group, member, ticket):
+        real(group, member, ticket)
+        group.parked_joins += len(group.members) > 2
+
+    patch.setattr(Group, "park_join", park)
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+@bug("I7", "I9")
+def a_parked_join_is_forgotten(patch):
+    real = Group.take_join
+
+    def take(group, member):
+        ticket = real(group, member)
+        return ticket if member.member_id == group.leader else None
+
+    patch.setattr(Group, "take_join", take)
+
+
+@bug("I7")
+def a_join_is_answered_twice(patch):
+    real = phases.complete_join
+
+    def complete(group, now):
+        effects = real(group, now)
+        return effects + [each for each in effects if isinstance(each, Reply)][:1]
+
+    patch.setattr(phases, "complete_join", complete)
+
+
+@bug("I7", "I9")
+def a_follower_that_syncs_early_is_not_answered(patch):
+    real = phases.assign
+
+    def assign(group, event, now):
+        return [each for each in real(group, event, now) if not isinstance(each, Reply) or each.ticket == event.ticket]
+
+    patch.setattr(phases, "assign", assign)
+
+
+@bug("I8", "I7")
+def a_heartbeat_is_answered_in_another_turn(patch):
+    real = heartbeat.HANDLER.handle
+
+    def handle(broker, call, now):
+        effects = real(broker, call, now)
+        ticket = replace(call.ticket, correlation_id=call.ticket.correlation_id - 1)
+        return [Reply(ticket, each.response) if isinstance(each, Reply) else each for each in effects]
+
+    handle_with(patch, heartbeat, handle)
+
+
+@bug("I8")
+def a_heartbeat_is_answered_as_a_join(patch):
+    def handle(broker, call, now):
+        return [Reply(call.ticket, JoinGroupResponse(error_code=E.REBALANCE_IN_PROGRESS))]
+
+    handle_with(patch, heartbeat, handle)
+
+
+@bug("I7", "I9")
+def nobody_is_told_that_the_coordinator_moved(patch):
+    real = phases.turn_away
+    patch.setattr(phases, "turn_away", lambda group, error: [] if error == E.NOT_COORDINATOR else real(group, error))
+
+
+# --- offsets -------------------------------------------------------------------------------------------------------
+
+
+@bug("I6")
+def a_commit_of_an_old_generation_counts(patch):
+    real = rules.commit_error
+
+    def error(group, event):
+        found = real(group, event)
+        return E.NONE if found == E.ILLEGAL_GENERATION else found
+
+    patch.setattr(classic.rules, "commit_error", error)
+
+
+@bug("I6")
+def a_commit_of_a_stranger_counts(patch):
+    real = rules.commit_error
+
+    def error(group, event):
+        found = real(group, event)
+        return E.NONE if found == E.UNKNOWN_MEMBER_ID else found
+
+    patch.setattr(classic.rules, "commit_error", error)
+
+
+@bug("I6")
+def a_commit_of_a_stale_epoch_counts(patch):
+    patch.setattr(mixed, "_epoch_error", lambda member, epoch: E.NONE)
+
+
+@bug("I6")
+def who_left_may_commit(patch):
+    def error(group, event):
+        if not group.empty and event.generation < 0:
+            return E.UNKNOWN_MEMBER_ID
+        return E.NONE
+
+    patch.setattr(classic.rules, "commit_error", error)
+
+
+@bug("I6", "I4", "I5")
+def a_broker_that_does_not_lead_answers_for_groups(patch):
+    patch.setattr(Broker, "coordinator_error", lambda broker, group_id, node: E.NONE)
+
+
+@bug("I6")
+def nobody_waits_until_groups_are_read(patch):
+    real = Broker.coordinator_error
+
+    def error(broker, group_id, node):
+        found = real(broker, group_id, node)
+        return E.NONE if found == E.COORDINATOR_LOAD_IN_PROGRESS else found
+
+    patch.setattr(Broker, "coordinator_error", error)
+
+
+@bug("I5")
+def every_seventh_offset_is_lost(patch):
+    real = Offsets.store
+
+    def store(offsets, topic, partition, committed):
+        if committed.offset % 7:
+            real(offsets, topic, partition, committed)
+
+    patch.setattr(Offsets, "store", store)
+
+
+@bug("I5")
+def offsets_are_stored_for_the_partition_beside(patch):
+    real = Offsets.store
+
+    def store(offsets, topic, partition, committed):
+        real(offsets, topic, partition ^ (partition == 3), committed)
+
+    patch.setattr(Offsets, "store", store)
+
+
+@bug("I5")
+def offsets_never_go_back(patch):
+    real = Offsets.store
+
+    def store(offsets, topic, partition, committed):
+        there = offsets.committed.get((topic, partition))
+        if there is None or committed.offset >= there.offset:
+            real(offsets, topic, partition, committed)
+
+    patch.setattr(Offsets, "store", store)
+
+
+@bug("I5")
+def a_rebalance_resets_offsets(patch):
+    real = phases.prepare
+
+    def prepare(group, reason, now):
+        for place in list(group.offsets.committed)[:1]:
+            group.offsets.store(*place, Committed(offset=0))
+        return real(group, reason, now)
+
+    patch.setattr(phases, "prepare", prepare)
+
+
+@bug("I5")
+def aborted_offsets_are_kept(patch):
+    real = Offsets.finish
+    patch.setattr(
+        Offsets, "finish", lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=True)
+    )
+
+
+@bug("I5")
+def offsets_of_transactions_are_forgotten(patch):
+    real = Offsets.finish
+    patch.setattr(
+        Offsets, "finish", lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=False)
+    )
+
+
+@bug("I5")
+def a_transaction_overwrites_what_was_committed_later(patch):
+    def finish(offsets, producer_id, *, committed):
+        found = {}
+        for place, (_, held) in offsets.pending.pop(producer_id, {}).items():
+            if committed:
+                offsets.committed[place] = held
+                found[place] = held.offset
+        return found
+
+    patch.setattr(Offsets, "finish", finish)
+
+
+@bug("I4")
+def offsets_are_told_before_their_transaction_ends(patch):
+    real = offset_fetch._Seen.get
+
+    def get(seen, topic, partition):
+        for held in seen.offsets.pending.values():
+            if (topic, partition) in held:
+                return held[topic, partition][1], E.NONE
+        return real(seen, topic, partition)
+
+    patch.setattr(offset_fetch._Seen, "get", get)
+
+
+@bug("I5")
+def offsets_expire_at_once(patch):
+    patch.setattr(expiry, "_expired", lambda since, committed, now, retention: since is not None)
+
+
+@bug("I5")
+def a_group_with_members_can_be_deleted(patch):
+    real = delete_groups._error
+
+    def error(broker, group_id, node):
+        found = real(broker, group_id, node)
+        return E.NONE if found == E.NON_EMPTY_GROUP else found
+
+    patch.setattr(delete_groups, "_error", error)
+
+
+@bug("I15", "I5")
+def a_commit_touches_another_group(patch):
+    real = offset_commit._admit
+
+    def admit(broker, call, now):
+        for other in broker.groups.values():
+            if other.group_id != call.request.group_id and other.offsets.committed:
+                place = next(iter(other.offsets.committed))
+                other.offsets.store(*place, other.offsets.committed[place])
+        return real(broker, call, now)
+
+    patch.setattr(offset_commit, "_admit", admit)
+
+
+@bug("I15")
+def leaving_ends_the_sessions_of_others(patch):
+    real = leave_group.HANDLER.handle
+
+    def handle(broker, call, now):
+        for other in broker.groups.values():
+            if other.group_id != call.request.group_id and isinstance(other, Group):
+                for member_id in other.members:
+                    other.waits.forget(("session", member_id))
+        return real(broker, call, now)
+
+    handle_with(patch, leave_group, handle)
+
+
+# --- what is written, and read again -------------------------------------------------------------------------------
+
+
+@bug("I4", "I5", "I11", "I2")
+def tombstones_are_not_written(patch):
+    patch.setattr(keeper, "_tombstones", lambda keys: [])
+
+
+@bug("I4", "I5", "I11", "I2")
+def deleted_groups_come_back(patch):
+    real = Keeper.write
+
+    def write(kept, group_id, group, now):
+        return None if group is None else real(kept, group_id, group, now)
+
+    patch.setattr(Keeper, "write", write)
+
+
+@bug("I2", "I11")
+def a_sync_is_not_written(patch):
+    real = Keeper._classic
+
+    def classic_changes(kept, before, group):
+        return iter(()) if group.state is State.STABLE else real(kept, before, group)
+
+    patch.setattr(Keeper, "_classic", classic_changes)
+
+
+@bug("I4", "I5", "I11")
+def commits_are_not_written(patch):
+    real = Keeper._offsets
+
+    def offsets(kept, group_id, before, committed):
+        found = list(real(kept, group_id, before, committed))
+        return iter(found[:-1])
+
+    patch.setattr(Keeper, "_offsets", offsets)
+
+
+@bug("I11", "I4")
+def offsets_of_open_transactions_are_not_written(patch):
+    patch.setattr(Keeper, "_held", lambda kept, group_id, offsets: iter(()))
+
+
+@bug("I2", "I11")
+def a_new_coordinator_is_one_generation_behind(patch):
+    real = classic_records.rebuilt
+
+    def rebuilt(*given, **how):
+        group = real(*given, **how)
+        group.generation -= 1
+        return group
+
+    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+
+
+@bug("I11", "I14", "I9")
+def a_member_is_lost_by_the_next_coordinator(patch):
+    real = classic_records.rebuilt
+
+    def rebuilt(*given, **how):
+        group = real(*given, **how)
+        if len(group.members) > 1:
+            member = list(group.members.values())[-1]
+            group.waits.forget(("session", member.member_id))
+            group.remove(member)
+        return group
+
+    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+
+
+@bug("I11", "I1")
+def the_next_coordinator_forgets_who_has_what(patch):
+    patch.setattr(rebuild, "_share", lambda lines: frozenset())
+
+
+@bug("I11", "I2")
+def targets_are_not_written(patch):
+    real = consumer_records.target
+
+    def target(group, member_id):
+        key, value, version = real(group, member_id)
+        return key, replace(value, topic_partitions=[]), version
+
+    patch.setattr(consumer_records, "target", target)
+
+
+@bug("I4", "I2", "raised")
+def what_is_acknowledged_is_not_on_the_disk(patch):
+    patch.setattr(Worker, "perform", lambda worker, work: None)
+
+
+@bug("I4", "I2")
+def files_are_not_synced(patch):
+    patch.setattr(PartitionFiles, "sync", lambda files: None)
+
+
+# --- what is told --------------------------------------------------------------------------------------------------
+
+
+@bug("I14")
+def snapshots_leave_out_a_member(patch):
+    real = snapshots._of
+
+    def of(group, broker):
+        found = real(group, broker)
+        return replace(found, members=found.members[1:])
+
+    patch.setattr(snapshots, "_of", of)
+
+
+@bug("I14")
+def a_description_leaves_out_a_member(patch):
+    real = describe_groups._describe
+
+    def describe(broker, call, group_id):
+        found = real(broker, call, group_id)
+        found.members = found.members[:-1]
+        return found
+
+    patch.setattr(describe_groups, "_describe", describe)
+
+
+@bug("I14")
+def empty_groups_are_not_listed(patch):
+    real = list_groups.HANDLER.handle
+
+    def handle(broker, call, now):
+        (reply,) = real(broker, call, now)
+        reply.response.groups = [group for group in reply.response.groups if group.group_state != "Empty"]
+        return [reply]
+
+    handle_with(patch, list_groups, handle)
+
+
+@bug("I14")
+def the_journal_does_not_say_who_left(patch):
+    real = phases.note
+
+    def note(group, event, member, reason=""):
+        return real(group, "sync" if event == "leave" else event, member, reason)
+
+    patch.setattr(phases, "note", note)
+
+
+@bug("I16")
+def chance_comes_from_outside(patch):
+    patch.setattr(Broker, "new_member_id", lambda broker, client_id: f"{client_id}-{uuid.uuid4()}")
+
+
+@bug("I16")
+def times_depend_on_addresses(patch):
+    real = Client.delay
+    patch.setattr(
+        Client, "delay", lambda client: real(client) + id(object()) % 4096 * 1e-9 + uuid.uuid4().int % 9 * 1e-6
+    )
+
+
+# --- leaders, deadlines and epochs over a restart or a failover -----------------------------------------------------
+
+
+@bug("I17")
+def leadership_moves_when_a_static_leader_restarts(patch):
+    """While a rebalance is prepared: the leader is replaced under its instance, and another member leads."""
+    real = Group.rename
+
+    def rename(group, member, member_id):
+        led = group.leader == member.member_id
+        real(group, member, member_id)
+        if led and group.state is State.PREPARING:
+            group.leader = next((each for each in group.members if each != member_id), member_id)
+
+    patch.setattr(Group, "rename", rename)
+
+
+@bug("I17")
+def every_generation_elects_a_leader(patch):
+    real = phases.elect
+
+    def elect(group):
+        real(group)
+        if group.members:
+            group.leader = max(each.member_id for each in group.members.values() if each.join is not None)
+
+    patch.setattr(phases, "elect", elect)
+
+
+@bug("I11", "I17", "I3")
+def the_next_coordinator_elects_a_leader(patch):
+    real = classic_records.rebuilt
+
+    def rebuilt(*given, **how):
+        group = real(*given, **how)
+        group.leader = max(group.members, default="")
+        return group
+
+    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+
+
+def without_waits_of(kind: str) -> Callable[[Patch], None]:
+    """The next coordinator forgets the deadlines of one kind of consumer groups."""
+
+    def plant(patch: Patch) -> None:
+        real = rebuild._consumer_group
+
+        def consumer_group(*given):
+            group = real(*given)
+            for member_id in group.members:
+                group.waits.forget((kind, member_id))
+            return group
+
+        patch.setattr(rebuild, "_consumer_group", consumer_group)
+
+    return plant
+
+
+@bug("I18")
+def the_next_coordinator_waits_for_ever_for_partitions(patch):
+    without_waits_of("rebalance")(patch)
+
+
+@bug("I10", "I9", "I13")
+def the_next_coordinator_knows_no_sessions(patch):
+    without_waits_of("session")(patch)
+
+
+@bug("I18", "raised")
+def a_member_that_gave_up_its_partitions_is_fenced(patch):
+    real = consumer.reconcile
+
+    def reconcile(group, member_id, *given, **how):
+        at = group.waits._at.get(("rebalance", member_id))
+        found = real(group, member_id, *given, **how)
+        if at is not None:
+            group.waits.set(("rebalance", member_id), at)
+        return found
+
+    patch.setattr(consumer, "reconcile", reconcile)
+
+
+@bug("I18")
+def every_heartbeat_begins_the_rebalance_timeout_again(patch):
+    real = consumer.reconcile
+
+    def reconcile(group, member_id, owned, world, now, **how):
+        found = real(group, member_id, owned, world, now, **how)
+        if ("rebalance", member_id) in group.waits:
+            group.waits.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
+        return found
+
+    patch.setattr(consumer, "reconcile", reconcile)
+
+
+@bug("I10", "I9")
+def the_next_coordinator_knows_no_sessions_of_classic_members(patch):
+    real = classic_records.rebuilt
+
+    def rebuilt(*given, **how):
+        group = real(*given, **how)
+        for member_id in group.members:
+            group.waits.forget(("session", member_id))
+        return group
+
+    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+
+
+@bug("I19")
+def the_epoch_before_counts(patch):
+    real = transaction_rules.identity_error
+
+    def error(txn, asked):
+        if txn is not None and asked == (txn.producer_id, txn.epoch - 1):
+            return E.NONE
+        return real(txn, asked)
+
+    patch.setattr(transaction_rules, "identity_error", error)
+
+
+@bug("I19")
+def a_producer_that_is_fenced_may_hold_offsets(patch):
+    patch.setattr(Transactions, "enter", lambda *given, **how: E.NONE)

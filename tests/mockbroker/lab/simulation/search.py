@@ -1,0 +1,68 @@
+"""For every planted bug the first seed that catches it: ``make simulate-check``. Prints a table, and keeps it.
+
+python tests/mockbroker/lab/simulation/search.py [--keep] [NAME...]
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parents[4])]
+
+from mockbroker.lab.simulation.run import Outcome, repeated, run  # noqa: E402
+from mockbroker.lab.simulation.schemes import swarm  # noqa: E402
+from tests.mockbroker.lab.simulation.planted import BUGS, Bug  # noqa: E402
+
+CAUGHT = Path(__file__).parent / "caught.json"
+SEEDS = 1_000
+EVENTS = 1_000
+
+
+def caught_by(bug: Bug, seed: int) -> Outcome:
+    """How one seed runs with the bug in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        return (repeated if "I16" in bug.by else run)(swarm(seed, EVENTS))
+
+
+def search(bug: Bug) -> tuple[int, Outcome] | None:
+    """The first seed that notices, if it is by an invariant that is there for it."""
+    for seed in range(SEEDS):
+        outcome = caught_by(bug, seed)
+        if outcome.broken in bug.by:
+            return seed, outcome
+        if outcome.broken:
+            print(f"{bug.name}: seed {seed} breaks {outcome.broken}: {outcome.text[:100]}", file=sys.stderr)
+    return None
+
+
+def main() -> int:
+    logging.disable(logging.WARNING)
+    wanted = [name for name in sys.argv[1:] if not name.startswith("--")]
+    found: dict[str, dict[str, object]] = json.loads(CAUGHT.read_text("utf-8")) if wanted else {}
+    print(f"| {'bug':<58} | seed | invariant |\n|{'-' * 60}|------|-----------|")
+    for bug in BUGS:
+        if wanted and bug.name not in wanted:
+            continue
+        got = search(bug)
+        if got is None:
+            print(f"| {bug.name.replace('_', ' '):<58} | none | {'-':<9} |", flush=True)
+            continue
+        seed, outcome = got
+        print(f"| {bug.name.replace('_', ' '):<58} | {seed:>4} | {outcome.broken:<9} |", flush=True)
+        found[bug.name] = {"seed": seed, "invariant": outcome.broken}
+    seeds = [int(str(each["seed"])) for each in found.values()]
+    print(f"\n{len(found)} of {len(BUGS)} are caught, median seed {statistics.median(seeds) if seeds else '-'}")
+    if "--keep" in sys.argv:
+        CAUGHT.write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if len(found) == len(BUGS) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

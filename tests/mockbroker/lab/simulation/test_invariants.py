@@ -1,0 +1,246 @@
+"""Checkers by themselves: what they must report, and what Kafka allows."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.base.settings import Settings
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.journal import Event
+from mockbroker.groups.classic.state import Group
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
+from mockbroker.lab.simulation.clients import plans
+from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.invariants.generations import Generations
+from mockbroker.lab.simulation.invariants.leadership import Leadership
+from mockbroker.lab.simulation.invariants.one_owner import OneOwner
+from mockbroker.lab.simulation.invariants.revocations import Revocations
+from mockbroker.lab.simulation.watching import Broken, Watcher
+from mockbroker.topics.model import Node
+
+JOIN_GROUP, SYNC_GROUP = 11, 14
+NOW = 0.0
+TOPIC = UUID(int=1)
+
+
+class Checked:
+    """A checker that is shown what the test says happened in group g."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.broker = Broker([Node(0, "127.0.0.1", 9092)], Settings(), Dice("test").uuid)
+        self.calls = 0
+
+    def note(self, event: str, generation: int = -1) -> None:
+        self.watcher.noted(self.broker, Event(time_ms=0, event=event, group="g", generation=generation))
+
+    def answer(self, key: int, request: Any, response: Any) -> tuple[Call[Any], Any]:
+        """The broker has an answer; it leaves with ``acknowledge``."""
+        self.calls += 1
+        call = Call(Ticket(1, self.calls, key, 5), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.answered(self.broker, call, response, NOW)
+        return call, response
+
+    def join(self, generation: int) -> tuple[Call[Any], Any]:
+        return self.answer(
+            JOIN_GROUP, JoinGroupRequest(group_id="g"), JoinGroupResponse(generation_id=generation, member_id="m")
+        )
+
+    def sync(self, member_id: str, generation: int) -> tuple[Call[Any], Any]:
+        share = plans.encoded_share(frozenset({("t", 0)}))
+        return self.answer(
+            SYNC_GROUP,
+            SyncGroupRequest(group_id="g", member_id=member_id, generation_id=generation),
+            SyncGroupResponse(protocol_type="consumer", assignment=share),
+        )
+
+    def acknowledge(self, answered: tuple[Call[Any], Any]) -> None:
+        self.watcher.acknowledged(self.broker, *answered, NOW)
+
+
+def test_generation_falls_with_one_coordinator():
+    checked = Checked(Generations())
+    checked.acknowledge(checked.join(5))
+    with pytest.raises(Broken, match="g told generation 5 and then 4"):
+        checked.acknowledge(checked.join(4))
+
+
+def test_generation_may_fall_with_the_next_coordinator():
+    checked = Checked(Generations())
+    checked.acknowledge(checked.join(5))
+    checked.note("unload")
+    checked.note("load", 4)
+    checked.acknowledge(checked.join(4))
+
+
+@pytest.mark.parametrize("loaded_before", [True, False], ids=["after the load", "before the load"])
+def test_join_group_answer_of_a_former_coordinator(loaded_before):
+    """The answer waits for the disk while its coordinator stops: it says nothing about the next one."""
+    checked = Checked(Generations())
+    checked.acknowledge(checked.join(4))
+    late = checked.join(5)
+    checked.note("unload")
+    if loaded_before:
+        checked.note("load", 4)
+    checked.acknowledge(late)
+    if not loaded_before:
+        checked.note("load", 4)
+    checked.acknowledge(checked.join(4))
+    checked.acknowledge(checked.join(5))
+    with pytest.raises(Broken, match="g told generation 5 and then 4"):
+        checked.acknowledge(checked.join(4))
+
+
+def test_sync_group_answer_of_a_former_coordinator_is_durable():
+    """It left when its record was synced, so the next coordinator must know it."""
+    checked = Checked(Generations())
+    late = checked.sync("m", 5)
+    checked.note("unload")
+    checked.acknowledge(late)
+    with pytest.raises(Broken, match="g was settled in 5, and is 4 for its coordinator"):
+        checked.note("load", 4)
+
+
+def test_partition_of_two_members_in_one_generation():
+    checked = Checked(OneOwner())
+    checked.acknowledge(checked.sync("a", 1))
+    with pytest.raises(Broken, match="was given to a and to b"):
+        checked.acknowledge(checked.sync("b", 1))
+
+
+@pytest.mark.parametrize("checker", [OneOwner, Generations])
+def test_answer_of_a_group_that_was_deleted_since(checker):
+    checked = Checked(checker())
+    late = checked.sync("a", 3)
+    checked.note("delete")
+    checked.acknowledge(late)
+    checked.note("load", 1)
+    checked.acknowledge(checked.sync("b", 3))
+
+
+class Owned(Checked):
+    """Partition 0 of one topic, in a KIP-848 group of members "a" and "b"."""
+
+    def __init__(self) -> None:
+        super().__init__(OneOwner())
+        members = {name: ConsumerMember(member_id=name) for name in "ab"}
+        self.broker.groups["g"] = ConsumerGroup(group_id="g", members=members)
+
+    def report(self, member_id: str, *partitions: int) -> None:
+        lines = [ConsumerGroupHeartbeatRequest.TopicPartition(topic_id=TOPIC, partitions=list(partitions))]
+        self.watcher.before(self.broker, self.heartbeat(member_id, lines), NOW)
+
+    def assign(self, member_id: str, *partitions: int) -> None:
+        response = ConsumerGroupHeartbeatResponse(member_id=member_id)
+        lines = [response.Assignment.TopicPartition(topic_id=TOPIC, partitions=list(partitions))]
+        response.assignment = response.Assignment(topic_partitions=lines)
+        self.watcher.acknowledged(self.broker, self.heartbeat(member_id, None), response, NOW)
+
+    def heartbeat(self, member_id: str, lines: Any) -> Call[Any]:
+        self.calls += 1
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, topic_partitions=lines)
+        return Call(Ticket(1, self.calls, 68, 1), Client(0, "c", "/127.0.0.1"), request)
+
+
+def test_partition_goes_to_a_member_while_another_owns_it():
+    owned = Owned()
+    owned.assign("a", 0)
+    owned.report("a", 0)
+    with pytest.raises(Broken, match="goes to b, and a reads it"):
+        owned.assign("b", 0)
+
+
+def test_a_late_claim_of_a_partition_that_was_given_back():
+    """A member that sent a full heartbeat before it had reconciled, and then reads what that gave back."""
+    owned = Owned()
+    owned.assign("a", 0)
+    owned.report("a")
+    owned.report("a", 0)
+    owned.assign("b", 0)
+
+
+class Led(Checked):
+    """Leadership of a classic group, which member "a" has in generation 1."""
+
+    def __init__(self) -> None:
+        super().__init__(Leadership())
+        self.broker.groups["g"] = Group(group_id="g", initial_delay=0.0)
+        self.begin(1, "a")
+
+    def asks(self, member_id: str) -> Call[Any]:
+        self.calls += 1
+        request = JoinGroupRequest(group_id="g", member_id=member_id)
+        call = Call(Ticket(1, self.calls, JOIN_GROUP, 5), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.before(self.broker, call, NOW)
+        return call
+
+    def begin(self, generation: int, leader: str) -> None:
+        event = Event(time_ms=0, event="generation", group="g", generation=generation, leader=leader)
+        self.watcher.noted(self.broker, event)
+
+
+def test_a_leader_that_joined_loses_its_leadership():
+    led = Led()
+    led.asks("a")
+    with pytest.raises(Broken, match="a led g and has joined, and b leads 2"):
+        led.begin(2, "b")
+
+
+def test_a_join_group_that_a_newer_one_replaced_is_over():
+    """Only the newer one is answered, when its generation begins; in the next the leader is missing."""
+    led = Led()
+    led.asks("a")
+    newer = led.asks("a")
+    led.begin(2, "a")
+    led.watcher.answered(led.broker, newer, JoinGroupResponse(generation_id=2), NOW)
+    led.begin(3, "b")
+
+
+class Revoking(Checked):
+    """A static member, away while it had partitions to give up; the next coordinator has loaded its group."""
+
+    def __init__(self) -> None:
+        super().__init__(Revocations())
+        self.group = ConsumerGroup(group_id="g")
+        self.broker.groups["g"] = self.group
+        self.put("old", MemberState.UNREVOKED_PARTITIONS, -2)
+        self.note("load", 1)
+
+    def put(self, member_id: str, state: MemberState, epoch: int) -> None:
+        self.group.members = {
+            member_id: ConsumerMember(
+                member_id=member_id, instance_id="i", state=state, epoch=epoch, rebalance_timeout=20.0
+            )
+        }
+
+    def heartbeat(self, member_id: str) -> None:
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id)
+        call = Call(Ticket(1, 1, 68, 1), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.handled(self.broker, call, 5.0)
+
+
+def test_partitions_are_not_given_up_in_the_rebalance_timeout():
+    revoking = Revoking()
+    revoking.watcher.look(revoking.broker, 20.0)
+    with pytest.raises(Broken, match="old of g has not given up its partitions for 21"):
+        revoking.watcher.look(revoking.broker, 21.0)
+
+
+def test_a_static_member_that_is_back_owes_nothing_by_its_old_id():
+    revoking = Revoking()
+    revoking.put("new", MemberState.STABLE, 1)
+    revoking.heartbeat("new")
+    revoking.watcher.look(revoking.broker, 21.0)
+
+
+def test_a_group_that_was_downgraded_has_nothing_to_give_up():
+    revoking = Revoking()
+    revoking.note("downgrade", 1)
+    revoking.watcher.look(revoking.broker, 21.0)

@@ -1,0 +1,151 @@
+"""Seeds of every scheme, the same run wherever it runs, and what is told of a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mockbroker.cli.simulate import SCHEME_NAMES
+from mockbroker.cli.simulate import command as simulate
+from mockbroker.lab.simulation.run import repeated, run
+from mockbroker.lab.simulation.schemes import SCHEMES, swarm
+from mockbroker.lab.simulation.script import Fault
+from mockbroker.lab.simulation.shrink import Shrinker
+from tests.mockbroker.lab.simulation.planted import BUGS
+
+PARTS, SEEDS, EVENTS = 10, 300, 400
+FAILED_ONCE = [  # what was wrong
+    "answer after its coordinator",
+    "two JoinGroups at once",
+    "static leader of a lost generation",
+    "two JoinGroups of a fenced member",
+    "metadata of a lost generation",
+    "producer id that was given twice",
+    "JoinGroup of a leader that was replaced",
+    "member id that a static member had",
+    "partition given back while reconciling",
+    "commit that was decided before a crash",
+    "generation of an earlier group",
+    "static member that stopped before it revoked",
+    "followers of a topic that grew",
+]
+ONE_SEED = "from mockbroker.lab.simulation.run import run; from mockbroker.lab.simulation.schemes import swarm; print(run(swarm(7, 300)).hash)"
+
+
+def planted(name: str, patch: pytest.MonkeyPatch) -> None:
+    next(bug for bug in BUGS if bug.name == name).plant(patch)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_broken(part):
+    for seed in range(part, SEEDS, PARTS):
+        outcome = run(swarm(seed, EVENTS))
+        assert not outcome.broken, (
+            f"mockbroker simulate --seed {seed} --events {EVENTS}: {outcome.broken} {outcome.text}"
+        )
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        120038,
+        900182,
+        918352,
+        3884039826,
+        3884040943,
+        1833343020,
+        2829768356,
+        2829776849,
+        1200218420,
+        2975488033,
+        2975478899,
+        2975488926,
+        2975490245,
+    ],
+    ids=FAILED_ONCE,
+)
+def test_seed_that_a_client_or_a_checker_failed(seed):
+    outcome = run(swarm(seed, 1_000))
+    assert not outcome.broken, outcome.text
+
+
+@pytest.mark.parametrize("scheme", ["lite", "calm"])
+def test_the_other_schemes(scheme):
+    for seed in range(10):
+        outcome = run(SCHEMES[scheme](seed, EVENTS))
+        assert not outcome.broken, f"seed {seed}: {outcome.broken} {outcome.text}"
+
+
+def test_the_command_knows_the_schemes():
+    assert tuple(SCHEMES) == SCHEME_NAMES
+
+
+def test_runs_of_one_seed_are_the_same():
+    outcome = repeated(swarm(3, EVENTS))
+    assert not outcome.broken
+    assert outcome.hash != run(swarm(4, EVENTS)).hash
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
+def test_the_hash_is_the_same_in_every_process(hash_seed):
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    told = subprocess.run(
+        [sys.executable, "-c", ONE_SEED], env=environment, capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
+    assert told.stdout.strip() == run(swarm(7, 300)).hash
+
+
+def test_everything_that_can_go_wrong_does():
+    kinds = {fault.kind for seed in range(60) for fault in swarm(seed, EVENTS).faults}
+    assert {
+        "power",
+        "fsync",
+        "kill-broker",
+        "move",
+        "stall",
+        "jump",
+        "swizzle",
+        "lose-answer",
+        "clog",
+        "crash",
+    } <= kinds
+
+
+def test_a_failure_is_shrunk(monkeypatch):
+    planted("a_static_member_comes_twice", monkeypatch)
+    seed = next(seed for seed in range(100) if run(swarm(seed, EVENTS)).broken == "I13")
+    outcome = run(swarm(seed, EVENTS))
+    best = Shrinker(outcome).shrink()
+    assert best.broken == "I13"
+    assert len(best.script.members) <= len(outcome.script.members)
+    assert len(best.script.faults) < len(outcome.script.faults)
+    assert run(best.script).hash == best.hash
+
+
+def test_a_fault_reads_as_a_line():
+    assert str(Fault(12, "clog", 3, 0.5)) == "    12  clog 3 0.500"
+
+
+def test_the_command_says_what_is_broken(monkeypatch):
+    planted("a_generation_counts_twice", monkeypatch)
+    result = CliRunner().invoke(simulate, ["--seed", "2", "--events", "300"])
+    assert result.exit_code == 1
+    assert result.output.startswith("seed 2 of swarm: I2 is broken: ")
+    assert "the smallest of" in result.output
+    assert "last " in result.output
+
+
+def test_the_command_in_json():
+    result = CliRunner().invoke(simulate, ["--seed", "5", "--seeds", "2", "--events", "100", "--json"])
+    assert result.exit_code == 0
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(line["seed"], line["scheme"], line["broken"]) for line in lines] == [
+        (5, "swarm", None),
+        (6, "swarm", None),
+    ]

@@ -1,0 +1,249 @@
+"""A connection without its socket: bytes in, calls out, answers in their order."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tools.desk import Desk
+
+from kwire import ClientSide, LocalProtocolError, WireError, encode_request
+from kwire.frames import pack
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest
+from mockbroker.base.effects import Reply
+from mockbroker.net.connection import REPEATED, Session
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=60_000,
+    protocol_type="consumer",
+    protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"m")],
+)
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.fixture
+def session(desk):
+    return Session(7, 0, "/127.0.0.1", desk.router)
+
+
+def answer_all(session: Session, router) -> bytes:
+    """Serve what there is, as the shell does."""
+    out = b""
+    while call := session.next_call():
+        for outcome in router.step(call, 0.0):
+            assert isinstance(outcome, Reply)
+            out += session.answer(outcome)
+    return out
+
+
+def test_a_call_says_who_asked(session):
+    session.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id="me")))
+    call = session.next_call()
+    assert (call.ticket.connection, call.ticket.correlation_id, call.ticket.api_key, call.version) == (7, 9, 12, 3)
+    assert (call.client.node, call.client.client_id, call.client.host) == (0, "me", "/127.0.0.1")
+    assert call.request == BEAT
+
+
+REPEATS = [  # first, then; what both are, and what may differ
+    pytest.param(BEAT, 3, "me", BEAT, 3, "me", id="the same again"),
+    pytest.param(BEAT, 4, "me", BEAT, 4, "me", id="the same again, flexible"),
+    pytest.param(BEAT, 3, "me", BEAT, 4, "me", id="another version"),
+    pytest.param(BEAT, 4, "me", BEAT, 3, "me", id="another version, back"),
+    pytest.param(BEAT, 3, "me", BEAT, 3, "you", id="another client"),
+    pytest.param(BEAT, 3, "me", BEAT, 3, "mean", id="a longer name"),
+    pytest.param(BEAT, 3, "mean", BEAT, 3, "me", id="a shorter name"),
+    pytest.param(BEAT, 3, "me", BEAT, 3, None, id="no name any more"),
+    pytest.param(BEAT, 4, None, BEAT, 4, "", id="an empty name"),
+    pytest.param(BEAT, 3, "me", HeartbeatRequest(group_id="g", generation_id=2, member_id="m"), 3, "me", id="other"),
+    pytest.param(BEAT, 3, "me", JOIN, 3, "me", id="another API"),
+]
+
+
+@pytest.mark.parametrize(("first", "version", "name", "then", "then_version", "then_name"), REPEATS)
+def test_what_is_remembered_changes_nothing(session, desk, first, version, name, then, then_version, then_name):
+    asked = [(first, version, name), (then, then_version, then_name)] * 3
+    for number, (message, message_version, client) in enumerate(asked):
+        frame = encode_request(message, message_version, correlation_id=number, client_id=client)
+        session.receive(pack(frame))
+        call = session.next_call()
+        assert call.request == message
+        assert (call.ticket.correlation_id, call.version) == (number, message_version)
+        assert (call.client.client_id, call.frame) == (client or "", frame)
+        session.skip_answer()
+
+
+def test_tagged_fields_in_the_header_of_a_known_client_are_read_over(session):
+    plain = encode_request(BEAT, 4, correlation_id=1, client_id="me")
+    tagged = plain[:12] + b"\1\7\2xy" + plain[13:]
+    for frame in (plain, tagged, plain, tagged):
+        session.receive(pack(frame))
+        call = session.next_call()
+        assert (call.request, call.client.client_id) == (BEAT, "me")
+        session.skip_answer()
+
+
+def test_a_large_request_is_not_remembered(session):
+    large = HeartbeatRequest(group_id="g" * REPEATED, generation_id=1, member_id="m")
+    requests = []
+    for number in range(2):
+        session.receive(pack(encode_request(large, 3, correlation_id=number)))
+        requests.append(session.next_call().request)
+        session.skip_answer()
+    assert requests[0] == requests[1]
+    assert requests[0] is not requests[1]
+
+
+def test_an_answer_that_is_given_again_is_encoded_once(session):
+    client, encoded = ClientSide("me"), {}
+    response = HeartbeatResponse(error_code=25)
+    for version in (3, 4, 3, 4):
+        session.receive(client.send(BEAT, version))
+        client.receive(session.answer(Reply(session.next_call().ticket, response, encoded)))
+        assert client.next_response().body == response
+    assert set(encoded) == {3, 4}
+
+
+def test_client_id_may_be_null(session):
+    session.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id=None)))
+    assert session.next_call().client.client_id == ""
+
+
+def test_the_next_request_waits_for_the_answer(session, desk):
+    client = ClientSide("me")
+    session.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
+    first = session.next_call()
+    assert session.next_call() is None
+    assert session.buffered > 0
+    (reply,) = desk.router.step(first, 0.0)
+    client.receive(session.answer(reply))
+    assert client.next_response() is not None
+    assert session.next_call().ticket.correlation_id == 1
+    assert session.buffered == 0
+
+
+def test_a_request_without_an_answer_lets_the_next_one_in(session):
+    client = ClientSide("me")
+    session.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
+    session.next_call()
+    session.skip_answer()
+    assert session.ticket is None
+    assert session.next_call().ticket.correlation_id == 1
+
+
+def test_an_answer_that_nobody_asked_for_is_our_own_mistake(session):
+    with pytest.raises(LocalProtocolError):
+        session.skip_answer()
+
+
+SCRIPT = [
+    (ApiVersionsRequest(client_software_name="c", client_software_version="1"), 4),
+    (BEAT, 0),
+    (BEAT, 4),
+    (JOIN, 9),
+]
+
+
+@given(st.lists(st.integers(1, 400), max_size=12))
+def test_answers_do_not_depend_on_segment_boundaries(cuts):
+    outs = []
+    for places in ([], sorted(set(cuts))):
+        desk = Desk()
+        session, client = Session(1, 0, "/", desk.router), ClientSide("me")
+        data = b"".join(client.send(message, version) for message, version in SCRIPT)
+        out, begin = b"", 0
+        for end in [*(place for place in places if place < len(data)), len(data)]:
+            session.receive(data[begin:end])
+            out += answer_all(session, desk.router)
+            begin = end
+        outs.append(out)
+    assert outs[0] == outs[1]
+
+
+def test_requests_that_arrive_byte_by_byte(session, desk):
+    client = ClientSide("me")
+    out = b""
+    for byte in b"".join(client.send(message, version) for message, version in SCRIPT):
+        session.receive(bytes([byte]))
+        out += answer_all(session, desk.router)
+    client.receive(out)
+    for _ in SCRIPT:
+        assert client.next_response() is not None
+
+
+def header(key: int, version: int, correlation_id: int = 1, client: bytes = b"\0\2me") -> bytes:
+    return struct.pack(">hhi", key, version, correlation_id) + client
+
+
+REFUSED = [  # frame, what is said
+    pytest.param(b"", "expected 4 bytes", id="empty frame"),
+    pytest.param(b"\0\x12\0", "expected 4 bytes", id="frame of 3 bytes"),
+    pytest.param(header(18, 0)[:7], "correlation_id", id="truncated header"),
+    pytest.param(header(999, 0), "API key 999 is not known", id="unknown API key"),
+    pytest.param(header(-5, 0), "API key -5 is not known", id="negative API key"),
+    pytest.param(header(0, 0), "Produce v0 is not served", id="removed version of Produce"),
+    pytest.param(header(1, 3), "Fetch v3 is not served", id="removed version of Fetch"),
+    pytest.param(header(3, 99), "Metadata has versions 0-13, not 99", id="version too new"),
+    pytest.param(header(3, -1), "Metadata has versions 0-13, not -1", id="negative version"),
+    pytest.param(header(18, 3)[:-1], "client_id", id="truncated client id"),
+    pytest.param(header(18, 127)[:10], "client_id", id="header of another form"),
+    pytest.param(header(12, 0, client=b"\x75\x30m"), "client_id: expected 30000 bytes, found 1", id="37"),
+    pytest.param(header(12, 0) + b"\0\1g\0\0", "at byte 15, generation_id", id="truncated body"),
+    pytest.param(header(12, 0) + b"\xff\xff\0\0\0\1\0\1m", "group_id", id="null in a non-nullable field"),
+    pytest.param(header(3, 0) + struct.pack(">i", 2**31 - 1), "topics", id="array of 2^31-1 elements without bytes"),
+]
+
+
+@pytest.mark.parametrize(("frame", "text"), REFUSED)
+def test_refused(session, frame, text):
+    session.receive(pack(frame))
+    with pytest.raises(WireError) as caught:
+        session.next_call()
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [5, 127, -1, 32_767])
+def test_unserved_api_versions_version_is_answered_in_v0(session, desk, version):
+    session.receive(pack(header(18, version) + b"\0"))
+    call = session.next_call()
+    assert call.version == 0
+    (reply,) = desk.router.step(call, 0.0)
+    assert session.answer(reply) == bytes.fromhex("00000010 00000001 0023 00000001 0012 0000 0004")
+
+
+def test_bytes_after_the_body_are_ignored(session):
+    session.receive(pack(encode_request(BEAT, 3, correlation_id=1) + b"more"))
+    assert session.next_call().request == BEAT
+
+
+def test_duplicate_correlation_id_gets_two_answers(session, desk):
+    session.receive(pack(encode_request(BEAT, 3, correlation_id=5)) * 2)
+    out = answer_all(session, desk.router)
+    assert [out[4:8], out[len(out) // 2 + 4 : len(out) // 2 + 8]] == [b"\0\0\0\5"] * 2
+
+
+@pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))
+def test_truncated_join_group_never_reaches_the_group(session, desk, cut):
+    whole = encode_request(JOIN, 9, correlation_id=1)
+    session.receive(pack(whole[:cut]))
+    with pytest.raises(WireError):
+        session.next_call()
+    assert desk.broker.groups == {}
+
+
+def test_the_limit_is_the_brokers():
+    desk = Desk(config={"socket.request.max.bytes": 100})
+    session = Session(1, 0, "/", desk.router)
+    session.receive(struct.pack(">i", 101))
+    with pytest.raises(WireError, match="above the limit of 100"):
+        session.next_call()

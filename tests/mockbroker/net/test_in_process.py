@@ -1,0 +1,261 @@
+"""Clients without a socket, and whole rebalances of scripted members in virtual time, exact to the second."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from tools.members import Classic, Consumer
+
+from kwire import EncodeError
+from kwire import ErrorCode as E
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.fetch import FetchRequest
+from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.produce import ProduceRequest
+from mockbroker import Cluster, open_cluster
+from mockbroker.net.in_process import LineClosedError
+
+DAY = 86_400.0
+# The broker's own wait for JoinGroups that are under way makes times that are not Kafka's.
+EXACT = {"mockbroker.join.settle.ms": 0}
+
+
+def happened(cluster: Cluster, *events: str) -> list[tuple[float, str]]:
+    return [(event.time_ms / 1000, event.event) for event in cluster.events() if event.event in events]
+
+
+def fetch(wait: float) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=round(wait * 1000),
+        min_bytes=1,
+        max_bytes=1_000_000,
+        topics=[
+            FetchRequest.Topic(
+                topic="t", partitions=[FetchRequest.Topic.Partition(partition=0, partition_max_bytes=100_000)]
+            )
+        ],
+    )
+
+
+# --- lines ------------------------------------------------------------------------------------------------------
+
+
+async def test_requests_go_in_and_answers_come_out(autojump_clock):
+    async with open_cluster(brokers=2, first_node=3) as cluster:
+        line = cluster.connect(4, "me")
+        answer = await line.ask(ApiVersionsRequest(client_software_name="me", client_software_version="1"))
+        assert answer.error_code == E.NONE
+        await line.ask(ListGroupsRequest(), 2)
+        seen = [(request.api, request.version, request.client_id, request.node) for request in cluster.requests()]
+        assert seen == [("ApiVersions", 4, "me", 4), ("ListGroups", 2, "me", 4)]
+        await cluster.connect().ask(ListGroupsRequest())
+        assert cluster.requests()[-1].node == 3
+
+
+async def test_there_is_no_such_broker():
+    async with open_cluster() as cluster:
+        with pytest.raises(ValueError, match="there is no broker 7; there are 0"):
+            cluster.connect(7)
+
+
+async def test_a_version_that_is_not_served_hangs_up(autojump_clock):
+    async with open_cluster() as cluster:
+        line = cluster.connect()
+        with pytest.raises(LineClosedError, match="Fetch v3 is not served"):
+            await line.ask(FetchRequest(), 3)
+        with pytest.raises(LineClosedError):
+            await line.ask(ListGroupsRequest())
+
+
+async def test_what_a_version_cannot_carry_is_not_sent(autojump_clock):
+    async with open_cluster() as cluster:
+        line = cluster.connect()
+        with pytest.raises(EncodeError):
+            await line.ask(ListGroupsRequest(states_filter=["Stable"]), 1)
+        assert (await line.ask(ListGroupsRequest())).error_code == E.NONE
+
+
+async def test_a_fetch_waits_in_virtual_time_and_wakes_for_records(autojump_clock):
+    async with open_cluster(topics={"t": 1}) as cluster, trio.open_nursery() as nursery:
+        line = cluster.connect()
+        began = trio.current_time()
+        await line.ask(fetch(500.0), 12)
+        assert trio.current_time() - began == pytest.approx(500.0, abs=1e-6)
+
+        async def write():
+            await trio.sleep(7.0)
+            cluster.produce("t", ["tea"])
+
+        nursery.start_soon(write)
+        began = trio.current_time()
+        answer = await line.ask(fetch(500.0), 12)
+        assert answer.responses[0].partitions[0].records
+        assert trio.current_time() - began == pytest.approx(7.0, abs=1e-6)
+
+
+async def test_tasks_take_turns_on_one_line(autojump_clock):
+    async with open_cluster(topics={"t": 1}) as cluster:
+        line = cluster.connect()
+        order = []
+
+        async def ask(name, request, version):
+            await line.ask(request, version)
+            order.append((name, round(cluster.clock.now(), 3)))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, "fetch", fetch(5.0), 12)
+            await trio.sleep(1)
+            nursery.start_soon(ask, "list", ListGroupsRequest(), 2)
+        assert order == [("fetch", 5.0), ("list", 5.0)]
+
+
+async def test_whoever_is_cancelled_hangs_up(autojump_clock):
+    async with open_cluster(topics={"t": 1}) as cluster:
+        line = cluster.connect()
+        with trio.move_on_after(1):
+            await line.ask(fetch(500.0), 12)
+        assert not cluster._router.broker.fetches.calls
+        with pytest.raises(LineClosedError, match="it is closed"):
+            await line.ask(ListGroupsRequest())
+
+
+async def test_a_reset_ends_every_line(autojump_clock):
+    async with open_cluster(topics={"t": 1}) as cluster, trio.open_nursery() as nursery:
+        line = cluster.connect()
+
+        async def reset():
+            await trio.sleep(3)
+            cluster.reset()
+
+        nursery.start_soon(reset)
+        with pytest.raises(LineClosedError, match="started over"):
+            await line.ask(fetch(500.0), 12)
+        assert (await cluster.connect().ask(ListGroupsRequest())).error_code == E.NONE
+
+
+async def test_a_produce_without_answer(autojump_clock):
+    async with open_cluster(topics={"t": 1}) as cluster:
+        line = cluster.connect()
+        assert await line.ask(ProduceRequest(acks=0, timeout_ms=1), 9, answered=False) is None
+        assert (await line.ask(ListGroupsRequest())).error_code == E.NONE
+
+
+# --- whole rebalances -------------------------------------------------------------------------------------------
+
+
+async def test_three_members_with_default_timeouts(autojump_clock):
+    """The initial delay of 3 s is stretched once, since others came in it; then all know their shares at once."""
+    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
+        members = [Classic(cluster, name) for name in "abc"]
+        for member in members:
+            nursery.start_soon(member.run)
+        group = await cluster.wait_group("g", members=3)
+        assert group.generation == 1
+        await trio.sleep(1)
+        assert happened(cluster, "rebalance", "generation") == [(0.0, "rebalance"), (6.0, "generation")]
+        assert [at for member in members for at, _ in member.told] == [6.0, 6.0, 6.0]
+        assert sorted(n for member in members for n in member.told[0][1]) == [0, 1, 2, 3, 4, 5]
+        await trio.sleep(DAY / 24)  # heartbeats keep it
+        assert happened(cluster, "expire", "generation") == [(6.0, "generation")]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_member_that_falls_silent(autojump_clock):
+    """Its session of 45 s began with its last heartbeat, at 18 s; the other hears of it at its own next one."""
+    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
+        a, b = Classic(cluster, "a"), Classic(cluster, "b")
+        nursery.start_soon(a.run)
+        scope = b.start(nursery)
+        await trio.sleep(19.5)
+        scope.cancel()
+        await trio.sleep(60)
+        assert happened(cluster, "expire") == [(18.0 + 45, "expire")]
+        ((at, share),) = a.told[1:]
+        assert at in (63.0, 66.0)  # a beats at 63 s as well, before that or after
+        assert share == [0, 1, 2, 3, 4, 5]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_slow_joiner_is_out_at_the_rebalance_timeout(autojump_clock):
+    """b hears at its heartbeat that c has left, and takes longer than the 5 minutes that a rebalance may last."""
+    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
+        a, b, c = Classic(cluster, "a"), Classic(cluster, "b", slow=400.0, session=1_000.0), Classic(cluster, "c")
+        a.start(nursery)
+        b.start(nursery)
+        scope = c.start(nursery)
+        await trio.sleep(20)
+        scope.cancel()
+        await c.leave()
+        await trio.sleep(301)
+        assert happened(cluster, "leave", "expire", "generation")[1:] == [
+            (20.0, "leave"),
+            (320.0, "expire"),
+            (320.0, "generation"),
+        ]
+        assert [member.client_id for member in cluster.groups()["g"].members] == ["a"]
+        assert a.told[-1] == (320.0, [0, 1, 2, 3, 4, 5])
+        await cluster.wait_group("g", members=2, timeout=1_000)
+        assert b.refused == [(21.0, E.REBALANCE_IN_PROGRESS), (421.0, E.UNKNOWN_MEMBER_ID)]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_static_member_bounces(autojump_clock):
+    """It is away for 44 s of its session of 45, and nobody else notices."""
+    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
+        a, b = Classic(cluster, "a"), Classic(cluster, "b", instance="b1")
+        nursery.start_soon(a.run)
+        scope = b.start(nursery)
+        await trio.sleep(19.5)  # its last heartbeat was at 18
+        scope.cancel()
+        await trio.sleep(18 + 44 - 19.5)
+        back = Classic(cluster, "b", instance="b1")
+        nursery.start_soon(back.run)
+        await trio.sleep(100)
+        assert back.told == [(62.0, b.told[0][1])]
+        assert happened(cluster, "generation", "expire") == [(6.0, "generation")]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_static_member_that_stays_away_longer(autojump_clock):
+    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster:
+        b = Classic(cluster, "b", instance="b1")
+        with trio.move_on_after(7.5):
+            await b.run()
+        await cluster.wait_group("g", state="Empty", timeout=100)
+        assert happened(cluster, "expire") == [(pytest.approx(6.0 + 45, abs=3.0), "expire")]
+
+
+async def test_a_group_of_the_consumer_protocol_revokes(autojump_clock):
+    """a gives up half only after 20 s; b gets it at its next heartbeat then, not before."""
+    async with open_cluster(topics={"t": 4}) as cluster, trio.open_nursery() as nursery:
+        a, b = Consumer(cluster, "a", slow=20.0), Consumer(cluster, "b")
+        nursery.start_soon(a.run)
+        await trio.sleep(1)
+        assert a.told == [(0.0, [0, 1, 2, 3])]
+        nursery.start_soon(b.run)
+        await trio.sleep(100)
+        assert a.told[1:] == [(25.0, [0, 1])]  # its heartbeat at 5 s said it
+        assert [owned for _, owned in b.told][-1] == [2, 3]
+        assert b.told[-1][0] == 26.0  # it asks at 1, 6, ... 26
+        nursery.cancel_scope.cancel()
+
+
+async def test_offsets_are_kept_for_seven_days(autojump_clock):
+    """From when the group is empty; the broker looks every 10 minutes."""
+    async with open_cluster(topics={"t": 1}, config=EXACT) as cluster, trio.open_nursery() as nursery:
+        a = Classic(cluster, "a")
+        scope = a.start(nursery)
+        await trio.sleep(100)
+        assert await a.commit(5) == E.NONE
+        scope.cancel()
+        await trio.sleep(DAY)
+        emptied = happened(cluster, "empty")[0][0]
+        await trio.sleep(6 * DAY + 60)
+        assert cluster.committed("g") == {("t", 0): 5}
+        await trio.sleep(600)
+        assert cluster.committed("g") == {}
+        assert emptied == 100.0 + 45  # a commit is a sign of life
+        assert happened(cluster, "offset_expire", "delete") == [
+            (7 * DAY + 600, "offset_expire"),
+            (7 * DAY + 600, "delete"),
+        ]

@@ -1,0 +1,64 @@
+"""Listeners as Kafka's settings name them: what they are, where they are, and what is wrong with others."""
+
+from __future__ import annotations
+
+import pytest
+
+from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.net.listeners import Listener, of_settings, port_for, users_of
+
+MAP = "INSIDE:SASL_SSL, Outside:ssl"
+TAKEN = [  # listeners, map, users; what they are
+    ("", "", False, [Listener("PLAINTEXT", "PLAINTEXT")]),
+    ("", "", True, [Listener("SASL_PLAINTEXT", "SASL_PLAINTEXT")]),
+    ("ssl", "", True, [Listener("SSL", "SSL")]),
+    ("PLAINTEXT,SASL_SSL", "", False, [Listener("PLAINTEXT", "PLAINTEXT"), Listener("SASL_SSL", "SASL_SSL")]),
+    ("PLAINTEXT://:9092", "", False, [Listener("PLAINTEXT", "PLAINTEXT", 9092)]),
+    ("SSL://127.0.0.1:0", "", False, [Listener("SSL", "SSL", 0, "127.0.0.1")]),
+    ("INSIDE://:1 , OUTSIDE", MAP, False, [Listener("INSIDE", "SASL_SSL", 1), Listener("OUTSIDE", "SSL")]),
+]
+
+
+@pytest.mark.parametrize(("listeners", "protocols", "users", "found"), TAKEN)
+def test_taken(listeners, protocols, users, found):
+    settings = Settings.parse({"listeners": listeners, "listener.security.protocol.map": protocols})
+    assert list(of_settings(settings, users=users)) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"listeners": "NOPE"}, "listeners: NOPE is none of PLAINTEXT, SSL"),
+        ({"listeners": "SSL:9093"}, "expected NAME or NAME://:PORT, got 'SSL:9093'"),
+        ({"listeners": "SSL://:65536"}, "there is no such port"),
+        ({"listeners": "SSL,ssl"}, "a name stands twice"),
+        ({"listener.security.protocol.map": "A:B"}, "listener.security.protocol.map: expected NAME:"),
+    ],
+)
+def test_refused(settings, what):
+    with pytest.raises(SettingsError, match=what):
+        of_settings(Settings.parse(settings))
+
+
+PORTS = [  # base, number of the broker, listener, its port: three brokers, the second listener has a port of its own
+    (9092, 0, "A", 9092),
+    (9092, 2, "A", 9094),
+    (9092, 1, "B", 7001),
+    (9092, 0, "C", 9098),
+    (0, 2, "A", 0),
+    (0, 0, "C", 0),
+    (9092, 1, "D", 0),
+]
+
+
+@pytest.mark.parametrize(("base", "number", "name", "port"), PORTS)
+def test_ports(base, number, name, port):
+    listeners = [Listener("A", "SSL"), Listener("B", "SSL", 7000), Listener("C", "SSL"), Listener("D", "SSL", 0)]
+    assert port_for(listeners, name, base, 3, number) == port
+
+
+def test_users():
+    assert users_of(" alice:secret, bob:a:b ") == {"alice": "secret", "bob": "a:b"}
+    for wrong in ("alice", ":secret", "alice:", "a:b,a:c"):
+        with pytest.raises(SettingsError):
+            users_of(wrong)

@@ -1,0 +1,146 @@
+"""Both ways to learn which sockets are readable do the same."""
+
+from __future__ import annotations
+
+import select
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+from tools.wire import serving
+
+from kwire import ErrorCode as E
+from kwire.messages.heartbeat import HeartbeatRequest
+from mockbroker.net.readiness import AT_ONCE, LOOKS, OneTask, TaskEach, best
+
+BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
+KINDS = [OneTask, TaskEach] if hasattr(select, "epoll") else [TaskEach]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+def kind(request):
+    return request.param
+
+
+class Reader:
+    """Takes a byte of each socket that it is told of, and remembers whose."""
+
+    def __init__(self, kind) -> None:
+        self.told: list[str] = []
+        self.sockets: dict[str, socket.socket] = {}
+        self.others: list[socket.socket] = []
+        self.watch = kind(self.ready)
+
+    def ready(self, names) -> None:
+        for name in names:
+            self.told.append(name)
+            self.sockets[name].recv(1)
+
+    def add(self, name: str) -> socket.socket:
+        """The other end of a new pair."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self.sockets[name] = ours
+        self.others.append(theirs)
+        self.watch.add(ours, name)
+        return theirs
+
+
+@asynccontextmanager
+async def reading(kind):
+    reader = Reader(kind)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.watch.run)
+            await trio.testing.wait_all_tasks_blocked()
+            yield reader
+            nursery.cancel_scope.cancel()
+    finally:
+        reader.watch.close()
+        for sock in [*reader.sockets.values(), *reader.others]:
+            sock.close()
+
+
+async def until(condition) -> None:
+    with trio.fail_after(10):
+        while not condition():
+            await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+async def test_what_is_readable_is_told_until_nothing_is_left(kind):
+    async with reading(kind) as reader:
+        a, b = reader.add("a"), reader.add("b")
+        a.send(b"xyz")
+        await until(lambda: reader.told == ["a"] * 3)
+        b.send(b"x")
+        await until(lambda: reader.told == ["a"] * 3 + ["b"])
+
+
+async def test_what_is_removed_is_not_told_and_can_be_added_again(kind):
+    async with reading(kind) as reader:
+        a, b = reader.add("a"), reader.add("b")
+        reader.watch.remove(reader.sockets["a"])
+        reader.watch.remove(reader.sockets["a"])
+        a.send(b"x")
+        b.send(b"x")
+        await until(lambda: reader.told)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert reader.told == ["b"]
+        reader.watch.add(reader.sockets["a"], "a")
+        await until(lambda: reader.told == ["b", "a"])
+
+
+async def test_a_number_that_comes_back_is_another_socket(kind):
+    async with reading(kind) as reader:
+        reader.add("a")
+        old = reader.sockets["a"]
+        number = old.fileno()
+        reader.watch.remove(old)
+        old.close()
+        b = reader.add("b")
+        assert number in (reader.sockets["b"].fileno(), b.fileno())
+        b.send(b"x")
+        await until(lambda: reader.told == ["b"])
+
+
+async def test_other_tasks_get_their_turn_and_no_socket_starves(kind):
+    async with reading(kind) as reader:
+        names = [str(number) for number in range(AT_ONCE * (LOOKS + 1))]
+        others = [reader.add(name) for name in names]
+        for other in others:
+            other.send(b"x" * 20)
+        with trio.fail_after(10):
+            while set(reader.told) != set(names):
+                await trio.lowlevel.checkpoint()
+        assert max(map(reader.told.count, names)) < 20  # nobody was done before others began
+
+
+async def test_catching_up_tells_of_all_at_once(kind):
+    async with reading(kind) as reader:
+        others = [reader.add(str(number)) for number in range(AT_ONCE * (LOOKS + 1))]
+        await trio.testing.wait_all_tasks_blocked()
+        for other in others:
+            other.send(b"x")
+        await trio.lowlevel.checkpoint()
+        await reader.watch.catch_up()
+        assert len(set(reader.told)) == len(others)
+
+
+async def test_a_broker_serves_with_either(kind):
+    async with serving(watch=kind) as place:
+        peers = [await place.connect() for _ in range(5)]
+        for peer in peers:
+            await peer.send(*[BEAT] * 50)
+        for peer in peers:
+            for _ in range(50):
+                assert (await peer.receive()).error_code == E.UNKNOWN_MEMBER_ID
+        await peers[0].stream.aclose()
+        await place.until(lambda: len(place.server.connections) == 4)
+
+
+def test_the_best_there_is():
+    watch = best(lambda _: None)
+    assert type(watch) is KINDS[0]
+    watch.close()

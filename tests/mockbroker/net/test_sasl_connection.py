@@ -1,0 +1,121 @@
+"""A connection of a SASL listener without its socket: tokens without headers, sizes, and whatever anybody sends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire import WireError, decode_response, encode_request
+from kwire.frames import pack
+from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from mockbroker.base.effects import Client, Close, Dismiss, Reply
+from mockbroker.broker.authentication import Gate
+from mockbroker.broker.sasl.scram import derive
+from mockbroker.broker.sasl.users import Users
+from mockbroker.net.sasl_connection import SaslSession
+
+PASSWORDS = {"alice": "alice-secret"}
+USERS = Users(PASSWORDS, derive(PASSWORDS, ["SCRAM-SHA-256"], lambda: b"0123456789abcdef"))
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
+
+
+class Served:
+    """One connection: what is sent is handled at once."""
+
+    def __init__(self, **config: object) -> None:
+        given = {name.replace("_", "."): value for name, value in config.items()}
+        self.router = Desk(config={"connection.failed.authentication.delay.ms": 0} | given).router
+        self.gate = Gate(USERS, self.router.broker.settings, lambda: "server")
+        self.session = SaslSession(1, Client(0, "", "/", "SASL"), self.router, self.gate)
+        self.now = 0.0
+
+    def send(self, frame: bytes) -> bytes | None:
+        """The answer, which is of one frame; None where there is an end. Raises: kwire.WireError."""
+        self.session.receive(pack(frame))
+        call = self.session.next_call()
+        assert call is not None
+        outcomes = self.router.admit(self.gate, call, self.now)
+        (outcome,) = self.router.step(call, self.now) if outcomes is None else outcomes
+        match outcome:
+            case Reply():
+                return self.session.answer(outcome)
+            case Dismiss(ticket, response) if response is not None:
+                self.session.answer(Reply(ticket, response))
+            case Dismiss() | Close():
+                pass
+        return None
+
+    def ask(self, request, version: int):
+        frame = encode_request(request, version, correlation_id=7, client_id="me")
+        answer = self.send(frame)
+        assert answer is not None
+        return decode_response(answer[4:], int.from_bytes(frame[:2], "big"), version).body
+
+
+def test_a_token_without_a_header():
+    served = Served()
+    assert served.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == E.NONE
+    assert served.send(b"\0alice\0alice-secret") == pack(b"")
+    assert (served.gate.user, served.gate.bare) == ("alice", False)
+    assert served.ask(*BEAT).error_code == E.UNKNOWN_MEMBER_ID
+
+
+def test_tokens_of_scram_without_headers():
+    served = Served()
+    served.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 0)
+    challenge = served.send(b"n,,n=alice,r=abc")
+    assert challenge is not None
+    assert challenge[4:].startswith(b"r=abcserver,s=")
+    assert served.gate.bare
+
+
+def test_sizes():
+    served = Served(sasl_server_max_receive_size=100)
+    served.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    served.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2)
+    large = HeartbeatRequest(group_id="g" * 1_000, generation_id=1, member_id="m"), 4
+    assert served.ask(*large).error_code == E.UNKNOWN_MEMBER_ID
+    with pytest.raises(WireError, match="above the limit of 100"):
+        Served(sasl_server_max_receive_size=100).ask(*large)
+
+
+NAMES = st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "NOPE"])
+TOKENS = st.sampled_from(
+    [b"\0alice\0alice-secret", b"n,,n=alice,r=abc", b"n,,\1auth=Bearer a.b.\1\1", b"\1", b"c=biws,r=abcserver,p=AAAA"]
+) | st.binary(max_size=30)
+
+
+def encoded(request, version: int) -> bytes:
+    return encode_request(request, version, correlation_id=1)
+
+
+FRAMES = (
+    st.builds(lambda name, version: encoded(SaslHandshakeRequest(mechanism=name), version), NAMES, st.integers(0, 1))
+    | st.builds(lambda data, v: encoded(SaslAuthenticateRequest(auth_bytes=data), v), TOKENS, st.integers(0, 2))
+    | TOKENS
+    | st.just(encoded(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3))
+    | st.just(encoded(*BEAT))
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(FRAMES, st.sampled_from([0.0, 0.5, 2.0])), max_size=12))
+def test_whatever_is_sent(said):
+    """It is answered, or the connection ends; nobody comes in but who gave a password."""
+    served = Served(connections_max_reauth_ms=1_500)
+    given_away = False
+    for frame, pause in said:
+        served.now += pause
+        given_away |= b"\0alice\0alice-secret" in frame
+        try:
+            if served.send(frame) is None:
+                break
+        except WireError:
+            break
+        assert served.gate.user in ("", "alice" if given_away else "")

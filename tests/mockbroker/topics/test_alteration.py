@@ -1,0 +1,64 @@
+"""Changes of topic configurations. That Kafka answers the same: the conversation configs_altered."""
+
+from __future__ import annotations
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from mockbroker.base.release import KAFKA_4_2
+from mockbroker.topics.alteration import APPEND, DELETE, SET, SUBTRACT, Change, alter, apply
+
+POLICY, RETENTION = "cleanup.policy", "retention.ms"
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "after"),
+    [
+        ({}, Change(RETENTION, SET, "5"), {RETENTION: "5"}),
+        ({RETENTION: "4"}, Change(RETENTION, SET, "-1"), {RETENTION: "-1"}),
+        ({RETENTION: "4"}, Change(RETENTION, DELETE, None), {}),
+        ({}, Change("no.such.config", DELETE, None), {}),
+        ({}, Change(POLICY, APPEND, "compact"), {POLICY: "delete,compact"}),
+        ({}, Change(POLICY, APPEND, "delete"), {POLICY: "delete"}),
+        ({POLICY: "delete,compact"}, Change(POLICY, SUBTRACT, "delete"), {POLICY: "compact"}),
+        ({POLICY: "compact"}, Change(POLICY, SUBTRACT, "delete"), {POLICY: "compact"}),
+        ({}, Change("preallocate", SET, "true"), {"preallocate": "true"}),
+        ({}, Change("min.cleanable.dirty.ratio", SET, "0.1"), {"min.cleanable.dirty.ratio": "0.1"}),
+    ],
+)
+def test_allowed(before, change, after):
+    assert apply(before, [change], KAFKA_4_2) == after
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([Change("no.such.config", SET, "1")], E.INVALID_CONFIG),
+        ([Change(RETENTION, SET, "x")], E.INVALID_CONFIG),
+        ([Change(RETENTION, SET, str(2**63))], E.INVALID_CONFIG),
+        ([Change("max.message.bytes", SET, str(2**31))], E.INVALID_CONFIG),
+        ([Change("preallocate", SET, "yes")], E.INVALID_CONFIG),
+        ([Change("min.cleanable.dirty.ratio", SET, "half")], E.INVALID_CONFIG),
+        ([Change(RETENTION, APPEND, "1")], E.INVALID_CONFIG),
+        ([Change(RETENTION, SUBTRACT, "1")], E.INVALID_CONFIG),
+        ([Change(RETENTION, SET, None)], E.INVALID_REQUEST),
+        ([Change(RETENTION, SET, "1"), Change(RETENTION, DELETE, None)], E.INVALID_REQUEST),
+        ([Change(RETENTION, 9, "1")], E.UNKNOWN_SERVER_ERROR),
+        ([Change(POLICY, SET, "compact"), Change(RETENTION, SET, "x")], E.INVALID_CONFIG),
+        ([Change(POLICY, SET, "nonsense")], E.INVALID_CONFIG),
+        ([Change(POLICY, APPEND, "nonsense")], E.INVALID_CONFIG),
+        ([Change(RETENTION, SET, "-5")], E.INVALID_CONFIG),
+    ],
+)
+def test_refused(changes, error):
+    desk = Desk()
+    found = alter(desk.broker.cluster, KAFKA_4_2, 2, "t", changes)
+    assert (found.error, desk.broker.cluster.topics["t"].configs) == (error, {})
+
+
+@pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "loggers of brokers"), (32, "groups"), (99, "type 99")])
+def test_the_text_names_the_kind_of_resource_that_cannot_be_changed(kind, what):
+    found = alter(Desk().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
+    assert found.error == E.INVALID_REQUEST
+    assert what in (found.text or "")

@@ -1,0 +1,417 @@
+"""Transactions: what is committed is seen, once and whole; what is not is never seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tools.desk import Desk
+from tools.lasting import Lasting
+from tools.producer import Producer, read_committed
+
+from kwire import ErrorCode as E
+from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
+from mockbroker.api import records as inside
+from mockbroker.transactions.state import EXHAUSTED, State
+
+FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"])
+LOOKS_EVERY = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
+
+
+def ready(desk: Desk, name: str = "tx", **how) -> Producer:
+    producer = Producer(desk, name, **how)
+    assert producer.init() == E.NONE
+    return producer
+
+
+def stable(desk: Desk, group: str = "g") -> dict[int, int | None]:
+    """Partitions of t to offsets; None while they may change."""
+    asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0, 1])]
+    answer = desk.ask(OffsetFetchRequest(group_id=group, topics=asked, require_stable=True), 7)
+    return {
+        each.partition_index: None if each.error_code else each.committed_offset for each in answer.topics[0].partitions
+    }
+
+
+@FLOWS
+def test_committed_and_aborted(new):
+    desk = Desk()
+    producer = ready(desk, new=new)
+    for value, committed in ((b"a", True), (b"b", False), (b"c", True)):
+        assert producer.produce(value) == E.NONE
+        assert value not in read_committed(desk)
+        assert producer.end(committed=committed) == E.NONE
+    assert read_committed(desk) == [b"a", b"c"]
+    assert read_committed(desk, limit=1) == [b"a", b"c"]
+
+
+@FLOWS
+def test_records_from_inside(new):
+    """A test asks the cluster, without a client: for everything, or for what readers of committed records see."""
+    desk = Desk()
+    producer, other = ready(desk, new=new), ready(desk, "other", new=new)
+    for value, committed in ((b"a", True), (b"b", False)):
+        producer.produce(value)
+        other.produce(b"open")
+        producer.end(committed=committed)
+    assert inside_values(desk, committed=False) == [b"a", b"open", b"b", b"open"]
+    assert inside_values(desk, committed=True) == [b"a"]
+    other.end(committed=True)
+    assert inside_values(desk, committed=True) == [b"a", b"open", b"open"]
+
+
+def inside_values(desk: Desk, partition: int = 0, *, committed: bool) -> list[bytes | None]:
+    return [record.value for record in inside.read(desk.broker, "t", partition, committed=committed)]
+
+
+@FLOWS
+def test_offsets_hold_from_the_end_on(new):
+    desk = Desk()
+    producer = ready(desk, new=new)
+    assert producer.commit("g", 5) == E.NONE
+    assert stable(desk) == {0: None, 1: -1}
+    producer.end(committed=True)
+    assert stable(desk) == {0: 5, 1: -1}
+    producer.commit("g", 9)
+    producer.end(committed=False)
+    assert stable(desk) == {0: 5, 1: -1}
+
+
+def test_of_two_transactions_the_offset_that_was_told_last_holds():
+    desk = Desk()
+    first, second = ready(desk, "first"), ready(desk, "second")
+    first.commit("g", 1)
+    second.commit("g", 2)
+    second.end(committed=True)
+    assert stable(desk)[0] is None
+    first.end(committed=True)
+    assert stable(desk)[0] == 2
+
+
+@FLOWS
+def test_whoever_comes_later_takes_the_name(new):
+    desk = Desk()
+    old = ready(desk, new=new)
+    old.produce(b"lost")
+    young = Producer(desk, "tx", new=new)
+    assert young.init() == E.CONCURRENT_TRANSACTIONS
+    assert young.init() == E.NONE
+    assert old.produce(b"zombie") in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
+    assert old.end(committed=True) in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
+    young.produce(b"mine")
+    young.end(committed=True)
+    assert read_committed(desk) == [b"mine"]
+
+
+REFUSED = (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
+ZOMBIE_ASKS = [
+    pytest.param(lambda zombie: zombie.add(0), id="AddPartitionsToTxn"),
+    pytest.param(lambda zombie: zombie.commit("g", 7), id="AddOffsetsToTxn and TxnOffsetCommit"),
+    pytest.param(lambda zombie: zombie.hold("g", 7), id="TxnOffsetCommit"),
+    pytest.param(lambda zombie: zombie.produce(b"zombie"), id="AddPartitionsToTxn and Produce"),
+    pytest.param(lambda zombie: zombie.send(b"zombie", sequence=0), id="Produce"),
+    pytest.param(lambda zombie: zombie.end(committed=True), id="EndTxn, commit"),
+    pytest.param(lambda zombie: zombie.end(committed=False), id="EndTxn, abort"),
+]
+
+
+def is_empty(young):
+    """It has the id, and no more."""
+
+
+def has_a_transaction(young):
+    assert young.produce(b"mine") == E.NONE
+    assert young.commit("g", 5) == E.NONE
+
+
+def has_aborted(young):
+    has_a_transaction(young)
+    assert young.end(committed=False) == E.NONE
+
+
+def has_committed(young):
+    has_a_transaction(young)
+    assert young.end(committed=True) == E.NONE
+
+
+@FLOWS
+@pytest.mark.parametrize("ask", ZOMBIE_ASKS)
+@pytest.mark.parametrize("state", [is_empty, has_a_transaction, has_aborted, has_committed], ids=lambda s: s.__name__)
+def test_zombie_of_the_epoch_before_is_refused(new, ask, state):
+    """The id had no open transaction when it got a new producer, so the epoch has grown by one and no marker says so."""
+    desk = Desk()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    assert (young.producer_id, young.epoch) == (zombie.producer_id, zombie.epoch + 1)
+    state(young)
+    assert ask(zombie) in REFUSED
+    if state is has_a_transaction:
+        assert young.end(committed=True) == E.NONE
+    mine = [b"mine"] if state in (has_a_transaction, has_committed) else []
+    assert read_committed(desk) == mine
+    assert stable(desk)[0] == (5 if mine else -1)
+    assert young.produce(b"later") == E.NONE, "the zombie has not fenced its successor"
+
+
+@FLOWS
+@pytest.mark.parametrize("state", [is_empty, has_aborted, has_committed], ids=lambda s: s.__name__)
+def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
+    desk = Desk()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    state(young)
+    assert zombie.init(known=True) == E.PRODUCER_FENCED
+    assert young.produce(b"later") == E.NONE
+
+
+@FLOWS
+def test_zombie_of_the_epoch_before_that_asks_for_the_id_ends_a_transaction(new):
+    """Kafka looks at the epoch only after it has aborted what is open; then it refuses the zombie as well."""
+    desk = Desk()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    has_a_transaction(young)
+    assert zombie.init(known=True) == E.CONCURRENT_TRANSACTIONS
+    assert zombie.init(known=True) == E.PRODUCER_FENCED
+    assert young.end(committed=True) in (*REFUSED, E.INVALID_TXN_STATE)
+    assert read_committed(desk) == []
+
+
+@FLOWS
+@pytest.mark.parametrize("ask", ZOMBIE_ASKS)
+def test_producer_that_is_fenced_by_a_restart_stays_fenced(new, ask):
+    """What is known of epochs is written: the next broker refuses the same producers."""
+    desk = Lasting()
+    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    assert young.init() == E.NONE
+    desk.restart()
+    assert ask(zombie) in REFUSED
+    assert young.produce(b"mine") == E.NONE
+    desk.restart()
+    assert ask(zombie) in REFUSED
+    assert young.end(committed=True) == E.NONE
+    assert read_committed(desk) == [b"mine"]
+
+
+@FLOWS
+def test_a_transaction_that_takes_too_long_is_aborted(new):
+    desk = Desk(config=LOOKS_EVERY)
+    producer = ready(desk, new=new, timeout_ms=5_500)
+    producer.produce(b"late")
+    producer.commit("g", 1)
+    desk.wait(5.9)  # it is noticed when the coordinator looks next
+    assert desk.broker.transactions["tx"].state is State.ONGOING
+    desk.wait(0.2)
+    assert desk.broker.transactions["tx"].state is State.COMPLETE_ABORT
+    assert stable(desk)[0] == -1
+    assert producer.produce(b"later") in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
+    assert producer.init(known=True) == E.NONE
+    producer.produce(b"again")
+    producer.end(committed=True)
+    assert read_committed(desk) == [b"again"]
+
+
+def test_one_that_ends_in_time_is_left_alone():
+    desk = Desk(config=LOOKS_EVERY)
+    producer = ready(desk, timeout_ms=2_000)
+    producer.produce(b"a")
+    desk.wait(1.5)
+    producer.end(committed=True)
+    desk.wait(1.0)
+    producer.produce(b"b")
+    desk.wait(1.5)
+    assert producer.end(committed=True) == E.NONE
+    assert read_committed(desk) == [b"a", b"b"]
+
+
+@FLOWS
+def test_while_markers_are_being_written(new):
+    desk = Desk(config={"mockbroker.transaction.completion.ms": 200})
+    producer = ready(desk, new=new)
+    producer.produce(b"a")
+    assert producer.end(committed=True) == E.NONE
+    assert read_committed(desk) == []
+    assert producer.produce(b"b") == E.CONCURRENT_TRANSACTIONS
+    assert producer.init() == E.CONCURRENT_TRANSACTIONS
+    desk.wait(0.2)
+    assert read_committed(desk) == [b"a"]
+    assert producer.produce(b"b") == E.NONE
+    producer.end(committed=True)
+    desk.wait(0.2)
+    assert read_committed(desk) == [b"a", b"b"]
+
+
+@FLOWS
+def test_a_topic_that_goes_with_an_open_transaction(new):
+    desk = Desk(topics={"t": 1, "u": 1})
+    producer = ready(desk, new=new)
+    producer.produce(b"a")
+    desk.ask(DeleteTopicsRequest(topic_names=["t"]), 4)
+    assert producer.end(committed=True) == E.NONE
+    assert desk.broker.transactions["tx"].state is State.COMPLETE_COMMIT
+
+
+def test_epochs_of_a_producer_id_are_used_up_by_ends():
+    desk = Desk()
+    producer = ready(desk, new=True)
+    txn = desk.broker.transactions["tx"]
+    txn.epoch = producer.epoch = EXHAUSTED
+    first = producer.producer_id
+    producer.produce(b"a")
+    assert producer.end(committed=True) == E.NONE
+    assert (producer.producer_id != first, producer.epoch) == (True, 0)
+    producer.produce(b"b")
+    assert producer.end(committed=True) == E.NONE
+    assert read_committed(desk) == [b"a", b"b"]
+
+
+def test_the_answer_to_the_end_that_used_them_up_is_lost():
+    desk = Desk()
+    producer = ready(desk, new=True)
+    desk.broker.transactions["tx"].epoch = producer.epoch = EXHAUSTED
+    producer.produce(b"a")
+    before = producer.producer_id, producer.epoch
+    producer.end(committed=True)
+    after = producer.producer_id, producer.epoch
+    producer.producer_id, producer.epoch = before
+    assert producer.end(committed=True) == E.NONE
+    assert (producer.producer_id, producer.epoch) == after
+
+
+def test_epochs_of_a_producer_id_are_used_up_by_beginnings():
+    desk = Desk()
+    producer = ready(desk)
+    first = producer.producer_id
+    desk.broker.transactions["tx"].epoch = EXHAUSTED
+    assert producer.init() == E.NONE
+    assert (producer.producer_id != first, producer.epoch) == (True, 0)
+
+
+def test_the_owner_of_an_open_transaction_begins_anew():
+    """It is aborted first; the owner may go on in the epoch that came of it, however often it asks."""
+    desk = Desk()
+    producer = ready(desk)
+    producer.produce(b"a")
+    assert producer.init(known=True) == E.CONCURRENT_TRANSACTIONS
+    said = producer.producer_id, producer.epoch
+    for _ in range(2):
+        producer.producer_id, producer.epoch = said
+        assert producer.init(known=True) == E.NONE
+        assert producer.epoch == 1
+
+
+@pytest.mark.parametrize(("committed", "error"), [(False, E.NONE), (True, E.INVALID_TXN_STATE)])
+def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
+    """KIP-890: whoever was fenced by another may hear that its transaction was aborted."""
+    desk = Desk()
+    producer = ready(desk, new=True)
+    producer.produce(b"a")
+    assert Producer(desk, "tx").init() == E.CONCURRENT_TRANSACTIONS
+    assert producer.end(committed=committed) == error
+
+
+def test_the_lowest_sequence_that_was_tried_comes_first():
+    desk = Desk()
+    producer = ready(desk)
+    assert [producer.send(b"v", sequence=0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
+    found = [producer.send(b"v", sequence=sequence) for sequence in (2, 0, 1)]
+    assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
+
+
+# --- anything in any order ----------------------------------------------------------------------------------------
+
+WHO = st.integers(0, 2)
+PARTITION = st.integers(0, 1)
+OPEN = {E.NONE}
+
+
+class Transactions(RuleBasedStateMachine):
+    """Three producers with two names and two flows write to two partitions; time passes, they take names from others.
+
+    What each has written since its transaction began is in ``open``; what a commit was answered for is in ``seen``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk(config=LOOKS_EVERY)
+        flows = [("x", False), ("x", True), ("y", True)]
+        self.producers = [Producer(self.desk, name, new=new, timeout_ms=3_000) for name, new in flows]
+        self.open: dict[int, Counter[tuple[int, bytes]]] = {who: Counter() for who in range(3)}
+        self.offsets: dict[int, int] = {}
+        self.seen: Counter[tuple[int, bytes]] = Counter()
+        self.group = -1
+        self.values = count()
+
+    @rule(who=WHO, known=st.booleans())
+    def init(self, who: int, *, known: bool) -> None:
+        if self.producers[who].init(known=known and self.producers[who].producer_id >= 0) == E.NONE:
+            self._forget(who)
+
+    @rule(who=WHO, partition=PARTITION)
+    def produce(self, who: int, partition: int) -> None:
+        if self.producers[who].producer_id < 0:  # a leader takes anything from producers without a name, as at Kafka
+            return
+        value = b"%d" % next(self.values)
+        if self.producers[who].produce(value, partition) == E.NONE:
+            self.open[who][partition, value] += 1
+
+    @rule(who=WHO)
+    def commit_offset(self, who: int) -> None:
+        offset = next(self.values)
+        if self.producers[who].commit("g", offset) == E.NONE:
+            self.offsets[who] = offset
+
+    @rule(who=WHO, committed=st.booleans(), lost=st.booleans())
+    def end(self, who: int, *, committed: bool, lost: bool) -> None:
+        """``lost``: the answer does not arrive, and the client asks again."""
+        producer = self.producers[who]
+        before = producer.producer_id, producer.epoch, dict(producer.sequences)
+        error = producer.end(committed=committed)
+        if error == E.NONE and lost and (self.open[who] or who in self.offsets):
+            producer.producer_id, producer.epoch, producer.sequences = before
+            assert producer.end(committed=committed) == E.NONE
+        if error == E.NONE:
+            if committed:
+                self.seen += self.open[who]
+                self.group = max(self.group, self.offsets.get(who, -1))
+            self._forget(who)
+
+    @rule(seconds=st.sampled_from([0.5, 2.0, 5.0]))
+    def wait(self, seconds: float) -> None:
+        self.desk.wait(seconds)
+
+    @invariant()
+    def nothing_else_is_seen(self) -> None:
+        assert self._found() <= self.seen  # what lies behind an open transaction is not seen yet
+
+    @invariant()
+    def from_inside_the_same_is_seen(self) -> None:
+        for partition in (0, 1):
+            assert inside_values(self.desk, partition, committed=True) == read_committed(self.desk, partition)
+
+    def teardown(self) -> None:
+        """In the end no transaction is open, and everything is seen."""
+        self.desk.wait(10.0)
+        assert self._found() == self.seen
+
+    def _found(self) -> Counter[tuple[int, bytes]]:
+        return Counter((partition, value) for partition in (0, 1) for value in read_committed(self.desk, partition))
+
+    @invariant()
+    def offsets_are_committed_whole(self) -> None:
+        asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
+        answer = self.desk.ask(OffsetFetchRequest(group_id="g", topics=asked), 7)
+        assert answer.topics[0].partitions[0].committed_offset == self.group
+
+    def _forget(self, who: int) -> None:
+        self.open[who] = Counter()
+        self.offsets.pop(who, None)
+
+
+TestTransactions = Transactions.TestCase
+TestTransactions.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
