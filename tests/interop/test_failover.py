@@ -68,7 +68,7 @@ def usual() -> Iterator[Play]:
             if scenario.moment == "during":
                 condition = list(CONDITIONS)[1 + turn % 3]
                 yield from each(protocol, scenario, actors[(turn + 1) % len(actors)], condition)
-                yield from each(protocol, scenario, BUILT[turn % 2])
+                yield from each(protocol, scenario, BUILT[number // 3 % 2])
 
 
 def every() -> Iterator[Play]:
