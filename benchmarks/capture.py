@@ -35,9 +35,9 @@ from kwire import blobs
 from kwire.analysis.run import analyse
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture import Call, Connection, read
-from kwire.capture.forms import Context
 from kwire.capture.rows import rows
 from kwire.cli.lines import seldom_collected
+from kwire.json.expanded import Context
 from kwire.messages import APIS
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

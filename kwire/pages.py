@@ -16,9 +16,9 @@ from typing import Any
 from uuid import UUID
 
 from kwire import blobs, headers
-from kwire.history import Row, changes, rows
 from kwire.messages import APIS
 from kwire.schema import NO_VERSIONS, Api, Field, Schema, Versions, schema_of
+from kwire.versions import Row, changes, rows
 
 MADE_BY = "Made by `make docs` from the declarations; not edited by hand."
 INDEX = f"""# Reference

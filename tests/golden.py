@@ -11,9 +11,10 @@ from typing import Any
 
 from kafka_definitions import snake
 
-from kwire import decode_request, decode_response, encode_request, encode_response, jsonform, unknown_tags
+from kwire import decode_request, decode_response, encode_request, encode_response, unknown_tags
 from kwire.codec import ENGINES, Engine
 from kwire.envelope import Request, Response
+from kwire.json.objects import from_json, to_json, uuid_text
 from kwire.layout import Blob, List, Maybe, Node, Record, Slot, resolve
 
 ROOT = Path(__file__).parent.parent
@@ -87,9 +88,9 @@ def problems(line: Line) -> list[str]:
 
 def value_problems(value: object, version: int, fields: Line) -> list[str]:
     """How a decoded value differs from Kafka's ``fields``, or its JSON form does not give it back."""
-    form = jsonform.to_json(value, version)
+    form = to_json(value, version)
     found = differences("", form, fields, resolve(type(value), version))
-    if jsonform.from_json(type(value), json.loads(json.dumps(form)), version) != value:
+    if from_json(type(value), json.loads(json.dumps(form)), version) != value:
         found.append("not the same after from_json(to_json)")
     return found
 
@@ -132,7 +133,7 @@ def default_of(slot: Slot, kafkas: Any) -> Any:
     if isinstance(slot.node, Record):
         inner = {inside.name: inside.field.initial() for inside in slot.node.slots}
         return {key: inner[snake(key)] for key in kafkas}
-    return jsonform.uuid_text(initial) if hasattr(initial, "hex") and hasattr(initial, "urn") else initial
+    return uuid_text(initial) if hasattr(initial, "hex") and hasattr(initial, "urn") else initial
 
 
 def header_values(message: Request | Response) -> list[Any]:

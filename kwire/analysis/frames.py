@@ -14,7 +14,7 @@ from kwire.capture.calls.model import Call, Connection
 from kwire.capture.files.blocks import Problem, Skipped
 from kwire.capture.rows import remark_row
 from kwire.errors import WireError
-from kwire.jsontext import json_text
+from kwire.json.text import json_text
 
 
 def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:

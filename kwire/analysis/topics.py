@@ -8,7 +8,7 @@ from typing import Any
 
 from kwire.capture.calls.model import Call
 from kwire.capture.calls.topic_names import said
-from kwire.jsonform import uuid_text
+from kwire.json.objects import uuid_text
 
 _FETCH, _LIST_OFFSETS, _LATEST = 1, 2, -1
 _NAMING = {3, 19, 75}  # Metadata, CreateTopics, DescribeTopicPartitions: answers about topics that are there

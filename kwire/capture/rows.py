@@ -10,8 +10,8 @@ from typing import Any
 
 from kwire.capture.calls.model import UNREADABLE, Call, Connection
 from kwire.capture.files.blocks import Problem, Skipped
-from kwire.capture.forms import PLAIN, Context, error_of, form_of
 from kwire.capture.reading import Item
+from kwire.json.expanded import PLAIN, Context, error_of, form_of
 from kwire.messages import APIS
 
 COLUMNS = (

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from kwire import codec, jsonform
+from kwire import codec
 from kwire.blobs import BLOBS, STORED, body_offset, prefix, readable_version, stored_version
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData, decode_user_data, read_user_data
 from kwire.cli import lines
+from kwire.json.objects import from_json, to_json
 
 ASSIGNORS: Mapping[str, type] = {"sticky": StickyUserData, "cooperative-sticky": CooperativeStickyUserData}
 
@@ -58,7 +59,7 @@ def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any
     known = readable_version(blob, version)
     value: object
     value, end = codec.decode_at(blob, data, offset, known)
-    form = {"type": blob.__name__, "version": version, "fields": jsonform.to_json(value, known)}
+    form = {"type": blob.__name__, "version": version, "fields": to_json(value, known)}
     if end < len(data):
         form["trailing"] = data[end:].hex()
     return form
@@ -67,7 +68,7 @@ def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any
 def _encode(blob: type, found: Mapping[str, Any]) -> dict[str, Any]:
     version = lines.integer(found, "version")
     known = readable_version(blob, version)
-    value: object = jsonform.from_json(blob, lines.member(found, "fields"), known)
+    value: object = from_json(blob, lines.member(found, "fields"), known)
     body = codec.encode(value, known) + lines.hexadecimal(found, "trailing", "")
     stored = prefix(value, version) + body
     return {"type": blob.__name__, "version": version, "hex_body": body.hex(), "hex_as_stored": stored.hex()}
@@ -83,7 +84,7 @@ def convert_user_data(found: Mapping[str, Any]) -> dict[str, Any]:
     if "fields" in found:
         assignor = assignor or "sticky"
         version = lines.integer(found, "version")
-        value: object = jsonform.from_json(ASSIGNORS[assignor], lines.member(found, "fields"), version)
+        value: object = from_json(ASSIGNORS[assignor], lines.member(found, "fields"), version)
         body = codec.encode(value, version) + lines.hexadecimal(found, "trailing", "")
         return {"type": "StickyUserData", "assignor": assignor, "version": version, "user_data_hex": body.hex()}
     raise lines.LineError("expected one of user_data_hex, fields")
@@ -97,6 +98,6 @@ def _decode_user_data(assignor: str | None, data: bytes) -> dict[str, Any]:
     else:
         assignor = "sticky"
         value, version, end = decode_user_data(data)
-    fields = jsonform.to_json(value, version)
+    fields = to_json(value, version)
     form = {"type": "StickyUserData", "assignor": assignor, "version": version, "fields": fields}
     return form | ({"trailing": data[end:].hex()} if end < len(data) else {})

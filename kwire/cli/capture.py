@@ -14,11 +14,11 @@ import click
 
 from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
 from kwire.capture.files.blocks import PASSED_OVER, SNAPLEN
-from kwire.capture.forms import Context
 from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
 from kwire.cli import lines
 from kwire.filter import Column, FilterError, parse
+from kwire.json.expanded import Context
 from kwire.messages import APIS
 
 BATCH = 10_000  # rows written at a time, of Parquet

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
-from kwire import envelope, jsonform
+from kwire import envelope
 from kwire.cli import frames
 from kwire.codec import ENGINES, Engine
 from kwire.envelope import Request, Response
 from kwire.headers import request_header_version, response_header_version
+from kwire.json.objects import to_json
 
 
 @click.command("decode")
@@ -49,8 +50,8 @@ def form_of(message: Request | Response) -> dict[str, Any]:
         "api_key": message.api.key,
         "api_name": message.api.name,
         "api_version": message.version,
-        "header": jsonform.to_json(message.header, header_version(message.api, message.version)),
-        "body": jsonform.to_json(message.body, message.version),
+        "header": to_json(message.header, header_version(message.api, message.version)),
+        "body": to_json(message.body, message.version),
     }
     if message.trailing:
         form["trailing"] = message.trailing.hex()

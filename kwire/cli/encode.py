@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from kwire import envelope, jsonform
+from kwire import envelope
 from kwire.cli import lines
 from kwire.codec import ENGINES, Engine
 from kwire.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
+from kwire.json.objects import from_json
 from kwire.schema import Api
 
 
@@ -53,19 +54,19 @@ def _encode_request(api: Api, version: int, header: dict[str, Any], body: dict[s
         if header.get(name, value) != value:
             raise lines.LineError(f"is {header[name]}, but the line says {value}", f"header.{name}")
     return envelope.encode_request(
-        jsonform.from_json(api.request, body, version),
+        from_json(api.request, body, version),
         version,
         correlation_id=0,
-        header=jsonform.from_json(RequestHeader, known | header, request_header_version(api, version)),
+        header=from_json(RequestHeader, known | header, request_header_version(api, version)),
         engine=engine,
     )
 
 
 def _encode_response(api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine) -> bytes:
     return envelope.encode_response(
-        jsonform.from_json(api.response, body, version),
+        from_json(api.response, body, version),
         version,
         correlation_id=0,
-        header=jsonform.from_json(ResponseHeader, header, response_header_version(api, version)),
+        header=from_json(ResponseHeader, header, response_header_version(api, version)),
         engine=engine,
     )

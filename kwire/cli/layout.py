@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 import click
 
-from kwire import history, layout
+from kwire import layout, versions
 from kwire.cli import lines
 from kwire.engines import compiled
 from kwire.layout import versions_of
@@ -50,9 +50,9 @@ def command(api: str, version: int | None, request: bool, response: bool, source
         click.echo("\n".join(compiled.source(message, newest) for message in messages), nl=False)
     elif as_json:
         for message in messages:
-            click.echo(json.dumps(history.json_form(message, version)))
+            click.echo(json.dumps(versions.json_form(message, version)))
     elif version is None:
-        click.echo("\n\n".join(history.text(message, lines.columns()) for message in messages))
+        click.echo("\n\n".join(versions.text(message, lines.columns()) for message in messages))
     else:
         click.echo("\n\n".join(layout.text(message, version) for message in messages))
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from kwire.engines import reader, text, writer
+from kwire.engines import reader, writer
+from kwire.engines.generated import ReaderOptions, WriterOptions, run
 from kwire.errors import DecodeError, LimitError, SchemaError, Truncated
 from kwire.layout import heaviest, resolve
 from kwire.limits import HEAVIEST
@@ -29,8 +30,8 @@ ORIGINS = """\
 Reader = Callable[[bytes, int], tuple[Any, int]]
 Writer = Callable[[Any], bytes]
 
-PLAIN, ESCAPED = text.Way(), text.Way(escaped=True)
-WEIGHED, WEIGHED_ESCAPED = text.Way(weighed=True), text.Way(weighed=True, escaped=True)
+PLAIN, ESCAPED = ReaderOptions(), ReaderOptions(escaped=True)
+WEIGHED, WEIGHED_ESCAPED = ReaderOptions(weighed=True), ReaderOptions(weighed=True, escaped=True)
 
 # What was used so far: readers of messages that need no weighing, and writers.
 readers: dict[type, dict[int, Reader]] = {}
@@ -87,26 +88,26 @@ def encode(value: Any, version: int) -> bytes:
     try:
         write = writers[message][version]
     except KeyError:
-        write = writers.setdefault(message, {})[version] = writer_of(message, version, writer.Way())
+        write = writers.setdefault(message, {})[version] = writer_of(message, version, WriterOptions())
     try:
         return write(value)
     except (UnicodeEncodeError, IndexError):
-        return writer_of(message, version, writer.Way(careful=True))(value)
+        return writer_of(message, version, WriterOptions(careful=True))(value)
 
 
 @cache
-def reader_of(message: type, version: int, way: text.Way) -> Callable[..., tuple[Any, int]]:
+def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
     """The function that reads one version. Raises: SchemaError if there is no such version."""
-    source, names = reader.reader_source(_title(message, version), resolve(message, version), way)
-    found: Callable[..., tuple[Any, int]] = text.run(source, names)["read"]
+    source, names = reader.reader_source(_title(message, version), resolve(message, version), options)
+    found: Callable[..., tuple[Any, int]] = run(source, names)["read"]
     return found
 
 
 @cache
-def writer_of(message: type, version: int, way: writer.Way) -> Writer:
+def writer_of(message: type, version: int, options: WriterOptions) -> Writer:
     """The function that writes one version. Raises: SchemaError if there is no such version."""
-    source, names = writer.writer_source(_title(message, version), resolve(message, version), way)
-    found: Writer = text.run(source, names)["write"]
+    source, names = writer.writer_source(_title(message, version), resolve(message, version), options)
+    found: Writer = run(source, names)["write"]
     return found
 
 
@@ -115,7 +116,7 @@ def source(message: type, version: int) -> str:
     layout = resolve(message, version)
     title = _title(message, version)
     read, _ = reader.reader_source(title, layout, PLAIN)
-    write, _ = writer.writer_source(title, layout, writer.Way())
+    write, _ = writer.writer_source(title, layout, WriterOptions())
     return f"{ORIGINS}\n{read}\n{write}"
 
 

@@ -14,18 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import calcsize
 
+from kwire.codegen import Lines, Names, source
+from kwire.engines.generated import CODES, ReaderOptions, missing
 from kwire.engines.shapes import Shapes, key_of, uniform
-from kwire.engines.text import CODES, Lines, Names, Way, missing, source
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, smallest, weight
 from kwire.limits import MAX_TEXT
 
 
-def reader_source(title: str, layout: Record, way: Way) -> tuple[str, Names]:
+def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[str, Names]:
     """The source, and the names that it needs beside those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
-    head = "def read(buf, pos, left):" if way.weighed else "def read(buf, pos):"
-    body = _Body(head, names, way, functions)
+    head = "def read(buf, pos, left):" if options.weighed else "def read(buf, pos):"
+    body = _Body(head, names, options, functions)
     body.record(layout, "o")
     body.flush()
     body.out.add("if pos > len(buf):", "    raise Refused", "return o, pos")
@@ -44,10 +45,10 @@ class _Lead:
 class _Body:
     """One function. ``run``: fixed fields not read yet, as struct code and where the value goes."""
 
-    def __init__(self, head: str, names: Names, way: Way, functions: list[Lines]) -> None:
+    def __init__(self, head: str, names: Names, options: ReaderOptions, functions: list[Lines]) -> None:
         self.out = Lines(head)
         self.names = names
-        self.way = way
+        self.options = options
         self.functions = functions
         self.lead: _Lead | None = None
         self.run: list[tuple[str, str]] = []
@@ -101,7 +102,7 @@ class _Body:
         self.flush()
         if node.compact:
             self.long_count(count, MAX_TEXT + 1 if isinstance(node, Text) else None)
-        if isinstance(node, List) and self.way.weighed:
+        if isinstance(node, List) and self.options.weighed:
             with self.out.block(f"if {count} > {int(node.compact)}:"):
                 self.weigh(f"({count} - 1)" if node.compact else count, element_weight(node))
         self.lead = _Lead(node, count, target)
@@ -149,7 +150,7 @@ class _Body:
                 after = [f"{name} = uuids({first}){f' if {there} else None' if node.null else ''}"]
         else:
             code, name = "s", self.out.fresh("s")
-            value = f"{name}.{self.way.decode}" if isinstance(node, Text) else name
+            value = f"{name}.{self.options.decode}" if isinstance(node, Text) else name
             first, after = name, [f"{lead.target} = {value}{f' if {there} else None' if node.null else ''}"]
             if not codes:
                 self.slice(node, count, lead.target)
@@ -178,7 +179,7 @@ class _Body:
         length = f"{count} - 1" if node.compact else count
         if node.null:
             length = f"({length} if {there} else 0)"
-        value = f"buf[pos:{end}].{self.way.decode}" if isinstance(node, Text) else f"buf[pos:{end}]"
+        value = f"buf[pos:{end}].{self.options.decode}" if isinstance(node, Text) else f"buf[pos:{end}]"
         self.out.add(f"{end} = pos + {length}", f"{target} = {value}{f' if {there} else None' if node.null else ''}")
         self.out.add(f"pos = {end}")
 
@@ -202,7 +203,7 @@ class _Body:
 
     def elements(self, node: List, target: str, count: str) -> None:
         self.out.add(f"if {count} * {smallest(node.element)} > len(buf) - pos:", "    raise Refused")
-        if self.way.weighed:
+        if self.options.weighed:
             self.weigh(count, element_weight(node))
         found = self.out.fresh("a")
         self.out.add(f"{target} = {found} = []")
@@ -225,7 +226,7 @@ class _Body:
     def rows(self, record: Record, count: str, found: str) -> None:
         """Elements that are likely to have equal lengths: after one, as many as are like it are read as rows."""
         tries, shape = self.out.fresh("tries"), self.out.fresh("shape")
-        shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.way))
+        shapes = self.names.hand_in(f"shapes{self.names.struct(record.type)}", Shapes(record, self.options))
         self.out.add(f"{tries} = 3")
         with self.out.block(f"while {count}:"):
             before = self.out.fresh("n")  # counts of this element have higher numbers
@@ -235,7 +236,7 @@ class _Body:
                 key = ", ".join(key_of(record, int(before[1:]))) or "()"
                 self.out.add(f"{shape} = {shapes}[{key}]")
                 with self.out.block(f"if {shape}:"):
-                    left = ", left" if self.way.weighed else ""
+                    left = ", left" if self.options.weighed else ""
                     got = self.out.fresh("got")
                     self.out.add(
                         f"{got}, pos{left} = {shape}(buf, pos, {count}, {found}{left})",
@@ -251,7 +252,7 @@ class _Body:
         if node.tagged:
             self.long_count(there)
         with self.out.block(f"if {there}{'' if node.tagged else ' >= 0'}:"):
-            if self.way.weighed:
+            if self.options.weighed:
                 self.weigh("", weight(node.record))
             self.node(node.record, target)
             self.flush()
@@ -264,9 +265,9 @@ class _Body:
         self.flush()
         known = self.known(record)
         values = self.out.fresh("found") if record.tagged else "_"
-        left = "left" if self.way.weighed else "NO_LIMIT"
+        left = "left" if self.options.weighed else "NO_LIMIT"
         with self.out.block(f"if {count}:"):
-            rest = "left" if self.way.weighed else "_"
+            rest = "left" if self.options.weighed else "_"
             self.out.add(f"{values}, {name}.unknown_tags, pos, {rest} = read_tags(buf, pos, {count}, {known}, {left})")
             for slot in record.tagged:
                 initial = self.names.initial(slot.field)
@@ -288,7 +289,7 @@ class _Body:
             readers.append(f"{slot.tag}: {name}")
             if any(lines.lines[0].startswith(f"def {name}(") for lines in self.functions):
                 continue
-            body = _Body(f"def {name}(buf, pos, left):", self.names, self.way, self.functions)
+            body = _Body(f"def {name}(buf, pos, left):", self.names, self.options, self.functions)
             body.node(slot.node, "v")
             body.flush()
             body.out.add("return v, pos, left")

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TypeVar
 from construct import Adapter, Construct, Subconstruct
 from construct import Struct as ConstructStruct
 
-from kwire import primitives
+from kwire.engines import primitives
 from kwire.errors import DecodeError, EncodeError
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_weight, resolve, smallest
 from kwire.layout import weight as weight_of

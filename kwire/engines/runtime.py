@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, SafeUUID
 
-from kwire import varints
+from kwire.engines import varints
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 from kwire.schema import ZERO_UUID
 

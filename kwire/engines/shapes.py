@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from struct import calcsize
 from typing import Any
 
+from kwire.codegen import Lines, Names, source
+from kwire.engines.generated import CODES, ReaderOptions, missing, run
 from kwire.engines.runtime import Table, varint
-from kwire.engines.text import CODES, Lines, Names, Way, missing, run, source
 from kwire.layout import Blob, Fixed, List, Node, Record, Text, element_weight
 
 MAX_SHAPES = 16
@@ -59,10 +60,10 @@ class Shapes(Table):
 
     most = MAX_SHAPES
 
-    def __init__(self, record: Record, way: Way) -> None:
+    def __init__(self, record: Record, options: ReaderOptions) -> None:
         super().__init__()
         self.record = record
-        self.way = way
+        self.options = options
 
     def __missing__(self, key: Any) -> Rows | None:
         if self.is_full() or not self.is_warm(key):
@@ -73,7 +74,7 @@ class Shapes(Table):
     def _make(self, counts: tuple[int, ...]) -> Rows | None:
         if max(counts, default=0) > MAX_COUNT:
             return None
-        row = _Row(counts, self.way)
+        row = _Row(counts, self.options)
         row.record(self.record, "o")
         if calcsize(row.format) > MAX_ROW or len(row.targets) > MAX_FIELDS:
             return None
@@ -84,9 +85,9 @@ class Shapes(Table):
 class _Row:
     """The loop for one shape."""
 
-    def __init__(self, counts: tuple[int, ...], way: Way) -> None:
+    def __init__(self, counts: tuple[int, ...], options: ReaderOptions) -> None:
         self.counts: Iterator[int] = iter(counts)
-        self.way = way
+        self.options = options
         self.names = Names()
         self.body: list[str] = []
         self.format = ">"
@@ -95,12 +96,12 @@ class _Row:
         self.weight = 0
 
     def source(self) -> str:
-        left = ", left" if self.way.weighed else ""
+        left = ", left" if self.options.weighed else ""
         out = Lines(f"def rows(buf, pos, count, found{left}):")
         size = calcsize(self.format)
         rows = self.names.define("iter_rows", f'Struct("{self.format}").iter_unpack')
         out.add(f"count = min(count, (len(buf) - pos) // {size})")
-        if self.way.weighed:
+        if self.options.weighed:
             out.add(f"if count * {self.weight} > left:", f"    return 0, pos{left}")
         out.add("before = len(found)")
         with out.block(f"for {', '.join(self.targets)}, in {rows}(memoryview(buf)[pos : pos + count * {size}]):"):
@@ -108,7 +109,7 @@ class _Row:
                 out.add(f"if {' or '.join(self.checks)}:", "    break")
             out.add(*self.body, "found.append(o)")
         out.add("got = len(found) - before")
-        if self.way.weighed:
+        if self.options.weighed:
             out.add(f"left -= got * {self.weight}")
         out.add(f"return got, pos + got * {size}{left}")
         return source("rows", self.names, [out])
@@ -163,4 +164,4 @@ class _Row:
         if length == 0:
             return '""' if isinstance(node, Text) else 'b""'
         content = self.field(f"{length}s", "s")
-        return f"{content}.{self.way.decode}" if isinstance(node, Text) else content
+        return f"{content}.{self.options.decode}" if isinstance(node, Text) else content

@@ -9,9 +9,8 @@ array of strings and one struct for another; all else is left to what ``struct``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kwire.engines.text import CODES, Lines, Names, source
+from kwire.codegen import Lines, Names, source
+from kwire.engines.generated import CODES, WriterOptions
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text
 from kwire.schema import Field, schema_of
 
@@ -21,25 +20,11 @@ MINUS_ONE_BYTE = r'b"\xff"'
 MINUS_ONE = r'b"\xff\xff\xff\xff"'
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """``careful``: text with surrogate escapes is written as the bytes that they stand for, and text may be longer than
-    the table of short counts. Without it such text raises UnicodeEncodeError or IndexError.
-    """
-
-    careful: bool = False
-
-    @property
-    def encode(self) -> str:
-        """How text becomes bytes."""
-        return 'encode("utf-8", "surrogateescape")' if self.careful else "encode()"
-
-
-def writer_source(title: str, layout: Record, way: Way) -> tuple[str, Names]:
+def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[str, Names]:
     """The source, and the names that it needs beside those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
-    body = _Body("def write(o):", names, way, functions)
+    body = _Body("def write(o):", names, options, functions)
     body.record(layout, "o", outermost=True)
     body.finish()
     return source(title, names, [*functions, body.out]), names
@@ -48,10 +33,10 @@ def writer_source(title: str, layout: Record, way: Way) -> tuple[str, Names]:
 class _Body:
     """One function. ``run``: pieces for Packers and their arguments; ``parts``: what was made and not put out yet."""
 
-    def __init__(self, head: str, names: Names, way: Way, functions: list[Lines]) -> None:
+    def __init__(self, head: str, names: Names, options: WriterOptions, functions: list[Lines]) -> None:
         self.out = Lines(head)
         self.names = names
-        self.way = way
+        self.options = options
         self.functions = functions
         self.run: list[tuple[str, str]] = []
         self.lengths: list[str] = []
@@ -152,10 +137,10 @@ class _Body:
             with self.out.block(f"if {name} is None:"):
                 self.out.add(f"{data} = {EMPTY}", f"{name} = {self.null(node)}")
             with self.out.block("else:"):
-                self.out.add(f"{data} = {name}.{self.way.encode}")
+                self.out.add(f"{data} = {name}.{self.options.encode}")
                 self.out.add(f"{name} = {self.count(node, f'len({data})')}")
         else:
-            self.out.add(f"{data} = {value}.{self.way.encode}")
+            self.out.add(f"{data} = {value}.{self.options.encode}")
             name = self.count(node, f"len({data})")
         self.counted(node, name, data)
 
@@ -180,7 +165,7 @@ class _Body:
         """The length as it is written: bytes in the compact form, else a number for the run."""
         if not node.compact:
             return length
-        if isinstance(node, Text) and not self.way.careful:
+        if isinstance(node, Text) and not self.options.careful:
             return f"COUNTS[{length}]"
         number = self.out.fresh("l")
         self.out.add(f"{number} = {length}")
@@ -291,7 +276,7 @@ class _Body:
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
             return name
         for slot in record.tagged:
-            body = _Body(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, self.way, self.functions)
+            body = _Body(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, self.options, self.functions)
             body.node(slot.node, "v")
             body.finish()
             self.functions.append(body.out)

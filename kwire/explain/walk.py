@@ -11,9 +11,10 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kwire import jsonform, primitives
 from kwire.blobs import STORED, readable_version, stored_version
+from kwire.blobs.fields import CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
+from kwire.engines import primitives
 from kwire.engines.reference import to_construct
 from kwire.errors import DecodeError
 from kwire.explain.meanings import meaning
@@ -32,21 +33,11 @@ from kwire.explain.pieces import (
     Piece,
 )
 from kwire.explain.records import Allowance, explain_records
+from kwire.json.objects import UNKNOWN_TAGS, dump
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, form, resolve, smallest
 from kwire.schema import schema_of
 
 ROOT = "(frame)"  # what construct's paths begin with; primitives.where takes it off
-CONSUMER = "consumer"  # the protocol type whose members speak in the blobs below
-
-# Fields of bytes that hold a message behind its version, if the group is of consumers.
-INSIDE: Mapping[str, str] = {
-    "JoinGroupRequest.Protocol.metadata": "ConsumerProtocolSubscription",
-    "JoinGroupResponse.Member.metadata": "ConsumerProtocolSubscription",
-    "SyncGroupRequest.Assignment.assignment": "ConsumerProtocolAssignment",
-    "SyncGroupResponse.assignment": "ConsumerProtocolAssignment",
-    "DescribeGroupsResponse.Group.Member.member_metadata": "ConsumerProtocolSubscription",
-    "DescribeGroupsResponse.Group.Member.member_assignment": "ConsumerProtocolAssignment",
-}
 USER_DATA = "ConsumerProtocolSubscription.user_data"  # what is in there is a matter of the assignor
 USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
     "sticky": ((StickyUserData, 1), (StickyUserData, 0)),
@@ -114,7 +105,7 @@ class Walk:
                 self._node(node, path)
 
     def _value(self, node: Fixed | Text | Blob, path: str) -> Any:
-        return jsonform.dump(to_construct(node)._parsereport(self.stream, None, path), node)
+        return dump(to_construct(node)._parsereport(self.stream, None, path), node)
 
     def _text(self, node: Text, path: str) -> str | None:
         start = self.at
@@ -178,7 +169,7 @@ class Walk:
             middle = self.at
             size = primitives.read_uvarint(self.stream, path, start)
             slot = known.get(tag)
-            here = f"{path} -> {slot.name}" if slot else f"{path} -> {jsonform.UNKNOWN_TAGS} -> {tag}"
+            here = f"{path} -> {slot.name}" if slot else f"{path} -> {UNKNOWN_TAGS} -> {tag}"
             self.tree.open(start, primitives.where(here), TAG_TYPE, tag, f"{size} byte{'s' * (size != 1)}")
             self.tree.leaf(start, middle, primitives.where(f"{here} -> {TAG}"), "uvarint", tag)
             self.leaf(middle, f"{here} -> {SIZE}", "uvarint", size)
@@ -199,7 +190,7 @@ class Walk:
         start = self.at
         value = to_construct(node)._parsereport(self.stream, None, path)
         head = self._head(start, node)
-        shown = jsonform.dump(value, node)
+        shown = dump(value, node)
         inside = self._inside(node, value, field, primitives.where(path)) if value else None
         if inside is None:
             self.leaf(start, path, form(node), shown, head=head)

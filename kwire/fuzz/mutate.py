@@ -16,11 +16,11 @@ from random import Random
 from google_crc32c import value as crc32c
 
 from kwire.engines.reference import to_construct
+from kwire.engines.varints import uvarint
 from kwire.fuzz import edges
 from kwire.fuzz.sites import Entry, Site, message_sites, request_sites, response_sites
 from kwire.layout import Blob, Fixed, List, Maybe, Record, Text
 from kwire.limits import MAX_TEXT
-from kwire.varints import uvarint
 
 KNOWING = 0.7  # share of the mutations that know the fields
 MANY = 1_000  # copies of an element where there should be one

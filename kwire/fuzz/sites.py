@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kwire import envelope, primitives
+from kwire import envelope
+from kwire.engines import primitives
 from kwire.engines.reference import to_construct
 from kwire.errors import DecodeError
 from kwire.headers import RequestHeader, ResponseHeader, response_header_version

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from kwire import varints
+from kwire.engines.varints import SHORT, uvarint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
 
@@ -25,7 +25,7 @@ FEW_HEADERS = 63  # as many as one byte can say
 MESSAGE = "RecordBatch"
 
 _HEAD = struct.Struct("8B").unpack_from
-_VARINTS = tuple(varints.SHORT[::2])  # of the numbers below _SHORT, in zigzag form
+_VARINTS = tuple(SHORT[::2])  # of the numbers below _SHORT, in zigzag form
 _SHORT = len(_VARINTS)
 # What the two bytes of a varint are worth; a negative one is a TypeError, a third byte an IndexError.
 _LOW: tuple[Any, ...] = tuple((n & 0x7F) >> 1 if n % 2 == 0 else None for n in range(256))
@@ -363,7 +363,7 @@ def _name(name: str) -> bytes:
 
 
 def _zigzag(value: int) -> bytes:
-    return varints.uvarint((value << 1) ^ (value >> 63))
+    return uvarint((value << 1) ^ (value >> 63))
 
 
 def int64(value: int) -> int:

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
-from kwire.jsonform import uuid_text
+from kwire.json.objects import uuid_text
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effect, Effects, Note
 from mockbroker.base.settings import Settings

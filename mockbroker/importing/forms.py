@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.errors import WireError
-from kwire.jsonform import uuid_text
+from kwire.json.objects import uuid_text
 from mockbroker.base.settings import Settings
 from mockbroker.broker.journal import readable
 from mockbroker.groups.classic.state import Group, Member

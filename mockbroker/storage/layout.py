@@ -10,7 +10,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from kwire.jsonform import uuid_text
+from kwire.json.objects import uuid_text
 
 META_PROPERTIES = "meta.properties"
 START_OFFSETS = "log-start-offset-checkpoint"

@@ -12,7 +12,7 @@ from typing import Protocol
 from uuid import UUID
 
 from kwire import ErrorCode
-from kwire.jsonform import uuid_text
+from kwire.json.objects import uuid_text
 from kwire.records.batch import Batch, read_batch
 from kwire.records.control import ControlType, build_marker, control_records
 from mockbroker.base.java import partition_for

@@ -23,6 +23,7 @@ from strategies import MESSAGES, cells
 
 from kwire import decode_request, decode_response, encode, encode_request
 from kwire.codec import ENGINES, Engine, decode
+from kwire.engines.varints import uvarint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated, UnknownApi
 from kwire.fuzz.sites import message_sites
 from kwire.fuzz.values import full
@@ -36,7 +37,6 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.records.batch import batches
 from kwire.schema import Array, Bytes, Float64, Int32, Nested, Uuid, data, unknown_tags
 from kwire.schema import struct as declare
-from kwire.varints import uvarint
 
 METADATA, HEARTBEAT, API_VERSIONS, VOTE, LEADER_AND_ISR = 3, 12, 18, 52, 4
 SMALL = 250  # bytes

@@ -25,7 +25,7 @@ import kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kwire.jsonform import to_json
+from kwire.json.objects import to_json
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.describe_groups import DescribeGroupsRequest

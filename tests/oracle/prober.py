@@ -16,7 +16,7 @@ import trio
 from kwire import ErrorCode, decode_response, encode_request
 from kwire.envelope import decode_request_header
 from kwire.frames import pack
-from kwire.jsonform import to_json, uuid_text
+from kwire.json.objects import to_json, uuid_text
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.leave_group import LeaveGroupRequest

@@ -20,7 +20,7 @@ from typing import Any
 
 import kafka
 
-from kwire.jsonform import to_json
+from kwire.json.objects import to_json
 from kwire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
 
 RELEASES = Path(__file__).parent.parent.parent / "fixtures" / "releases"

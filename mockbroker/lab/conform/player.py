@@ -16,7 +16,7 @@ import trio
 
 from kwire import APIS, WireError, decode_response, encode_request
 from kwire.frames import pack
-from kwire.jsonform import from_json, to_json, uuid_text
+from kwire.json.objects import from_json, to_json, uuid_text
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.compare import Bindings, Comparison

@@ -5,7 +5,7 @@ import re
 import pytest
 from commands import kwire, printed
 
-from kwire import history
+from kwire import versions
 from kwire.layout import text, versions_of
 from kwire.messages import APIS
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -36,13 +36,13 @@ def test_one_version_of_both(flags: list[str]) -> None:
 def test_all_versions() -> None:
     result = kwire("layout", "Heartbeat")
     assert result.exit_code == 0
-    assert result.stdout == f"{history.text(HeartbeatRequest)}\n\n{history.text(HeartbeatResponse)}\n"
-    assert kwire("layout", "Heartbeat", "--response").stdout == f"{history.text(HeartbeatResponse)}\n"
+    assert result.stdout == f"{versions.text(HeartbeatRequest)}\n\n{versions.text(HeartbeatResponse)}\n"
+    assert kwire("layout", "Heartbeat", "--response").stdout == f"{versions.text(HeartbeatResponse)}\n"
 
 
 def test_json() -> None:
     both = printed(kwire("layout", "Heartbeat", "--json"))
-    assert both == [history.json_form(HeartbeatRequest), history.json_form(HeartbeatResponse)]
+    assert both == [versions.json_form(HeartbeatRequest), versions.json_form(HeartbeatResponse)]
     (one,) = printed(kwire("layout", "Heartbeat", "--json", "--request", "--version", "3"))
     assert one["versions"] == ["3"]
     assert one["fields"][3] == {"path": "group_instance_id", "tag": None, "types": {"3": "nullable_string"}}

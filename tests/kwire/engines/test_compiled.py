@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import MESSAGES, cells, values
 
-from kwire import jsonform
+from kwire import codegen
 from kwire.codec import ENGINES, decode, decode_at, encode
-from kwire.engines import compiled, reference, runtime, shapes, text
+from kwire.engines import compiled, generated, reference, runtime, shapes
 from kwire.engines.runtime import WARM
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.fuzz.values import full
+from kwire.json.objects import from_json, to_json
 from kwire.layout import heaviest, resolve
 from kwire.limits import HEAVIEST, UNWEIGHED, weight_limit
 from kwire.messages.describe_groups import DescribeGroupsResponse
@@ -47,7 +48,7 @@ def test_values(message: type, data: st.DataObject) -> None:
         assert both_decode(message, version, encoded) == value
         assert decode(message, encoded, version, strict=True) == value
         assert decode(message, encoded + b"more", version) == value
-        assert jsonform.from_json(message, jsonform.to_json(value, version), version) == value
+        assert from_json(message, to_json(value, version), version) == value
 
 
 @EVERY_MESSAGE
@@ -316,7 +317,7 @@ def test_made_once() -> None:
 def test_source_runs_and_names_what_it_is() -> None:
     source = compiled.source(HeartbeatRequest, 4)
     assert source.count("# HeartbeatRequest v4\n") == 2
-    space = {**text.NAMES, "_HeartbeatRequest": HeartbeatRequest}
+    space = {**codegen.SPACE, **generated.NAMES, "_HeartbeatRequest": HeartbeatRequest}
     exec(source, space)
     value = HeartbeatRequest(group_id="g", generation_id=7, member_id="m")
     assert space["write"](value) == encode(value, 4)

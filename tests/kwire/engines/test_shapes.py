@@ -1,6 +1,6 @@
+from kwire.engines.generated import ReaderOptions
 from kwire.engines.runtime import WARM
 from kwire.engines.shapes import MAX_COUNT, MAX_SHAPES, Shapes, key_of, uniform
-from kwire.engines.text import Way
 from kwire.layout import List, Record, resolve
 from kwire.messages.metadata import MetadataResponse
 from kwire.messages.produce import ProduceRequest
@@ -27,13 +27,13 @@ def test_what_can_be_a_row() -> None:
 
 
 def test_a_loop_is_made_when_a_shape_comes_again() -> None:
-    shapes = Shapes(PARTITION, Way())
+    shapes = Shapes(PARTITION, ReaderOptions())
     assert [shapes[4, 4, 1] is None for _ in range(WARM)] == [True] * (WARM - 1) + [False]
     assert shapes[4, 4, 1] is shapes[4, 4, 1]
 
 
 def test_no_input_makes_loops_without_end() -> None:
-    shapes = Shapes(PARTITION, Way())
+    shapes = Shapes(PARTITION, ReaderOptions())
     for n in range(100):
         for _ in range(WARM):
             shapes[n, 1, 1]
@@ -42,7 +42,7 @@ def test_no_input_makes_loops_without_end() -> None:
 
 
 def test_rows_that_are_too_long_are_not_made() -> None:
-    shapes = Shapes(PARTITION, Way())
+    shapes = Shapes(PARTITION, ReaderOptions())
     for _ in range(2 * WARM):
         assert shapes[MAX_COUNT + 1, 1, 1] is None
         assert shapes[100, 1, 1] is None

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import cells, values
 
-from kwire import decode_request, decode_response, encode_request, encode_response, jsonform, unknown_tags
+from kwire import decode_request, decode_response, encode_request, encode_response, unknown_tags
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
@@ -22,6 +22,7 @@ from kwire.errors import DecodeError
 from kwire.explain import UNREAD, Explanation, Piece, explain_blob, explain_request, explain_response
 from kwire.explain.pieces import BOOKS, STRUCT, TAG_TYPE, TAGGED_FIELDS, TRAILING
 from kwire.headers import request_header_version, response_header_version
+from kwire.json.objects import dump
 from kwire.layout import List, Maybe, Node, Record, resolve
 from kwire.messages import APIS, MODULES
 from kwire.messages.api_versions import ApiVersionsResponse
@@ -100,7 +101,7 @@ def leaves(value: Any, node: Node, path: str, told: dict[str, Any]) -> dict[str,
             items = (leaves(item, element, f"{path}[{index}]", told) for index, item in enumerate(value))
             return {path: len(value)} | {key: inner for item in items for key, inner in item.items()}
         case _:
-            return {path: jsonform.dump(value, node)}
+            return {path: dump(value, node)}
 
 
 @pytest.mark.parametrize("origin", golden.FOLDERS)

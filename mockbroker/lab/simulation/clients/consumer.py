@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire import ErrorCode as E
-from kwire.jsonform import uuid_text
+from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from mockbroker.lab.simulation.clients.client import BACKOFF
 from mockbroker.lab.simulation.clients.plans import Place

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from kwire.errors import SchemaError
 from kwire.fuzz.strategies import any_message
-from kwire.jsonform import to_json
-from kwire.jsontext import json_text
+from kwire.json.objects import to_json
+from kwire.json.text import json_text
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -29,7 +29,7 @@ def dumped(value: Any, version: int) -> str:
 
 
 @given(any_message())
-def test_every_version_of_every_message_is_as_jsonform_has_it(drawn: tuple[Any, int]) -> None:
+def test_text_is_json_dumps_of_to_json(drawn: tuple[Any, int]) -> None:
     value, version = drawn
     assert json_text(value, version) == dumped(value, version)
 

@@ -1,58 +1,18 @@
-"""Python source in the making: lines, the names that they use, and how it becomes functions."""
+"""Python source that is generated: names, lines, functions of structs, and how a source is run.
+
+The engines (``engines/``) and the JSON forms (``json/``) generate functions for each version of a message with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from kwire.engines import runtime
-from kwire.layout import Record
-from kwire.schema import ZERO_UUID, Field, schema_of
+from kwire.schema import ZERO_UUID, Field
 
-CODES = {
-    "bool": "?",
-    "int8": "b",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "float64": "d",
-    "uuid": "16s",
-}
-
-
-# What every generated source may use beside its own definitions; compiled.ORIGINS tells readers of it.
-NAMES: dict[str, Any] = {
-    **{name: thing for name, thing in vars(runtime).items() if not name.startswith("_")},
-    "Struct": Struct,
-    "unpackers": cache(runtime.Unpackers),
-    "packers": cache(runtime.Packers),
-    "new": object.__new__,
-    "NO_TAGS": {},
-    "NO_LIMIT": 2**62,
-    "ZERO_UUID": ZERO_UUID,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How a reader reads. ``weighed``: what arrays become is counted; ``escaped``: text that is not UTF-8 is read as
-    surrogate escapes. Both cost time, so a message is read without them where that is enough.
-    """
-
-    weighed: bool = False
-    escaped: bool = False
-
-    @property
-    def decode(self) -> str:
-        """How bytes become text."""
-        return 'decode("utf-8", "surrogateescape")' if self.escaped else "decode()"
+SPACE: Mapping[str, Any] = {"ZERO_UUID": ZERO_UUID}  # names that ``Names.value`` uses
 
 
 class Names:
@@ -136,14 +96,32 @@ def source(title: str, names: Names, functions: Iterable[Lines]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def run(source: str, names: Names) -> dict[str, Any]:
-    """The functions of a source by name, among everything else that it sees."""
-    space = {**NAMES, **names.objects}
-    exec(compile(source, source.partition("\n")[0], "exec"), space)  # noqa: S102 - generated from a checked declaration
-    return space
+def run(source: str, names: Names, space: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions of a source by name, among everything else that it sees. ``space``: what it may use."""
+    seen = {**SPACE, **space, **names.objects}
+    exec(compile(source, source.partition("\n")[0], "exec"), seen)  # noqa: S102 - generated from a checked declaration
+    return seen
 
 
-def missing(record: Record) -> list[tuple[str, Field]]:
-    """Fields of a struct that this version does not carry; they have their defaults when it is read."""
-    carried = {slot.name for slot in (*record.slots, *record.tagged)}
-    return [(name, field) for name, field in schema_of(record.type).fields.items() if name not in carried]
+class StructFunctions:
+    """Source with one function for each struct of a message. ``title``: the comment above it."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.names = Names()
+        self.functions: list[Lines] = []
+
+    def begin(self, prefix: str, arguments: str) -> tuple[str, Lines]:
+        """The name and the lines of another function; its name begins with ``prefix``."""
+        name = f"{prefix}_{len(self.functions)}"
+        lines = Lines(f"def {name}({arguments}):")
+        self.functions.append(lines)
+        return name, lines
+
+    def is_not_initial(self, name: str, field: Field) -> str:
+        """A condition: the field of this name of ``o`` does not have its default."""
+        return f"o.{name} != {self.names.hand_in(f'initial_{name}', field.initial())}"
+
+    def run(self, name: str, space: Mapping[str, Any]) -> Any:
+        """The function of this name."""
+        return run(source(self.title, self.names, self.functions), self.names, space)[name]

@@ -8,7 +8,7 @@ import pytest
 
 from kwire import unknown_tags
 from kwire.errors import EncodeError, SchemaError
-from kwire.jsonform import from_json, to_json, uuid_text
+from kwire.json.objects import from_json, to_json, uuid_text
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.fetch import FetchRequest

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire import primitives
 from kwire.codec import decode, encode
+from kwire.engines import primitives
+from kwire.engines.varints import uvarint
 from kwire.envelope import decode_request, encode_request
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.messages.api_versions import ApiVersionsRequest
@@ -20,7 +21,6 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import Float64, Uuid, data, unknown_tags
-from kwire.varints import uvarint
 
 
 @data(versions="0", flexible="none")

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from kwire import history
-from kwire.history import Change, changes, rows
+from kwire import versions
 from kwire.layout import text, versions_of
 from kwire.messages import APIS
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.schema import schema_of
+from kwire.versions import Change, changes, rows
 
 JOIN_GROUP = """\
 JoinGroupRequest        v0      v1-4   v5               v6-7                     v8-9
@@ -29,7 +29,7 @@ JoinGroupRequest        v0      v1-4   v5               v6-7                    
 
 
 def test_text() -> None:
-    assert history.text(JoinGroupRequest) == JOIN_GROUP
+    assert versions.text(JoinGroupRequest) == JOIN_GROUP
 
 
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
@@ -53,18 +53,18 @@ def test_each_column_is_the_layout_of_its_versions(message: type) -> None:
 
 
 def test_columns_that_do_not_fit() -> None:
-    one, two = history.text(JoinGroupRequest, 75).split("\n\n")
+    one, two = versions.text(JoinGroupRequest, 75).split("\n\n")
     assert one.splitlines()[0].split() == ["JoinGroupRequest", "v0", "v1-4", "v5"]
     assert two.splitlines()[:3] == [
         "JoinGroupRequest        v6-7                     v8-9",
         '  group_id              compact_string           "',
         '  session_timeout_ms    int32                    "',
     ]
-    assert history.text(JoinGroupRequest, 1).count("JoinGroupRequest") == 5
+    assert versions.text(JoinGroupRequest, 1).count("JoinGroupRequest") == 5
 
 
 def test_json_form() -> None:
-    form = history.json_form(FetchRequest)
+    form = versions.json_form(FetchRequest)
     assert form["message"] == "FetchRequest"
     assert form["versions"] == ["0-2", "3", "4", "5-6", "7-8", "9-10", "11", "12", "13-14", "15-16", "17", "18"]
     fields = form["fields"]
@@ -93,5 +93,5 @@ def test_changes() -> None:
 def test_there_is_a_change_where_a_range_begins(message: type) -> None:
     versions = schema_of(message).versions
     assert versions is not None
-    found = history.ranges(rows(message), versions_of(versions))
+    found = versions.ranges(rows(message), versions_of(versions))
     assert {change.version for change in changes(message)} == {one.first for one in found[1:]}

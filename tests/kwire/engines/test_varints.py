@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.varints import SHORT, uvarint
+from kwire.engines.varints import SHORT, uvarint
 
 WRITTEN = [
     (0, "00"),

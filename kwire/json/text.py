@@ -1,4 +1,4 @@
-"""Messages as JSON text, by generated functions: what json.dumps makes of ``jsonform.to_json``, six times as fast.
+"""Messages as JSON text, by generated functions: what json.dumps makes of ``objects.to_json``, six times as fast.
 
 A function is generated for each version of a message when it is first asked for, and kept.
 """
@@ -13,8 +13,8 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 from uuid import UUID
 
-from kwire import jsonform
-from kwire.engines.text import Lines, Names
+from kwire.codegen import StructFunctions
+from kwire.json.objects import UNKNOWN_TAGS, dump, uuid_text
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve
 
 RECORDS = "records"  # the field whose bytes may be left out
@@ -32,35 +32,28 @@ def json_text(message: Any, version: int, *, records: bool = True) -> str:
 
 @cache
 def _writer(message: type, version: int, records: bool) -> Callable[[Any], str]:
-    maker = _Maker(records)
-    name = maker.record(resolve(message, version))
-    space = {**_SPACE, **maker.names.objects}
-    exec("\n".join(line for function in maker.functions for line in function.lines), space)  # noqa: S102 - of layouts
-    found: Callable[[Any], str] = space[name]
+    maker = _TextFunctions(f"JSON text of {message.__qualname__} v{version}", records)
+    found: Callable[[Any], str] = maker.run(maker.record(resolve(message, version)), _SPACE)
     return found
 
 
-class _Maker:
-    """Source with one function for each struct."""
+class _TextFunctions(StructFunctions):
+    """Functions that return the text of a struct."""
 
-    def __init__(self, records: bool) -> None:
+    def __init__(self, title: str, records: bool) -> None:
+        super().__init__(title)
         self.records = records
-        self.names = Names()
-        self.functions: list[Lines] = []
 
     def record(self, record: Record) -> str:
         """The name of the function that gives the text of a struct."""
-        name = f"text_{len(self.functions)}"
-        lines = Lines(f"def {name}(o):")
-        self.functions.append(lines)
+        name, lines = self.begin("text", "o")
         items = ",".join(f'"{slot.name}":{{{self.value(slot.node, slot.name)}}}' for slot in record.slots)
         if not record.tagged and not record.flexible:
             lines.add(f"return f'{{{{{items}}}}}'")
             return name
         lines.add(f"t = f',{items}'" if items else "t = ''")
         for slot in record.tagged:
-            initial = self.names.hand_in(f"initial_{slot.name}", slot.field.initial())
-            lines.add(f"if o.{slot.name} != {initial}:")
+            lines.add(f"if {self.is_not_initial(slot.name, slot.field)}:")
             lines.add(f"    t += f',\"{slot.name}\":{{{self.value(slot.node, slot.name)}}}'")
         if record.flexible:
             lines.add("if o.unknown_tags:", "    t += tags(o.unknown_tags)")
@@ -120,17 +113,17 @@ def _maybe(text_of: Callable[[Any], str], value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    return json.dumps(jsonform.dump(value, Fixed("float64")))
+    return json.dumps(dump(value, Fixed("float64")))
 
 
 def _tags(tags: Mapping[int, bytes]) -> str:
     fields = ",".join(f'"{tag}":{_data(data)}' for tag, data in tags.items())
-    return f',"{jsonform.UNKNOWN_TAGS}":{{{fields}}}'
+    return f',"{UNKNOWN_TAGS}":{{{fields}}}'
 
 
 @lru_cache(4_096)
 def _uuid(value: UUID) -> str:
-    return f'"{jsonform.uuid_text(value)}"'
+    return f'"{uuid_text(value)}"'
 
 
 _SPACE: dict[str, Any] = {

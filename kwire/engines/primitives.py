@@ -18,9 +18,9 @@ from uuid import UUID
 
 from construct import Construct
 
+from kwire.engines.varints import uvarint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
-from kwire.varints import uvarint
 
 
 def where(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Messages as JSON objects, by generated functions: as ``jsonform`` gives them, faster, and with more in them.
+"""Messages as JSON objects, by generated functions: as ``objects`` gives them, faster, and with more in them.
 
 What Kafka's names do not hold stands under names of its own, which begin with an underscore: ``_topic_name`` beside a
 topic id; beside bytes that hold a message, ``_metadata``, ``_assignment`` and so on with what ``kwire blob`` prints
@@ -14,12 +14,13 @@ from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
-from kwire import codec, jsonform
+from kwire import codec
 from kwire.blobs import BLOBS, body_offset, readable_version, stored_version
+from kwire.blobs.fields import CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, decode_user_data
-from kwire.engines.text import Lines, Names
+from kwire.codegen import Lines, Names, StructFunctions, run, source
 from kwire.errors import DecodeError
-from kwire.explain.walk import CONSUMER, INSIDE
+from kwire.json.objects import UNKNOWN_TAGS, dump, uuid_text
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, resolve
 from kwire.records import read
 from kwire.redact import REDACTED
@@ -63,29 +64,17 @@ def error_of(message: Any, version: int) -> int | None:
 
 @cache
 def _former(message: type, version: int) -> Callable[[Any, Context], Form]:
-    maker = _Maker()
-    name = maker.record(resolve(message, version))
-    space = {**_SPACE, **maker.names.objects}
-    exec(maker.source(), space)  # noqa: S102 - made of layouts
-    found: Callable[[Any, Context], Form] = space[name]
+    maker = _FormFunctions(f"form of {message.__qualname__} v{version}")
+    found: Callable[[Any, Context], Form] = maker.run(maker.record(resolve(message, version)), _SPACE)
     return found
 
 
-class _Maker:
-    """Source with one function for each struct."""
-
-    def __init__(self) -> None:
-        self.names = Names()
-        self.functions: list[Lines] = []
-
-    def source(self) -> str:
-        return "\n".join(line for function in self.functions for line in function.lines)
+class _FormFunctions(StructFunctions):
+    """Functions that return the form of a struct."""
 
     def record(self, record: Record) -> str:
         """The name of the function that gives the form of a struct."""
-        name = f"form_{len(self.functions)}"
-        lines = Lines(f"def {name}(o, c):")
-        self.functions.append(lines)
+        name, lines = self.begin("form", "o, c")
         struct = record.type.__qualname__
         carried = {slot.name for slot in record.slots}
         if "protocol_type" in carried:
@@ -95,13 +84,12 @@ class _Maker:
         items = ", ".join(f'"{slot.name}": {self.value(slot.node, f"o.{slot.name}")}' for slot in record.slots)
         lines.add(f"d = {{{items}}}")
         for slot in record.tagged:
-            initial = self.names.hand_in(f"initial_{slot.name}", slot.field.initial())
-            lines.add(f"if o.{slot.name} != {initial}:")
+            lines.add(f"if {self.is_not_initial(slot.name, slot.field)}:")
             lines.add(f'    d["{slot.name}"] = {self.value(slot.node, f"o.{slot.name}")}')
         for slot in record.slots:
             self.more(lines, struct, slot.name, slot.node)
         if record.flexible:
-            lines.add("if o.unknown_tags:", f'    d["{jsonform.UNKNOWN_TAGS}"] = tags(o.unknown_tags)')
+            lines.add("if o.unknown_tags:", f'    d["{UNKNOWN_TAGS}"] = tags(o.unknown_tags)')
         lines.add("return d")
         return name
 
@@ -148,9 +136,8 @@ def _errors(message: type, version: int) -> Callable[[Any], int] | None:
     if not _find_errors(lines, resolve(message, version), 0):
         return None
     lines.add("return 0")
-    space: dict[str, Any] = {}
-    exec("\n".join(lines.lines), space)  # noqa: S102 - made of layouts
-    found: Callable[[Any], int] = space["error"]
+    title, names = f"first error code of {message.__qualname__} v{version}", Names()
+    found: Callable[[Any], int] = run(source(title, names, [lines]), names, {})["error"]
     return found
 
 
@@ -181,7 +168,7 @@ def _has_error(record: Record) -> bool:
     return _find_errors(Lines(""), record, 0)
 
 
-_uuid = lru_cache(4_096)(jsonform.uuid_text)
+_uuid = lru_cache(4_096)(uuid_text)
 
 
 def _data(value: bytes | None) -> str | None:
@@ -191,7 +178,7 @@ def _data(value: bytes | None) -> str | None:
 
 
 def _number(value: float) -> Any:
-    return jsonform.dump(value, Fixed("float64"))
+    return dump(value, Fixed("float64"))
 
 
 def _tags(tags: dict[int, bytes]) -> Form:

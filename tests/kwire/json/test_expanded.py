@@ -1,4 +1,4 @@
-"""Forms are those of jsonform, with more in them."""
+"""Forms are those of ``to_json``, with more in them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from captures import COMMITTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire import blobs, codec, jsonform
+from kwire import blobs, codec
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.blobs.sticky import StickyUserData
 from kwire.capture import read
-from kwire.capture.forms import Context, error_of, form_of
 from kwire.fuzz.strategies import messages
+from kwire.json.expanded import Context, error_of, form_of
+from kwire.json.objects import UNKNOWN_TAGS, to_json
 from kwire.messages import APIS
 from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
@@ -37,16 +38,16 @@ CELLS = [
 def plain(form: Any) -> Any:
     """Without what stands under names of our own."""
     if isinstance(form, dict):
-        return {k: plain(v) for k, v in form.items() if not k.startswith("_") or k == jsonform.UNKNOWN_TAGS}
+        return {k: plain(v) for k, v in form.items() if not k.startswith("_") or k == UNKNOWN_TAGS}
     return [plain(item) for item in form] if isinstance(form, list) else form
 
 
 @settings(max_examples=300)
 @given(st.data())
-def test_the_same_as_jsonform(data: st.DataObject) -> None:
+def test_plain_form_is_to_json(data: st.DataObject) -> None:
     message, version = data.draw(st.sampled_from(CELLS))
     value = codec.decode(message, codec.encode(data.draw(messages(message, version)), version), version)
-    assert plain(form_of(value, version)) == jsonform.to_json(value, version)
+    assert plain(form_of(value, version)) == to_json(value, version)
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
@@ -54,7 +55,7 @@ def test_the_same_for_real_frames(path: Any) -> None:
     for call in read(path, redacted=False).calls():
         for body, version in ((call.request, call.api_version), (call.response, call.response_version)):
             if body is not None and version is not None:
-                assert plain(form_of(body, version)) == jsonform.to_json(body, version)
+                assert plain(form_of(body, version)) == to_json(body, version)
                 json.dumps(form_of(body, version, Context(records=True)))
 
 

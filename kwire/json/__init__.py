@@ -1,0 +1,1 @@
+"""Messages as JSON: objects, text, and objects with more in them."""
