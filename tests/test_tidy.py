@@ -114,6 +114,7 @@ ANY_COMPILE = "construct.Construct.compile"  # every .compile() but that of re c
 # Modules without a test file of their own name, and test files without a module: where the proof is instead.
 TESTED_ELSEWHERE = {
     "kwire/messages/[!_]*": "tests/kwire/messages/test_definitions.py and test_golden.py, all of them alike",
+    "kwire/schema/checks": "tests/kwire/schema/test_declare.py: declarations that are refused",
     "kwire/engines/generated": "tests/kwire/engines/test_compiled.py: what is generated is run",
     "kwire/engines/reader": "tests/kwire/engines/test_compiled.py",
     "kwire/engines/writer": "tests/kwire/engines/test_compiled.py",

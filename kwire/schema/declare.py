@@ -1,0 +1,73 @@
+"""The decorators that turn a class body into a typed value."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
+
+from kwire.errors import SchemaError
+from kwire.schema.checks import check_field
+from kwire.schema.classes import slots_class
+from kwire.schema.fields import Field, Versions
+from kwire.schema.model import Api, Schema
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: type[T]) -> type[T]:
+    """Declare a struct that lives inside messages; it takes their version."""
+    return _declare(cls)
+
+
+@dataclass_transform(kw_only_default=True)
+def request(api: Api) -> Callable[[type[T]], type[T]]:
+    """Declare the request of an API."""
+
+    def declare(cls: type[T]) -> type[T]:
+        api.request = declared = _declare(cls, api.versions, api.flexible, api)
+        return declared
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True)
+def response(api: Api) -> Callable[[type[T]], type[T]]:
+    """Declare the response of an API."""
+
+    def declare(cls: type[T]) -> type[T]:
+        api.response = declared = _declare(cls, api.versions, api.flexible, api)
+        return declared
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True)
+def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
+    """Declare a message that travels inside others, or in a log, under a version of its own."""
+    return lambda cls: _declare(cls, Versions.parse(versions), Versions.parse(flexible))
+
+
+def _declare(
+    cls: type[T], versions: Versions | None = None, flexible: Versions | None = None, api: Api | None = None
+) -> type[T]:
+    if any("__kafka__" in vars(base) for base in cls.__mro__[1:]):
+        raise SchemaError(f"{cls.__name__}: a declaration cannot go on from another")
+    if versions is not None and versions.last is None:
+        raise SchemaError(f"{cls.__name__}: the versions of a message have an end, {versions} has none")
+    annotations: dict[str, Any] = inspect.get_annotations(cls)
+    fields: dict[str, Field] = {}
+    for name, annotation in annotations.items():
+        field = cls.__dict__.get(name)
+        if not isinstance(field, Field):
+            raise SchemaError(f"{cls.__name__}.{name} has no field kind")
+        if name.startswith("_") or name in ("self", "unknown_tags") or not name.isascii():
+            raise SchemaError(f"{cls.__name__}.{name}: no field can be called that")
+        check_field(f"{cls.__name__}.{name}", field, annotation, versions, flexible)
+        fields[name] = field
+    tags = [field.tag for field in fields.values() if field.tag is not None]
+    if sorted(tags) != list(range(len(tags))):
+        raise SchemaError(f"{cls.__name__}: tags must be 0 to {len(tags) - 1}, each once, not {tags}")
+    schema = Schema(cls.__name__, fields, versions, flexible, api)
+    return slots_class(cls, {**annotations, "unknown_tags": "dict[int, bytes] | None"}, schema)

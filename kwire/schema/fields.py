@@ -1,0 +1,180 @@
+"""Versions and field kinds: what stands in the class body of a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kwire.errors import SchemaError
+
+ZERO_UUID = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends included; ``last`` None is open, an empty range has ``last < first``."""
+
+    first: int
+    last: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        """``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError."""
+        first, dash, last = text.partition("-")
+        try:
+            if text == "none":
+                return NO_VERSIONS
+            if text.endswith("+"):
+                return cls(int(text[:-1]), None)
+            found = cls(int(first), int(last) if dash else int(first))
+        except ValueError:
+            raise SchemaError(f"not a version range: {text!r}") from None
+        if found.last is not None and found.first > found.last:
+            raise SchemaError(f"not a version range: {text!r}")
+        return found
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version and (self.last is None or version <= self.last)
+
+    def __str__(self) -> str:
+        if self == NO_VERSIONS:
+            return "none"
+        if self.last is None:
+            return f"{self.first}+"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    def covers(self, other: Versions) -> bool:
+        """True if every version of ``other`` is in this range."""
+        if other == NO_VERSIONS:
+            return True
+        return self.first <= other.first and (self.last is None or (other.last is not None and other.last <= self.last))
+
+
+NO_VERSIONS = Versions(0, -1)
+ALL_VERSIONS = Versions(0, None)
+
+# Wire kind -> the Python type that annotates it and the value it has when nobody says otherwise.
+PRIMITIVES: Mapping[str, tuple[type, object]] = {
+    "bool": (bool, False),
+    "int8": (int, 0),
+    "int16": (int, 0),
+    "uint16": (int, 0),
+    "int32": (int, 0),
+    "uint32": (int, 0),
+    "int64": (int, 0),
+    "float64": (float, 0.0),
+    "uuid": (UUID, ZERO_UUID),
+    "string": (str, ""),
+    "bytes": (bytes, b""),
+    "records": (bytes, b""),
+}
+NULLABLE_KINDS = frozenset({"string", "bytes", "records", "array", "struct"})
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET: Any = _Unset()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One declared field. Made by the kind functions below, never by hand."""
+
+    kind: str
+    versions: Versions = ALL_VERSIONS
+    null: Versions = NO_VERSIONS
+    tag: int | None = None
+    default: Any = UNSET
+    ignorable: bool = False
+    flexible: Versions | None = None
+    entity: str = ""
+    of: Field | None = None
+    struct: type | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if every value needs a default of its own, because it can be changed."""
+        return self.default is UNSET and self.kind in ("array", "struct")
+
+    def initial(self) -> object:
+        """A fresh default value."""
+        if self.default is not UNSET:
+            return self.default
+        if self.kind == "array":
+            return []
+        if self.kind == "struct":
+            assert self.struct is not None
+            return self.struct()
+        return PRIMITIVES[self.kind][1]
+
+
+def _field(
+    kind: str,
+    versions: str | None,
+    *,
+    null: bool | str = False,
+    tag: int | None = None,
+    default: Any = UNSET,
+    ignorable: bool = False,
+    flexible: str | None = None,
+    entity: str = "",
+    of: Field | None = None,
+    struct: type | None = None,
+) -> Any:
+    present = ALL_VERSIONS if versions is None else Versions.parse(versions)
+    nullable = {True: present, False: NO_VERSIONS}[null] if isinstance(null, bool) else Versions.parse(null)
+    return Field(
+        kind,
+        present,
+        nullable,
+        tag,
+        default,
+        ignorable,
+        None if flexible is None else Versions.parse(flexible),
+        entity,
+        of,
+        struct,
+    )
+
+
+def _primitive(kind: str) -> Callable[..., Any]:
+    def declare(versions: str | None = None, **options: Any) -> Any:
+        return _field(kind, versions, **options)
+
+    declare.__name__ = declare.__qualname__ = kind
+    declare.__doc__ = (
+        f"A field of wire kind ``{kind}``.\n\n"
+        "``versions``: where it is present (all, if silent). Options: ``null`` (True, or a version range), ``tag``,\n"
+        "``default``, ``ignorable``, ``entity`` (Kafka's name for what the value identifies)."
+    )
+    return declare
+
+
+Bool = _primitive("bool")
+Int8 = _primitive("int8")
+Int16 = _primitive("int16")
+UInt16 = _primitive("uint16")
+Int32 = _primitive("int32")
+UInt32 = _primitive("uint32")
+Int64 = _primitive("int64")
+Float64 = _primitive("float64")
+Uuid = _primitive("uuid")
+String = _primitive("string")
+Bytes = _primitive("bytes")
+Records = _primitive("records")
+
+
+def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
+    """A list of ``of``: a struct class, or a kind such as ``Int32``. Options as for the other kinds."""
+    element = Field("struct", struct=of) if isinstance(of, type) else of()
+    return _field("array", versions, of=element, **options)
+
+
+def Nested(struct: type, versions: str | None = None, **options: Any) -> Any:
+    """One struct inside another. Options as for the other kinds."""
+    return _field("struct", versions, struct=struct, **options)

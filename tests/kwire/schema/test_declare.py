@@ -1,0 +1,94 @@
+"""Which declarations are refused."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.errors import SchemaError
+from kwire.messages.join_group import JoinGroupRequest
+from kwire.schema import (
+    Array,
+    Bool,
+    Int8,
+    Int32,
+    Nested,
+    String,
+    Uuid,
+    data,
+    struct,
+)
+
+
+@struct
+class Part:
+    number: int = Int32()
+
+
+def declared(annotation: Any, field: Any, *, versions: str = "0-9", flexible: str = "6+") -> type:
+    """A message with one field."""
+    return data(versions=versions, flexible=flexible)(
+        type("Message", (), {"__annotations__": {"field": annotation}, "field": field})
+    )
+
+
+REFUSED: list[tuple[str, Callable[[], object], str]] = [
+    ("no kind", lambda: declared(int, 3), "Message.field has no field kind"),
+    ("annotation of another type", lambda: declared(str, Int32()), "annotated <class 'str'>, but its kind needs <class 'int'>"),
+    ("annotation as text", lambda: declared("int", Int32()), "annotated with text"),
+    ("null not annotated", lambda: declared(str, String(null=True)), "annotated <class 'str'>, but its kind needs str | None"),
+    ("null annotated only", lambda: declared(str | None, String()), "its kind needs <class 'str'>"),
+    ("list of another type", lambda: declared(list[str], Array(Int32)), r"its kind needs list\[int\]"),
+    ("another struct", lambda: declared(int, Nested(Part)), "its kind needs <class '.*Part'>"),
+    ("number that is null", lambda: declared(int | None, Int32(null=True)), "int32 cannot be null"),
+    ("bool that is null", lambda: declared(bool | None, Bool(null=True)), "bool cannot be null"),
+    ("uuid that is null", lambda: declared(UUID | None, Uuid(null=True)), "uuid cannot be null"),
+    ("null where absent", lambda: declared(str | None, String("5+", null="4+")), r"null in 4\+, but present in 5\+"),
+    ("null beyond its versions", lambda: declared(str | None, String("5-6", null="5+")), r"null in 5\+, but present in 5-6"),
+    ("default null, never null", lambda: declared(str, String(default=None)), "the default is null, but no version allows null"),
+    ("version above the message's", lambda: declared(int, Int32("10+")), r"versions 10\+ are not among the message's 0-9"),
+    ("versions beyond the message's", lambda: declared(int, Int32("5-10")), "versions 5-10 are not among the message's 0-9"),
+    ("versions turned round", lambda: declared(int, Int32("5-3")), "not a version range: '5-3'"),
+    ("not a range", lambda: declared(int, Int32("x")), "not a version range: 'x'"),
+    ("tag where not flexible", lambda: declared(int, Int32("5+", tag=0)), r"tagged in 5\+, but flexible in 6\+"),
+    ("tag without flexible versions", lambda: declared(int, Int32(tag=0), flexible="none"), "tagged in 0"),
+    ("first tag is not 0", lambda: declared(int, Int32("6+", tag=1)), "tags must be 0 to 0, each once"),
+    ("message range", lambda: declared(int, Int32(), versions="0-"), "not a version range: '0-'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("declare", "text"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_refused_declaration(declare: Callable[[], object], text: str) -> None:
+    with pytest.raises(SchemaError, match=text):
+        declare()
+
+
+def test_tags_twice_or_with_a_gap() -> None:
+    for tags in ([0, 0], [0, 2]):
+        fields = {f"field{n}": Int32("6+", tag=tag) for n, tag in enumerate(tags)}
+        body = {"__annotations__": dict.fromkeys(fields, int), **fields}
+        with pytest.raises(SchemaError, match=r"tags must be 0 to 1, each once, not \[0, "):
+            data(versions="0-9", flexible="6+")(type("Message", (), body))
+
+
+def child() -> type:
+    return struct(type("Child", (JoinGroupRequest.Protocol,), {"__annotations__": {}}))
+
+
+ODD_DECLARATIONS = [
+    (lambda: struct(type("X", (), {"__annotations__": {"self": int}, "self": Int32()})), "no field can be called that"),
+    (lambda: struct(type("X", (), {"__annotations__": {"_a": int}, "_a": Int32()})), "no field can be called that"),
+    (lambda: declared(int, Int32(default="x")), "'x' is no int32"),
+    (lambda: declared(int, Int8(default=1000)), "1000 is no int8"),
+    (lambda: declared(bool, Bool(default=2)), "2 is no bool"),
+    (lambda: declared(list[int], Array(Int32, default=[1])), "the default of array is null, or an empty one"),
+    (lambda: data(versions="0+", flexible="none")(type("X", (), {"__annotations__": {}})), "have an end"),
+    (child, "cannot go on from another"),
+]
+
+
+@pytest.mark.parametrize(("declare", "text"), ODD_DECLARATIONS)
+def test_odd_declarations_are_refused(declare: Callable[[], object], text: str) -> None:
+    with pytest.raises(SchemaError, match=text):
+        declare()
