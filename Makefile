@@ -33,8 +33,8 @@ format: .venv/.dev
 
 docs: .venv/.dev
 	$(BIN)/python -m mockbroker.lab.conform.table fixtures/conversations > docs/conformance.md
-	$(BIN)/python -m kwire.pages docs/reference
-	$(BIN)/python -m kwire.analysis.page docs/pipeline.md
+	$(BIN)/python tools/reference_pages.py docs/reference
+	$(BIN)/python tools/table_pages.py docs/pipeline.md
 
 bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quiet machine
 	$(BIN)/python benchmarks/codec.py

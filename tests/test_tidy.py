@@ -27,7 +27,7 @@ RANKS: Mapping[str, list[str]] = {
         "engines versions",
         "codec",
         "blobs envelope",
-        "assignors connection pages records",
+        "assignors connection records",
         "json",
         "__init__ explain fuzz",
         "capture",

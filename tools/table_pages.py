@@ -1,6 +1,6 @@
 """The part of docs/pipeline.md that says what every table and event is, out of the declarations.
 
-``python -m kwire.analysis.page docs/pipeline.md`` writes it between the two marks and leaves the rest alone.
+``python tools/table_pages.py docs/pipeline.md`` writes it between the two marks and leaves the rest alone.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from golden import ROOT
+from reference_pages import api_page, data_modules, data_page, pages, write
 
 from kwire.blobs import consumer_protocol
 from kwire.messages import APIS, MODULES
-from kwire.pages import api_page, data_modules, data_page, pages, write
 
 FOLDER = ROOT / "docs" / "reference"
 PAGES = pages()

@@ -1,6 +1,6 @@
 """The reference in docs/reference, from the declarations: a page for each API and each file of blobs, and an index.
 
-``python -m kwire.pages FOLDER`` writes it and takes away what is no page any more.
+``python tools/reference_pages.py FOLDER`` writes it and takes away what is no page any more.
 """
 
 from __future__ import annotations
