@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
@@ -20,6 +20,7 @@ import click
 from kwire.extras import missing
 from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
 
+MAX_NOTE = 400  # characters of one problem on stderr
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # why a file cannot be written any more
 
 
@@ -82,6 +83,23 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self._verbs.items()))
+
+
+def one_line(text: str, most: int = MAX_NOTE) -> str:
+    """Make a text fit for a terminal: one line, nothing unprintable, not endless."""
+    shown = text if len(text) <= most else text[:most] + " ..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def report_problems(problems: Collection[object], notes: Iterable[str], missing: str | None = None) -> None:
+    """Report on stderr what was passed over or is damaged, and end with 1 if something is damaged or missing.
+
+    ``missing``: the reason why there is nothing of what was asked for; None if there is something.
+    """
+    for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
+        click.echo(one_line(note), err=True)
+    if problems or missing:
+        sys.exit(1)
 
 
 @contextmanager

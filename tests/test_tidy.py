@@ -49,9 +49,6 @@ RANKS: Mapping[str, list[str]] = {
         "__main__",
     ],
 }
-UPWARD = {  # imports of higher ranks that remain: module, the name at the top that it imports
-    ("kwire/spark/__main__", "cli"),
-}
 
 # Files that talk to the world outside: sockets, clocks, chance.
 SHELLS = [
@@ -215,24 +212,16 @@ def rank_problems(package: str, name: str, tree: ast.AST) -> list[str]:
         if PACKAGES.index(other) > PACKAGES.index(package):
             found.append(f"{what}: {package} imports nothing of {other}")
         here, there = rank[top(name)], rank.get(top(target), len(rank))
-        if other == package and top(target) != top(name) and there >= here and not is_upward(package, name, target):
+        if other == package and top(target) != top(name) and there >= here:
             found.append(f"{what}: {top(name)} has rank {here} and imports only lower ranks, {top(target)} has {there}")
     return found
 
 
-def is_upward(package: str, name: str, target: str) -> bool:
-    return (f"{package}/{name}", top(target)) in UPWARD
-
-
 @cache
 def graph(package: str) -> Mapping[str, set[str]]:
-    """The modules of a package that each of them imports, without those of UPWARD."""
+    """The modules of a package that each of them imports."""
     return {
-        name: {
-            target
-            for other, target in imported_modules(package, name, parsed(package, name))
-            if other == package and not is_upward(package, name, target)
-        }
+        name: {target for other, target in imported_modules(package, name, parsed(package, name)) if other == package}
         for name in modules(package)
     }
 
@@ -321,13 +310,6 @@ def test_imports_only_lower_ranks(package: str, name: str) -> None:
 def test_every_name_at_the_top_has_one_rank(package: str) -> None:
     assert {top(name) for name in modules(package)} == set(ranks(package))
     assert len(ranks(package)) == sum(len(names.split()) for names in RANKS[package])
-
-
-@pytest.mark.parametrize(("where", "target"), sorted(UPWARD))
-def test_upward_import_remains(where: str, target: str) -> None:
-    package, _, name = where.partition("/")
-    found = imported_modules(package, name, parsed(package, name))
-    assert target in {top(module) for other, module in found if other == package}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

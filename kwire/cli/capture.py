@@ -14,9 +14,11 @@ import click
 
 from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
 from kwire.capture.files.blocks import PASSED_OVER, SNAPLEN
+from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, Row, rows
 from kwire.cli import lines
+from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
 from kwire.messages import APIS
@@ -75,8 +77,8 @@ def command(
         context = Context(reading.name_of, open_records)
         found = rows(reading, context, where=check, needs_body="body" in used)
         some = _write(found, form, stack.enter_context(_opened(output)))
-    missing = None if some or where is not None else lines.no_traffic(paths, reading.files, ports)
-    lines.tell(reading.damage, reading.notes(), missing)
+    missing = None if some or where is not None else no_traffic(paths, reading.files, ports)
+    report_problems(reading.damage, reading.notes(), missing)
 
 
 def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
@@ -137,15 +139,15 @@ def table_line(row: Row) -> str:
     """One row as text for people."""
     if row.get("error") and row["direction"] is None:
         place = "" if row.get("position") is None else f" at byte {row['position']}"
-        return lines.one_line(f"{row['time'] or '':28}{row['file']}{place}: {row['error']}")
+        return one_line(f"{row['time'] or '':28}{row['file']}{place}: {row['error']}")
     if row["direction"] is None:
         about = row["file"] or f"{row['client']} - {row['broker']}"
-        return lines.one_line(f"{row['time'] or '':28}{about}: {row['note']}")
+        return one_line(f"{row['time'] or '':28}{about}: {row['note']}")
     latency = "" if row["latency_ms"] is None else f"{row['latency_ms']:.3f} ms"
     arrow = "<" if row["direction"] == "response" else ">"
     shown = [row["time"], row["client"], arrow, row["broker"], row["api_name"], row["api_version"]]
     shown += [row["correlation_id"], row["size"], latency, row["error_code"], row.get("reason")]
-    return lines.one_line(LINE.format(*("" if value is None else value for value in shown)).rstrip())
+    return one_line(LINE.format(*("" if value is None else value for value in shown)).rstrip())
 
 
 def write_parquet(found: Iterator[Row], output: IO[bytes]) -> None:

@@ -16,6 +16,7 @@ import click
 
 from kwire import explain
 from kwire.cli import frames, lines
+from kwire.command import one_line
 from kwire.explain import UNREAD, Explanation, Piece
 from kwire.explain.pieces import STRUCT, TAG_TYPE, TRAILING
 
@@ -224,11 +225,11 @@ class TextForm:
             depth, data = self.depth(place), hex_cell(place.own, piece.head)
             yield Row(self.offset(place), data, self.name(place), depth, piece.type, value, more)
             if piece.error:
-                yield Row("", "", "", 0, "", more=lines.one_line(piece.error), unread=True)
+                yield Row("", "", "", 0, "", more=one_line(piece.error), unread=True)
 
     def unread_rows(self, place: Place) -> Iterator[Row]:
         """The bytes that could not be read, with the reason; only the first are shown, if they are many."""
-        piece, reason = place.piece, lines.one_line(place.piece.error)
+        piece, reason = place.piece, one_line(place.piece.error)
         sign = "+" * bool(place.within)
         first = place.own[:SHOWN_BYTES].hex()
         yield Row(f"{sign}{piece.offset}", first, self.name(place), self.depth(place), UNREAD, more=reason, unread=True)
@@ -248,7 +249,7 @@ class TextForm:
         return 0 if self.flat else place.depth
 
     def name(self, place: Place) -> str:
-        path = lines.one_line(place.piece.path)
+        path = one_line(place.piece.path)
         if self.flat:
             return path
         name = path.rpartition(".")[2]
@@ -274,7 +275,7 @@ def cut(text: str, width: int) -> str:
 
 def value_text(piece: Piece) -> tuple[str, str]:
     """The value for a reader, and what is to be said of it: text in quotes, bytes by their size."""
-    note = lines.one_line(piece.note)
+    note = one_line(piece.note)
     if piece.type in WITHOUT_VALUE:
         return "", note
     if piece.value is None:
@@ -289,7 +290,7 @@ def value_text(piece: Piece) -> tuple[str, str]:
     if piece.type == "nullable_struct":
         return "present", ""
     if isinstance(piece.value, str):
-        return lines.one_line(json.dumps(piece.value[:SHOWN_VALUE], ensure_ascii=False)), note
+        return one_line(json.dumps(piece.value[:SHOWN_VALUE], ensure_ascii=False)), note
     return json.dumps(piece.value), f"({note})" if note[:1].isdigit() else note
 
 

@@ -17,7 +17,9 @@ from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture import Call, Connection, Problem, Skipped, read
-from kwire.cli.lines import needed, no_traffic, one_line, progress, seldom_collected, tell, writable
+from kwire.capture.files.capture_file import no_traffic
+from kwire.cli.lines import needed, progress, seldom_collected, writable
+from kwire.command import one_line, report_problems
 
 MOST = 12  # names of partitions or members that stand in one line
 
@@ -104,7 +106,7 @@ def command(
         missing = f"no group {', '.join(sorted(lacking))} in it; its groups: {known}"
     elif not shown and not reading.damage:
         missing = "no consumer group in it" if found["clients"] else no_traffic(paths, reading.files, ports)
-    tell(reading.damage, reading.notes(), missing)
+    report_problems(reading.damage, reading.notes(), missing)
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import click
 
+from kwire.command import one_line
 from kwire.errors import DecodeError, EncodeError, WireError
 
 Result = dict[str, Any] | str  # a JSON object, or a line of text
@@ -27,7 +28,6 @@ Work = Callable[[str], dict[str, Any] | Iterator[Result]]
 MAX_LINE = 256 * 1024 * 1024  # bytes: the largest frame that Kafka takes (100 MiB), as hex or base64 in JSON
 WIDTH = 100  # columns of text, if it is not a terminal that says how many it has
 OBJECTS = 100_000  # made between two searches for cycles, where there are many
-MAX_NOTE = 400  # characters of one problem on stderr
 
 
 class LineError(ValueError):
@@ -164,12 +164,6 @@ def _print(result: Result) -> None:
     out.flush()  # whoever reads sees each result at once
 
 
-def one_line(text: str, most: int = MAX_NOTE) -> str:
-    """Fit for a terminal: one line, nothing unprintable, not endless."""
-    shown = text if len(text) <= most else text[:most] + " ..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-
-
 def columns() -> int:
     """How wide text may be: as wide as the terminal, or WIDTH where there is none."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
@@ -218,26 +212,6 @@ def needed(package: str, extra: str) -> None:
     """Look for a package before any work is done. Raises: ClickException."""
     if find_spec(package) is None:
         raise click.ClickException(f"{package} is missing: pip install 'kwire[{extra}]'")
-
-
-def tell(problems: Collection[object], notes: Iterable[str], missing: str | None = None) -> None:
-    """Report on stderr what was passed over or is damaged, and end with 1 if something is damaged or missing.
-
-    ``missing``: the reason why there is nothing of what was asked for; None if there is something.
-    """
-    for note in [*notes, *map(str, problems), *([missing] if missing else [])]:
-        click.echo(one_line(note), err=True)
-    if problems or missing:
-        sys.exit(1)
-
-
-def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[int] = ()) -> str:
-    """Why there is no frame in a capture."""
-    if not files:
-        return f"{', '.join(paths)}: no capture file in it (their names end in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
-    if ports:
-        return f"no Kafka traffic with a broker at port {', '.join(map(str, ports))} in it"
-    return "no Kafka traffic in it"
 
 
 def _kind(value: object) -> str:

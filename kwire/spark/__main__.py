@@ -1,6 +1,6 @@
 """``kwire pipeline`` for spark-submit, which wants a file; also ``python -m kwire.spark``."""
 
-from kwire.cli.pipeline import command
+from kwire.spark.command import command
 
 if __name__ == "__main__":
     command()

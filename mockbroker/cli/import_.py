@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import click
 
-from kwire.cli.lines import tell
+from kwire.command import report_problems
 from mockbroker.base.settings import Settings
 from mockbroker.importing import forms
 from mockbroker.importing.data_dir import write
@@ -63,7 +63,7 @@ def command(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, bro
     made = data_dir is not None and found.topics
     is_empty = not (found.groups or found.passed_over or made)
     folders_named = ", ".join(map(str, folders))
-    tell(found.problems, _notes(found), f"{folders_named}: no consumer group in it" if is_empty else None)
+    report_problems(found.problems, _notes(found), f"{folders_named}: no consumer group in it" if is_empty else None)
 
 
 def _notes(found: Imported) -> Iterator[str]:

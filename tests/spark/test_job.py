@@ -22,8 +22,8 @@ from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.files.splits import guessed
 from kwire.cli.groups import command as groups
-from kwire.cli.pipeline import command
 from kwire.spark import read_frames, stages
+from kwire.spark.command import command
 from kwire.spark.job import Job, name_of, ordered_references
 from kwire.spark.output import EXACT, Output
 from kwire.spark.source import files, parts

@@ -8,7 +8,7 @@ it if it is gzip'd.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,15 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 def _is_capture(name: str) -> bool:
     plain = name.lower().removesuffix(".gz")
     return plain.endswith(SUFFIXES) or any(f"{suffix}" in plain for suffix in (".pcap", ".pcapng"))
+
+
+def no_traffic(paths: Iterable[str], files: Collection[str], ports: Collection[int] = ()) -> str:
+    """Why there is no frame in a capture."""
+    if not files:
+        return f"{', '.join(paths)}: no capture file in it (their names end in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"
+    if ports:
+        return f"no Kafka traffic with a broker at port {', '.join(map(str, ports))} in it"
+    return "no Kafka traffic in it"
 
 
 def first_time(path: str) -> int:

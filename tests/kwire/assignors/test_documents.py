@@ -11,9 +11,9 @@ import pytest
 from client_groups import Group, Shares, named, shares
 from hypothesis import given
 from hypothesis import strategies as st
-from tools import own_assignors
 
 from kwire.assignors import Assignor, Partition, Subscription, assignor, check, without_racks
+from tools import own_assignors
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-from tools import own_assignors
 from tools.inside import Wires
 
 from kwire.assignors import COOPERATIVE, EAGER, Assignment, Assignor, Subscription, Subscriptions, Topics
@@ -16,6 +15,7 @@ from kwire.messages.fetch import FetchResponse
 from kwire.messages.metadata import MetadataResponse
 from mockbroker import Cluster, open_cluster
 from mockbroker.consumer import Consumer, open_consumer
+from tools import own_assignors
 
 OWN = own_assignors.load()
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
