@@ -38,10 +38,10 @@ MESSAGES = [message for api in APIS.values() for message in (api.request, api.re
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 def test_each_column_is_the_layout_of_its_versions(message: type) -> None:
     """The rows that a version has are the lines of ``layout.text``, in the same order."""
-    versions = schema_of(message).versions
-    assert versions is not None
+    declared = schema_of(message).versions
+    assert declared is not None
     found = rows(message)
-    for version in versions_of(versions):
+    for version in versions_of(declared):
         lines = [
             f"{'  ' * (row.depth + 1)}{row.name}"
             + (f": {row.forms[version]}" if row.field else "")
@@ -91,7 +91,7 @@ def test_changes() -> None:
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
 def test_there_is_a_change_where_a_range_begins(message: type) -> None:
-    versions = schema_of(message).versions
-    assert versions is not None
-    found = versions.ranges(rows(message), versions_of(versions))
+    declared = schema_of(message).versions
+    assert declared is not None
+    found = versions.ranges(rows(message), versions_of(declared))
     assert {change.version for change in changes(message)} == {one.first for one in found[1:]}
