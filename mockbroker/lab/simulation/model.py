@@ -6,7 +6,7 @@ A crash may undo what was not acknowledged, and nothing else: then the reference
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,11 +121,27 @@ class Model:
         Its end was decided before a crash, and its producer has begun another since. ``committed``: its offsets.
         """
         for transaction in self.unsettled:
-            stored = {key: transaction.pop(key) for key in list(transaction) if key[0] == group}
-            if all(committed.get(key[1]) == each.offset for key, each in stored.items()):
-                for key, each in stored.items():
-                    self._store(key, each)
+            self._decide(transaction, group, committed)
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
+
+    def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
+        """A coordinator has read a group; a transaction may have ended in it while it had no coordinator.
+
+        ``committed``: its offsets; ``pending``: producers with an open transaction in it.
+        """
+        self.settle(group, committed)
+        for producer_id in self.undecided:
+            if producer_id not in pending and (done := self._decide(self.held.get(producer_id, {}), group, committed)):
+                self.order += 1
+                self.ended.append((self.order, producer_id, done))
+
+    def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
+        """Take what a transaction that has ended held in a group, and store it if the group has all of it."""
+        done = {key: held.pop(key) for key in list(held) if key[0] == group}
+        if all(committed.get(key[1]) == stored.offset for key, stored in done.items()):
+            for key, stored in done.items():
+                self._store(key, stored)
+        return done
 
     def forget(self, group: str, place: Place) -> None:
         if place in self.offsets.get(group, {}):

@@ -73,5 +73,6 @@ class CommitsKept(Watcher):
         elif event.event == "commit" and event.reason:
             self.model.committed_by_itself(event.group, event.offsets)
         elif event.event == "load" and event.group in broker.groups:
-            committed = broker.groups[event.group].offsets.committed
-            self.model.settle(event.group, {place: each.offset for place, each in committed.items()})
+            offsets = broker.groups[event.group].offsets
+            committed = {place: each.offset for place, each in offsets.committed.items()}
+            self.model.load(event.group, committed, offsets.pending)

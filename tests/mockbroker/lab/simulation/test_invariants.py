@@ -8,24 +8,30 @@ from uuid import UUID
 import pytest
 
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
+from mockbroker.groups.offsets import Committed
 from mockbroker.lab.simulation.clients import plans
 from mockbroker.lab.simulation.dice import Dice
+from mockbroker.lab.simulation.invariants.commits_kept import CommitsKept
 from mockbroker.lab.simulation.invariants.generations import Generations
 from mockbroker.lab.simulation.invariants.leadership import Leadership
 from mockbroker.lab.simulation.invariants.one_owner import OneOwner
 from mockbroker.lab.simulation.invariants.revocations import Revocations
+from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Broken, Watcher
 from mockbroker.topics.model import Node
 
-JOIN_GROUP, SYNC_GROUP = 11, 14
+OFFSET_FETCH, JOIN_GROUP, SYNC_GROUP, END_TXN, TXN_OFFSET_COMMIT = 9, 11, 14, 26, 28
 NOW = 0.0
 TOPIC = UUID(int=1)
 
@@ -244,3 +250,52 @@ def test_a_group_that_was_downgraded_has_nothing_to_give_up():
     revoking = Revoking()
     revoking.note("downgrade", 1)
     revoking.watcher.look(revoking.broker, 21.0)
+
+
+class Undecided(Checked):
+    """Producer 1 was committing offset 5 when the process crashed, and the marker was lost; group g has no coordinator."""
+
+    def __init__(self) -> None:
+        super().__init__(CommitsKept(Model()))
+        group = self.broker.groups["g"] = Group(group_id="g", initial_delay=0.0)
+        self.offsets = group.offsets
+        asked = TxnOffsetCommitRequest.Topic(
+            name="t", partitions=[TxnOffsetCommitRequest.Topic.Partition(committed_offset=5)]
+        )
+        told = TxnOffsetCommitResponse.Topic(name="t", partitions=[TxnOffsetCommitResponse.Topic.Partition()])
+        request = TxnOffsetCommitRequest(group_id="g", producer_id=1, topics=[asked])
+        self.acknowledge(self.answer(TXN_OFFSET_COMMIT, request, TxnOffsetCommitResponse(topics=[told])))
+        self.answer(END_TXN, EndTxnRequest(producer_id=1, committed=True), EndTxnResponse())
+        self.watcher.gone(self.broker, NOW)
+        self.offsets.hold(1, 0, "t", 0, Committed(offset=5))
+        self.watcher.back(self.broker, NOW)
+        self.note("unload")
+
+    def fetch(self, offset: int) -> None:
+        """The broker answers an OffsetFetch."""
+        place = OffsetFetchResponse.Group.Topic.Partition(partition_index=0, committed_offset=offset)
+        group = OffsetFetchResponse.Group(
+            group_id="g", topics=[OffsetFetchResponse.Group.Topic(name="t", partitions=[place])]
+        )
+        self.answer(OFFSET_FETCH, OffsetFetchRequest(), OffsetFetchResponse(groups=[group]))
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(True, 5), (False, -1)], ids=["committed", "aborted"])
+def test_transaction_ends_while_its_group_has_no_coordinator(committed, offset):
+    """The next coordinator reads the marker with the rest of the log."""
+    undecided = Undecided()
+    undecided.offsets.finish(1, committed=committed)
+    undecided.note("load")
+    undecided.fetch(offset)
+    with pytest.raises(Broken, match="of g is"):
+        undecided.fetch(4)
+
+
+def test_transaction_that_is_open_when_its_group_is_loaded():
+    undecided = Undecided()
+    undecided.note("load")
+    undecided.fetch(-1)
+    undecided.watcher.noted(
+        undecided.broker, Event(time_ms=0, event="commit", group="g", offsets={"t": {0: 5}}, reason="a transaction")
+    )
+    undecided.fetch(5)

@@ -34,6 +34,8 @@ FAILED_ONCE = [  # what was wrong
     "generation of an earlier group",
     "static member that stopped before it revoked",
     "followers of a topic that grew",
+    "static leader that stopped before it revoked",
+    "marker of a group without a coordinator",
 ]
 ONE_SEED = "from mockbroker.lab.simulation.run import run; from mockbroker.lab.simulation.schemes import swarm; print(run(swarm(7, 300)).hash)"
 
@@ -67,6 +69,8 @@ def test_nothing_is_broken(part):
         2975478899,
         2975488926,
         2975490245,
+        2975480740,
+        2975492197,
     ],
     ids=FAILED_ONCE,
 )
