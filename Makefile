@@ -46,11 +46,8 @@ bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quie
 bench-attacks: .venv/.dev  # what small requests cost the broker, under a minute of CPU
 	@$(BIN)/python benchmarks/attacks.py
 
-# Beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes. TOOLS: the load tools, see benchmarks/broker.py.
-TOOLS ?= ../shared/bench
-
-bench-broker: .venv/.dev
-	@$(BIN)/python benchmarks/broker.py --tools $(TOOLS) | tee benchmarks/results/broker.md
+bench-broker: .venv/.dev  # beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes
+	@$(BIN)/python benchmarks/broker.py | tee benchmarks/results/broker.md
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

@@ -1,11 +1,10 @@
 """The broker beside a real Kafka in one run: requests, groups, real clients, records, start-up. `make bench-broker`.
 
-    python benchmarks/broker.py --tools DIR [--rounds 5] [--kafka 4.2.0] [--only requests ...]
+    python benchmarks/broker.py [--rounds 5] [--kafka 4.2.0] [--only requests ...]
 
-``DIR`` holds the load tools: ``kbench/`` (Go, built here if there is no binary), ``clients_group.py`` and
-``throughput.py`` (they need confluent-kafka and kcat). The real Kafka is that of tests/oracle/kafka.py (Java 17,
-Maven). Raise ``ulimit -n`` above 12000. Takes some eight minutes, and ends what it started. Prints
-benchmarks/results/broker.md.
+The load is that of load/ (Go, built here), rdkafka_group.py (confluent-kafka) and kcat_throughput.py (kcat). The real
+Kafka is that of tests/oracle/kafka.py (Java 17, Maven). Raise ``ulimit -n`` above 12000. Takes some eight minutes, and
+ends what it started. Prints benchmarks/results/broker.md.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ OUR_PORT, KAFKA_PORT, STARTUP_PORT = 29_192, 29_292, 29_392
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "6000"}
 REQUESTS = {  # API, in flight; goals in microseconds of CPU and requests a second, over 10 connections
     "Heartbeat": ("heartbeat", 1, 20, 30_000),
-    "Heartbeat of a member": ("hbmember", 1, 20, 30_000),
+    "Heartbeat of a member": ("member", 1, 20, 30_000),
     "Heartbeat, 32 in flight": ("heartbeat", 32, None, 200_000),
-    "Heartbeat of a member, 32 in flight": ("hbmember", 32, None, None),
+    "Heartbeat of a member, 32 in flight": ("member", 32, None, None),
     "ApiVersions": ("apiversions", 1, None, None),
-    "Metadata of 1 topic x 6": ("metadata12", 1, 30, None),
+    "Metadata of 1 topic x 6": ("metadata", 1, 30, None),
     "Produce of one record": ("produce", 1, 30, None),
 }
 GROUPS = {10: (15, "100ms"), 50: (40, "100ms"), 200: (100, "100ms"), 1_000: (500, "500ms")}  # goal in ms, heartbeats
@@ -74,15 +73,15 @@ class Server:
 class Bench:
     """``kafka_start``: how long Kafka took to start. ``missed``: rows whose goal was not met."""
 
-    def __init__(self, tools: Path, rounds: int, ours: Server, kafkas: Server, kafka_start: Figure) -> None:
-        self.tools = tools
+    def __init__(self, load: Path, rounds: int, ours: Server, kafkas: Server, kafka_start: Figure) -> None:
+        self.load_tool = load
         self.rounds = rounds
         self.servers = ours, kafkas
         self.kafka_start = kafka_start
         self.missed = 0
 
-    def kbench(self, *args: object) -> dict[str, Any]:
-        return run(self.tools / "kbench" / "kbench", *args)
+    def load(self, *args: object) -> dict[str, Any]:
+        return run(self.load_tool, *args)
 
     def both(self, ask: Callable[[Server], dict[str, Any]]) -> tuple[Found, Found]:
         """What ours said and what Kafka said, round by round, in turn."""
@@ -108,7 +107,7 @@ class Bench:
 
     def requests(self) -> None:
         for work, (api, depth, cpu, rate) in REQUESTS.items():
-            how = ("-api", api, "-conns", 10, "-depth", depth, "-dur", "1s", "-warm", "300ms")
+            how = ("-api", api, "-connections", 10, "-depth", depth, "-duration", "1s", "-warm", "300ms")
             ours, kafkas = self.both(partial(self._requests, how))
             assert not [each["error"] for each in ours + kafkas if each["error"]]
             seen, kafka = (
@@ -126,11 +125,11 @@ class Bench:
                 self.tell(work, "a second", seen, kafka, f">= {rate:,}", at_least(rate))
 
     def _requests(self, how: Sequence[object], server: Server) -> dict[str, Any]:
-        return self.kbench("reqs", "-addr", server.address, *how, "-pid", server.pid)
+        return self.load("requests", "-addr", server.address, *how, "-pid", server.pid)
 
     def groups(self) -> None:
         for size, (goal, heartbeat) in GROUPS.items():
-            how = ("-n", size, "-hb", heartbeat, "-hold", "400ms", "-limit", "40s")
+            how = ("-members", size, "-heartbeat", heartbeat, "-hold", "400ms", "-limit", "40s")
             ours, kafkas = self.both(partial(self._group, how))
             work = f"{size:,} raw members, heartbeats every {heartbeat}"
             seen = least(ours, "form_ms")
@@ -141,11 +140,12 @@ class Bench:
                 self.tell(work, f"one {phase}s, ms", least(ours, f"{phase}_ms"), least(kafkas, f"{phase}_ms"))
 
     def _group(self, how: Sequence[object], server: Server) -> dict[str, Any]:
-        return self.kbench("group", "-addr", server.address, *how)
+        return self.load("group", "-addr", server.address, *how)
 
     def clients(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
-            return run(sys.executable, self.tools / "clients_group.py", server.address, "-n", 50, "--hb", 500)
+            script = ROOT / "benchmarks" / "rdkafka_group.py"
+            return run(sys.executable, script, server.address, "--members", 50, "--heartbeat-ms", 500)
 
         ours, kafkas = self.both(ask)
         for phase, what in {"form": "form", "join": "one joins", "leave": "one leaves"}.items():
@@ -179,7 +179,7 @@ class Bench:
 
     def records(self) -> None:
         def ask(server: Server) -> dict[str, Any]:
-            found = run(sys.executable, self.tools / "throughput.py", server.address, "--pid", server.pid)
+            found = run(sys.executable, ROOT / "benchmarks" / "kcat_throughput.py", server.address, "--pid", server.pid)
             return {**found, "cpu_s": found["server_cpu_produce_s"] + found["server_cpu_consume_s"]}
 
         work = "kcat, 200,000 x 100 B"
@@ -195,7 +195,7 @@ class Bench:
 
     def startup(self) -> None:
         serve = (ROOT / ".venv" / "bin" / "mockbroker", "serve", "--port", STARTUP_PORT)
-        found = self.kbench("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
+        found = self.load("startup", "-addr", f"127.0.0.1:{STARTUP_PORT}", "-rounds", 15, "--", *serve)
         seen = least([{"ms": each} for each in found["rounds_ms"]], "ms")
         self.tell("exec to the first Metadata answer", "ms", seen, self.kafka_start, "<= 250", at_most(250))
         inside = [run(sys.executable, "-c", IN_PROCESS) for _ in range(self.rounds)]
@@ -349,7 +349,7 @@ def our_broker() -> Iterator[Server]:
 
 
 @contextmanager
-def real_kafka(release: str, kbench: Path) -> Iterator[tuple[Server, Figure]]:
+def real_kafka(release: str, load: Path) -> Iterator[tuple[Server, Figure]]:
     from oracle import kafka
 
     kafka.fetch(release)
@@ -358,9 +358,9 @@ def real_kafka(release: str, kbench: Path) -> Iterator[tuple[Server, Figure]]:
         took = (time.monotonic() - began) * 1e3
         pid = int((kafka.FOLDER / f"run-{KAFKA_PORT}" / "pid").read_text())
         create_topics(address, {"bench": 6, "bench60": 60})
-        for api in ("heartbeat", "hbmember", "metadata12", "apiversions", "produce"):  # a JVM is slow at first
-            run(kbench, "reqs", "-addr", address, "-api", api, "-conns", 10, "-dur", "3s")
-        run(kbench, "group", "-addr", address, "-n", 200, "-hb", "100ms", "-hold", "300ms", "-limit", "40s")
+        for api in ("heartbeat", "member", "metadata", "apiversions", "produce"):  # a JVM is slow at first
+            run(load, "requests", "-addr", address, "-api", api, "-connections", 10, "-duration", "3s")
+        run(load, "group", "-addr", address, "-members", 200, "-heartbeat", "100ms", "-hold", "300ms", "-limit", "40s")
         yield Server(address, pid), Figure(took, f"{took:,.0f} (until it serves groups)")
 
 
@@ -374,7 +374,6 @@ def create_topics(address: str, topics: Mapping[str, int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tools", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--kafka", default="4.2.0")
     tables = ["requests", "groups", "clients", "records", "many", "sizes", "startup"]
@@ -384,12 +383,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # whatever was started is ended on the way out
     began, load = time.monotonic(), os.getloadavg()[0]
     with ExitStack() as stack:
-        tools = stack.enter_context(built(asked.tools))
+        load_tool = stack.enter_context(built())
         ours = stack.enter_context(our_broker())
-        kafkas, kafka_start = stack.enter_context(real_kafka(asked.kafka, tools / "kbench" / "kbench"))
+        kafkas, kafka_start = stack.enter_context(real_kafka(asked.kafka, load_tool))
         facts = {"day": datetime.date.today(), "python": platform.python_version(), "cores": os.cpu_count()}
         print(INTRODUCTION.format(rounds=asked.rounds, kafka=asked.kafka, load=load, **facts), flush=True)
-        bench = Bench(tools, asked.rounds, ours, kafkas, kafka_start)
+        bench = Bench(load_tool, asked.rounds, ours, kafkas, kafka_start)
         for table in asked.only:
             getattr(bench, table)()
     minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]
@@ -397,19 +396,12 @@ def main() -> None:
 
 
 @contextmanager
-def built(tools: Path) -> Iterator[Path]:
-    """A folder like ``tools`` in which kbench is a binary; theirs may be read-only."""
-    if (tools / "kbench" / "kbench").exists():
-        yield tools
-        return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "kbench").mkdir()
-        command = ["go", "build", "-C", str(tools / "kbench"), "-o", str(folder / "kbench" / "kbench"), "."]
-        subprocess.run(command, check=True)
-        for script in tools.glob("*.py"):
-            (folder / script.name).symlink_to(script.resolve())
-        yield folder
+def built() -> Iterator[Path]:
+    """Build the load tool, for as long as it is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(folder) / "load"
+        subprocess.run(["go", "build", "-C", str(ROOT / "benchmarks" / "load"), "-o", str(binary), "."], check=True)
+        yield binary
 
 
 if __name__ == "__main__":

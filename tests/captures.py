@@ -1,4 +1,4 @@
-"""Captures to test with: those of fixtures/captures, and the shared ones where they are."""
+"""Captures to test with: those of fixtures/captures, or all of fixtures/more where that is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from golden import ROOT, SHARED
+from golden import MORE, ROOT
 from tools.pcap import Segment, Talk, pcap, prefixed
 
 import kwire
@@ -16,8 +16,7 @@ from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap"))
-SHARED_CAPTURES = sorted((SHARED.parent / "pcap").glob("*.pcap"))
-CAPTURES = SHARED_CAPTURES or COMMITTED
+CAPTURES = sorted((MORE / "pcap").glob("*.pcap")) or COMMITTED
 Found = tuple[list[Call], list[Connection], list[Problem]]
 
 

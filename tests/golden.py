@@ -18,13 +18,13 @@ from kwire.json.objects import from_json, to_json, uuid_text
 from kwire.layout import Blob, List, Maybe, Node, Record, Slot, resolve
 
 ROOT = Path(__file__).parent.parent
-SHARED = ROOT.parent / "shared" / "fixtures" / "frames"
+MORE = ROOT / "fixtures" / "more"  # not in the repository: fixtures/README.md, "More of them"
 FOLDERS = {"fixtures": [ROOT / "fixtures" / "frames"]}
 BLOB_FOLDERS = {"fixtures": ROOT / "fixtures" / "blobs"}
 MADE = ROOT / "fixtures" / "java" / "blobs.jsonl.gz"
-if SHARED.exists():
-    FOLDERS["shared"] = [SHARED / "generated", SHARED / "captured"]
-    BLOB_FOLDERS["shared"] = SHARED / "blobs"
+if (MORE / "frames").exists():
+    FOLDERS["more"] = [MORE / "frames" / "generated", MORE / "frames" / "captured"]
+    BLOB_FOLDERS["more"] = MORE / "frames" / "blobs"
 
 COUNTS: Counter[str] = Counter()  # lines held to their values, by what they are; shown at the end of the run
 

@@ -1,8 +1,10 @@
-"""The Python in these documents runs as it stands: users copy it."""
+"""What the documents say can be followed: their Python runs, and what they name is in the repository."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from golden import ROOT
@@ -23,3 +25,74 @@ def test_there_are_some(document: str, count: int) -> None:
 @pytest.mark.parametrize(("document", "number"), [(name, n) for name, count in BLOCKS.items() for n in range(count)])
 def test_block(document: str, number: int) -> None:
     exec(compile(blocks(document)[number], f"docs/{document}", "exec"), {"__name__": "docs"})
+
+
+TOP = ["benchmarks", "docs", "examples", "fixtures", "fuzzing", "kwire", "mockbroker", "tests", ".ci"]
+TEXT = {".go", ".java", ".md", ".mjs", ".py", ".sh", ".toml", ".tsv", ".xml", ""}
+SIDE_FOLDERS = {"more", "node_modules", "__pycache__"}  # not in the repository
+
+
+def sources() -> Iterator[Path]:
+    """Yield the text files of the repository that people write."""
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT - {""} | {".lock"})
+    yield ROOT / "Makefile"
+    for top in TOP:
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.is_file() and path.suffix in TEXT and not SIDE_FOLDERS & set(path.parts):
+                yield path
+
+
+DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in sources() if path.suffix == ".md")
+DOCUMENTS.remove("CHANGELOG.md")  # names files as they were called
+PATH = r"(?:benchmarks|docs|examples|fixtures|fuzzing|tests)/[\w./-]*\w(?![\w.*{<-])"  # of a file or folder
+NOT_KEPT = ["fixtures/more", "fixtures/corpus"]  # made on demand, .gitignore or by a tool
+
+
+def outside(text: str, folder: Path) -> list[str]:
+    """Return the relative paths in a text that leave the repository; ``folder`` is that of the text."""
+    climbing = re.findall(r"(?<![\w./])\.\.(?:/[\w.-]+)+", text)
+    return [path for path in climbing if not (folder / path).resolve().is_relative_to(ROOT)]
+
+
+def test_no_file_points_outside_of_the_repository() -> None:
+    found = {}
+    for path in sources():
+        try:
+            found[path] = outside(path.read_text("utf-8"), path.parent)
+        except UnicodeDecodeError:
+            continue
+    assert len(found) > 1000
+    assert {path: paths for path, paths in found.items() if paths} == {}
+
+
+CLIMBING = [(["..", "load"], "tests", False), (["..", "load"], "", True), (["..", "..", "notes.md"], "tests", True)]
+
+
+@pytest.mark.parametrize(("parts", "folder", "noticed"), CLIMBING)
+def test_paths_that_leave_the_repository_are_noticed(parts: list[str], folder: str, noticed: bool) -> None:
+    path = "/".join(parts)
+    assert outside(f"TOOLS ?= {path}", ROOT / folder) == [path] * noticed
+    assert outside("from ..calls import Call", ROOT / folder) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_a_document_names_are_there(document: str) -> None:
+    text = (ROOT / document).read_text("utf-8")
+    named = {path.partition("::")[0] for path in re.findall(rf"`({PATH})", text)}
+    assert [path for path in sorted(named) if not (ROOT / path).exists() and not path.startswith(tuple(NOT_KEPT))] == []
+
+
+def test_headings_that_are_cited_are_there() -> None:
+    cited = 0
+    for path in sources():
+        if path.suffix not in {".py", ".md"}:
+            continue
+        for document, quoted in re.findall(
+            r"((?:docs|fixtures)/\w+\.md), [\w ]*?(?:under|from) ((?:\"[^\"]+\"(?:,|\s+and)?\s*)+)",
+            path.read_text("utf-8"),
+        ):
+            text = (ROOT / document).read_text("utf-8")
+            for heading in re.findall(r"\"([^\"]+)\"", quoted):
+                cited += 1
+                assert f"\n## {heading}\n" in text, (path, heading)
+    assert cited >= 10

@@ -1,4 +1,4 @@
-"""fixtures/ can be made again from the shared frames."""
+"""What is in fixtures/ is documented, small, and made again from fixtures/more where that is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from golden import ROOT, SHARED
+from golden import MORE, ROOT
+
+FRAMES, TRANSCRIPTS = MORE / "frames", MORE / "semantics"
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason=f"{SHARED} is not here: the slice cannot be made again")
+@pytest.mark.skipif(not FRAMES.exists(), reason=f"{FRAMES} is not here: the slice cannot be made again")
 def test_the_slice_can_be_made_again(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; import slice; slice.main(Path(sys.argv[1]), Path(sys.argv[2]))"
-    command = [sys.executable, "-c", code, str(SHARED), str(tmp_path)]
+    command = [sys.executable, "-c", code, str(FRAMES), str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT / "fixtures", capture_output=True)
     made = {path.relative_to(tmp_path): gzip.decompress(path.read_bytes()) for path in tmp_path.rglob("*.gz")}
     folders = [ROOT / "fixtures" / name for name in ("frames", "blobs")]
@@ -24,9 +26,6 @@ def test_the_slice_can_be_made_again(tmp_path: Path) -> None:
     kept = {path.relative_to(ROOT / "fixtures"): gzip.decompress(path.read_bytes()) for path in paths}
     assert made.keys() == kept.keys()
     assert [path for path in made if made[path] != kept[path]] == []
-
-
-TRANSCRIPTS = SHARED.parent / "semantics"
 
 
 @pytest.mark.skipif(not TRANSCRIPTS.exists(), reason=f"{TRANSCRIPTS} is not here: nothing to take conversations from")

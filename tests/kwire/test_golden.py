@@ -42,13 +42,13 @@ def test_blobs(name: str) -> None:
     for origin in BLOB_FOLDERS:
         lines = golden.blobs(origin, name)
         assert not [found for line in lines if (found := blob_problems(STORED[name], line))]
-        assert lines or origin == "shared"
+        assert lines or origin == "more"
         COUNTS[f"blobs of {origin}"] += len(lines)
 
 
-@pytest.mark.skipif("shared" not in BLOB_FOLDERS, reason="the shared blobs are not here")
+@pytest.mark.skipif("more" not in BLOB_FOLDERS, reason="fixtures/more is not here")
 def test_no_shared_blob_is_left_out() -> None:
-    assert {path.name.removesuffix(".jsonl.gz") for path in BLOB_FOLDERS["shared"].glob("*.gz")} <= {*BLOBS}
+    assert {path.name.removesuffix(".jsonl.gz") for path in BLOB_FOLDERS["more"].glob("*.gz")} <= {*BLOBS}
 
 
 def blob_problems(blob: type, line: Line) -> list[str]:

@@ -18,15 +18,15 @@ from kwire.capture import Call, Connection, Problem, Skipped, read
 ROOT = Path(__file__).parent.parent.parent
 COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap*"))  # some are gzip'd
 PACKED = next(path for path in COMMITTED if path.suffix == ".gz")
-SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"  # more of them, where this is
+MORE = ROOT / "fixtures" / "more" / "pcap"  # not in the repository
 FEW = ["java-4.2.0__kafka-4.2.0__three", "aiokafka-0.14.0__kafka-4.2.0__static", "java-4.2.0__kafka-4.2.0__kip848"]
 HEAD = 24  # bytes of a pcap before its records
 PROTOCOL = 16 + 14 + 10  # bytes of a record up to behind the protocol of its packet
 
 
 def captures() -> list[Path]:
-    """The committed ones, and a few of the shared ones if they are there."""
-    return COMMITTED + [path for name in FEW if (path := SHARED / f"{name}.pcap").exists()]
+    """The committed ones, and a few of fixtures/more if that is there."""
+    return COMMITTED + [path for name in FEW if (path := MORE / f"{name}.pcap").exists()]
 
 
 def content(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Captures of real clients and brokers: those in fixtures/captures, and all of them where they lie beside the checkout."""
+"""Captures of real clients and brokers: those in fixtures/captures, and those of fixtures/more where that is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.capture import Call, Connection, Problem, Skipped, read
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "fixtures" / "captures"
-SHARED = ROOT.parent / "shared" / "fixtures" / "pcap"
+MORE = ROOT / "fixtures" / "more" / "pcap"  # not in the repository
 
 
 @cache
@@ -37,8 +37,8 @@ def capture(name: str, assignor: str | None = None) -> dict[str, list[Row]]:
     return tables_of(CAPTURES / f"{name}.pcap.gz", assignor=assignor)
 
 
-def shared() -> list[dict[str, Any]]:
-    """What was done in each of the captures beside the checkout; none if they are not there."""
-    manifest = SHARED / "manifest.json"
+def more_captures() -> list[dict[str, Any]]:
+    """Return what was done in each capture of fixtures/more; none if it is not there."""
+    manifest = MORE / "manifest.json"
     found: list[dict[str, Any]] = json.loads(manifest.read_text("utf-8")) if manifest.exists() else []
     return found

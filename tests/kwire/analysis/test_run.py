@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
+from tools.captures import CAPTURES, MORE, capture, more_captures, tables_of
 from tools.said import two_members
 
 from kwire.analysis.columns import Row
@@ -119,10 +119,10 @@ def test_groups_of_one_name_in_two_clusters(table: str) -> None:
     assert together[table] == union(table, alone)
 
 
-@pytest.mark.skipif(not shared(), reason="no captures beside the checkout")
+@pytest.mark.skipif(not more_captures(), reason="fixtures/more is not here")
 @pytest.mark.parametrize("table", OF_GROUPS)
 def test_everything_read_together(table: str) -> None:
-    paths = [SHARED / one["file"] for one in shared()]
+    paths = [MORE / one["file"] for one in more_captures()]
     assert tables_of(*paths)[table] == union(table, [tables_of(path) for path in paths])
 
 
@@ -185,7 +185,7 @@ def expected_of(steps: list[str]) -> list[tuple[str, str]]:
 
 TIMED = [
     one
-    for one in shared()
+    for one in more_captures()
     if one["scenario"] in ("single", "three", "static", "timeout", "cooperative", "sticky", "kip848")
 ]
 # In this one the first client hung, and was evicted while the second joined: the time line does not know.
@@ -194,7 +194,7 @@ HUNG = "kafka-python-3.0.12__kafka-4.2.0__three.pcap"
 
 @pytest.mark.parametrize("one", TIMED, ids=[one["file"] for one in TIMED])
 def test_time_line(one: dict[str, Any]) -> None:
-    tables = tables_of(SHARED / one["file"])
+    tables = tables_of(MORE / one["file"])
     rows = [row for row in tables["rebalances"] if row["trigger"] not in UNASKED]
     found = [(row["trigger"], row["trigger_client"]) for row in rows]
     if "kcat" in one["file"]:  # every client is called kcat
@@ -208,9 +208,9 @@ def test_time_line(one: dict[str, Any]) -> None:
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-@pytest.mark.parametrize("one", shared(), ids=[one["file"] for one in shared()])
+@pytest.mark.parametrize("one", more_captures(), ids=[one["file"] for one in more_captures()])
 def test_every_capture_gives_tables(one: dict[str, Any]) -> None:
-    tables = tables_of(SHARED / one["file"])
+    tables = tables_of(MORE / one["file"])
     assert sum(row["count"] for row in tables["api_usage"]) == len([r for r in tables["frames"] if r["request_ts"]])
     assert sum(row["n"] for row in tables["latency"]) == len(
         [r for r in tables["frames"] if r["latency_us"] is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.captures import CAPTURES, SHARED, capture, shared, tables_of
+from tools.captures import CAPTURES, MORE, capture, more_captures, tables_of
 from tools.histories import broker_history, history
 from tools.said import Wire, line, two_members
 
@@ -290,7 +290,7 @@ USUAL = {"aiokafka": "roundrobin"}
 SPECIAL = {"sticky": "sticky", "cooperative": "cooperative-sticky"}
 LED = [
     (one["file"], SPECIAL.get(one["scenario"], USUAL.get(one["file"].partition("-")[0], "range")))
-    for one in shared()
+    for one in more_captures()
     if one["scenario"] in ("three", "static", "timeout", "sticky", "cooperative", "single", "kip848", "kip848_static")
     and not (one["scenario"] == "cooperative" and one["file"].startswith("confluent"))
 ]
@@ -298,4 +298,4 @@ LED = [
 
 @pytest.mark.parametrize(("file", "assignor"), LED, ids=[file for file, _ in LED])
 def test_the_assignor_that_was_used_in_every_capture(file: str, assignor: str) -> None:
-    assert_same(tables_of(SHARED / file, assignor=assignor))
+    assert_same(tables_of(MORE / file, assignor=assignor))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from golden import ROOT
 from tools.desk import Desk
@@ -14,58 +16,8 @@ from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.router import UnsupportedVersion
 
-# Kafka 4.2.0, from ../shared/fixtures/frames/captured/api_versions.jsonl.gz: the APIs that we serve.
-KAFKA_4_2_0 = {
-    0: (0, 13),
-    1: (4, 18),
-    2: (1, 11),
-    3: (0, 13),
-    8: (2, 10),
-    9: (1, 10),
-    10: (0, 6),
-    11: (0, 9),
-    12: (0, 4),
-    13: (0, 5),
-    14: (0, 5),
-    15: (0, 6),
-    16: (0, 5),
-    17: (0, 1),
-    18: (0, 4),
-    19: (2, 7),
-    20: (1, 6),
-    21: (0, 2),
-    22: (0, 5),
-    23: (2, 4),
-    24: (0, 5),
-    25: (0, 4),
-    26: (0, 5),
-    27: (1, 2),
-    28: (0, 5),
-    29: (1, 3),
-    30: (1, 3),
-    31: (1, 3),
-    32: (1, 4),
-    33: (0, 2),
-    35: (1, 4),
-    36: (0, 2),
-    37: (0, 3),
-    42: (0, 2),
-    43: (0, 2),
-    44: (0, 1),
-    46: (0, 0),
-    47: (0, 0),
-    48: (0, 1),
-    50: (0, 0),
-    51: (0, 0),
-    60: (0, 2),
-    61: (0, 0),
-    65: (0, 0),
-    66: (0, 2),
-    68: (0, 1),
-    69: (0, 1),
-    74: (0, 1),
-    75: (0, 0),
-}
+RECORDED = json.loads((ROOT / "fixtures" / "releases" / "4.2.0.json").read_text("utf-8"))
+KAFKA_4_2_0 = {int(key): tuple(versions) for key, versions in RECORDED["versions"].items() if int(key) in HANDLERS}
 PRODUCE = 0
 
 
