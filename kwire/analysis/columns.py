@@ -96,6 +96,25 @@ def moment(name: str, how: str) -> Column:
     return Column(name, "timestamp", how, "UTC, µs")
 
 
+# Columns that several tables have.
+CAPTURE_ID = text("capture_id", "name of the capture, given by the caller")
+CONNECTION = text("conn_id", "id of the connection, the same in every run over the capture")
+GROUP = text("group_id", "group id of the request")
+CLUSTER = text(
+    "cluster", "id of the cluster, of Metadata or DescribeCluster answers; where none was seen, `host:port` of a broker"
+)
+LIFE = integer(
+    "life",
+    "counts up when the group begins anew under its name: deleted, expired, or a coordinator without memory",
+    "count",
+)
+PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")
+MEMBER = text("member_id", "id that the coordinator knows the member by")
+INSTANCE = text("instance_id", "`group.instance.id` of a static member, else null")
+CLIENT = text("client_id", "client id of the request header")
+GENERATION = integer("generation", "generation of a classic group; epoch of a KIP-848 one")
+
+
 def spark_schema(table: Table) -> str:
     """The table's schema as Spark reads it from text."""
     return ", ".join(f"`{column.name}` {SPARK[column.type]}" for column in table.columns)

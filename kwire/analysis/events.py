@@ -6,13 +6,32 @@ call has only the id stand as ``id:...`` until ``name_topics`` is given the name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import (
+    CAPTURE_ID,
+    CLIENT,
+    CLUSTER,
+    CONNECTION,
+    GENERATION,
+    GROUP,
+    INSTANCE,
+    LIFE,
+    MEMBER,
+    PROTOCOL,
+    Column,
+    Row,
+    flag,
+    integer,
+    long,
+    moment,
+    text,
+    texts,
+)
 from kwire.errorcodes import ErrorCode
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
@@ -49,40 +68,60 @@ EVENTS: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class GroupEvent:
-    """A row of ``group_events``; the columns say what each field is. Its capture, cluster and life are not its own."""
+    """A row of ``group_events``: each field with its column. Its capture, cluster and life are not its own."""
 
-    ts: int
-    group_id: str
-    protocol: str | None
-    event: str
-    inferred: bool = False
-    member_id: str | None = None
-    instance_id: str | None = None
-    client_id: str | None = None
-    host: str | None = None
-    generation: int | None = None
-    error_code: int | None = None
-    error_name: str | None = None
-    reason: str | None = None
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
-    interval_ms: int | None = None
-    protocol_name: str | None = None
-    leader: str | None = None
-    members: list[str] | None = None
-    topics: list[str] | None = None
-    partitions: list[str] | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-    metadata: str | None = None
-    transactional_id: str | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    broker: str | None = None
-    conn_id: str | None = None
-    number: int = 0
-    part: int = 0
+    ts: Annotated[
+        int,
+        moment("ts", "of the request, if the event is one that a member does; of the response, if one that it is told"),
+    ]
+    group_id: Annotated[str, GROUP]
+    protocol: Annotated[str | None, PROTOCOL]
+    event: Annotated[str, text("event", "what happened")]
+    inferred: Annotated[
+        bool, flag("inferred", "true if no frame says so, but the silence of a member or a change between two answers")
+    ] = False
+    member_id: Annotated[str | None, MEMBER] = None
+    instance_id: Annotated[str | None, INSTANCE] = None
+    client_id: Annotated[str | None, CLIENT] = None
+    host: Annotated[str | None, text("host", "address of the client")] = None
+    generation: Annotated[int | None, GENERATION] = None
+    error_code: Annotated[int | None, integer("error_code", "of the response, for this member or partition")] = None
+    error_name: Annotated[str | None, text("error_name", "Kafka's name of it")] = None
+    reason: Annotated[
+        str | None, text("reason", "what the client gave as its reason, or what an inferred event is inferred from")
+    ] = None
+    session_timeout_ms: Annotated[int | None, integer("session_timeout_ms", "of a JoinGroup", "ms")] = None
+    rebalance_timeout_ms: Annotated[
+        int | None, integer("rebalance_timeout_ms", "of a JoinGroup or a full heartbeat", "ms")
+    ] = None
+    interval_ms: Annotated[
+        int | None, integer("interval_ms", "heartbeat interval that a KIP-848 coordinator told", "ms")
+    ] = None
+    protocol_name: Annotated[
+        str | None, text("protocol_name", "assignor: of the group in a JoinGroup answer, of the member in a heartbeat")
+    ] = None
+    leader: Annotated[
+        str | None, text("leader", "member id of the leader; `host:port` of the coordinator for events about that")
+    ] = None
+    members: Annotated[list[str] | None, texts("members", "members that the answer to the leader lists")] = None
+    topics: Annotated[list[str] | None, texts("topics", "subscription; a regular expression stands as `/regex/`")] = (
+        None
+    )
+    partitions: Annotated[
+        list[str] | None,
+        texts("partitions", "`topic-partition`: owned, told or planned; null where the message says nothing"),
+    ] = None
+    topic: Annotated[str | None, text("topic", "of a commit")] = None
+    partition: Annotated[int | None, integer("partition", "of a commit")] = None
+    offset: Annotated[int | None, long("offset", "of a commit", "records")] = None
+    metadata: Annotated[str | None, text("metadata", "of a commit")] = None
+    transactional_id: Annotated[str | None, text("transactional_id", "of a TxnOffsetCommit")] = None
+    producer_id: Annotated[int | None, long("producer_id", "of a TxnOffsetCommit")] = None
+    producer_epoch: Annotated[int | None, integer("producer_epoch", "of a TxnOffsetCommit")] = None
+    broker: Annotated[str | None, text("broker", "host:port")] = None
+    conn_id: Annotated[str | None, CONNECTION] = None
+    number: Annotated[int, long("number", "call of the connection, as in `frames`", "count")] = 0
+    part: Annotated[int, integer("part", "counts the events of one call", "count")] = 0
 
     def row(self, capture_id: str, cluster: str | None = None, life: int | None = None) -> Row:
         """The row."""
@@ -95,8 +134,19 @@ class GroupEvent:
         return self.ts, self.conn_id or "", self.number, self.part
 
 
+def _declared() -> Iterator[Column]:
+    for name, hint in get_type_hints(GroupEvent, include_extras=True).items():
+        (column,) = hint.__metadata__
+        assert column.name == name, f"the field {name} has the column {column.name}"
+        yield column
+
+
+_ts, _group_id, *_others = _declared()
+EVENT_COLUMNS = (_ts, _group_id, CLUSTER, LIFE, *_others)
+"""The columns of ``group_events``, without that of the capture."""
+
 _FIELDS = tuple(GroupEvent.__slots__)
-_COLUMNS = ("capture_id", *_FIELDS[:2], "cluster", "life", *_FIELDS[2:])
+_COLUMNS = tuple(column.name for column in (CAPTURE_ID, *EVENT_COLUMNS))
 _values = attrgetter(*_FIELDS)
 
 
