@@ -21,8 +21,10 @@ import cramjam
 from kwire.errors import DecodeError, LimitError, Truncated
 from kwire.records import limits
 
-NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NONE, GZIP, SNAPPY, LZ4, ZSTD = 0, 1, 2, 3, 4  # as the attributes of a batch have them
 NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+IN_BATCHES_ONLY = frozenset({ZSTD})  # codecs that message sets cannot have (KIP-110)
+PRODUCED_SINCE: Mapping[int, int] = {ZSTD: 7}  # the first version of Produce, for codecs that not all versions have
 
 GZIP_MAGIC = b"\x1f\x8b"
 GZIP_STEP = 16 * 1024  # bytes that zlib is given at a time: what stands behind a member is copied once for each
@@ -37,6 +39,14 @@ ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_SKIPPED = bytes.fromhex("2a4d18")  # behind one byte 0x50 to 0x5f: a frame without content
 ZSTD_LARGEST_WINDOW = 128 * 1024 * 1024  # zstd itself refuses more
 TOO_SMALL = "failed to write whole buffer"  # what cramjam says when the output does not fit
+
+
+def may_be_produced(codec: int, version: int) -> bool:
+    """Check that the codec exists, and that a Produce of this version may have it.
+
+    Source: org.apache.kafka.common.requests.ProduceRequest.validateRecords; KIP-110.
+    """
+    return codec in NAMES and version >= PRODUCED_SINCE.get(codec, 0)
 
 
 def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bool = False) -> bytes:

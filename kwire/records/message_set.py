@@ -19,6 +19,9 @@ from kwire.records import compression
 from kwire.records.limits import MAX_NESTING
 from kwire.records.record import Record, int64
 
+# The first versions of Produce and Fetch whose records are batches (KIP-98); before them they are message sets.
+PRODUCE_BATCHES_SINCE, FETCH_BATCHES_SINCE = 3, 4
+
 HEADER = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes; then the timestamp if magic is 1
 PREFIX = struct.Struct(">qi")  # what stands before the part that the size counts
 TIMESTAMP = struct.Struct(">q")
@@ -31,7 +34,7 @@ SMALLEST = (14, 22)  # size of a message with null key and value, by magic
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
-CODECS = (compression.NONE, compression.GZIP, compression.SNAPPY, compression.LZ4)
+CODECS = tuple(codec for codec in compression.NAMES if codec not in compression.IN_BATCHES_ONLY)
 NO_TIMESTAMP = -1  # of every message of magic 0
 MESSAGE = "Message"
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from kwire.schema import Versions
 
 PRODUCE = 0
-BATCHES_SINCE = 3  # the version of Produce that has batches
 NOTHING = "none"
 METADATA_VERSION = "metadata.version"
 
@@ -156,7 +156,7 @@ class Release:
 
     def refuses(self, api_key: int, version: int) -> bool:
         """True for what it tells of and closes the connection for."""
-        return self.batches_only and api_key == PRODUCE and version < BATCHES_SINCE
+        return self.batches_only and api_key == PRODUCE and version < PRODUCE_BATCHES_SINCE
 
 
 def served(api_key: int, release: str) -> Versions | None:

@@ -11,7 +11,7 @@ from itertools import islice
 from kwire import DecodeError, EncodeError, ErrorCode
 from kwire.records import build_batch, build_message_set, read
 from kwire.records.batch import Batch, Record, batches, read_batch
-from kwire.records.compression import NONE, ZSTD
+from kwire.records.compression import IN_BATCHES_ONLY, NONE
 from mockbroker.topics.log import MOST_RECORDS
 
 NO_TIMESTAMP = -1
@@ -80,7 +80,7 @@ def _some(records: Iterator[Record]) -> Iterator[Record]:
 
 
 def _scattered(batch: Batch, offset: int, magic: int) -> bytes | ErrorCode:
-    if batch.codec == ZSTD:
+    if batch.codec in IN_BATCHES_ONLY:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if batch.count > MOST_RECORDS:
         return ErrorCode.CORRUPT_MESSAGE

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
+from kwire.records.message_set import FETCH_BATCHES_SINCE
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.timers import FetchDue
 from mockbroker.broker.broker import Broker
@@ -22,7 +23,6 @@ from mockbroker.transactions.registry import Ended
 
 Answer = FetchResponse.Topic.Partition
 READ_COMMITTED = 1
-BATCHES_SINCE = 4  # the version that has batches
 MAGIC_1_SINCE = 2  # the version that has messages with timestamps
 DIVERGING_SINCE = 12  # the version whose readers say which leader wrote what they read last
 LARGE_SINCE = 3  # the version from which on the first batch comes even if it is larger than asked for
@@ -175,7 +175,7 @@ def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, lef
     before = stable if committed else None
     least = first and call.version >= LARGE_SINCE
     records = log.read(wanted.fetch_offset, limit, at_least_one=least, before=before)
-    if call.version < BATCHES_SINCE:
+    if call.version < FETCH_BATCHES_SINCE:
         told = message_sets.scatter(records, wanted.fetch_offset, int(call.version >= MAGIC_1_SINCE))
         if isinstance(told, ErrorCode):
             return Answer(partition_index=wanted.partition, error_code=told, high_watermark=-1)

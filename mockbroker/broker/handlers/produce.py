@@ -11,7 +11,8 @@ from uuid import UUID
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, TRANSACTIONAL, Batch, read_batch, restamp
-from kwire.records.compression import ZSTD, decompress
+from kwire.records.compression import decompress, may_be_produced
+from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply
 from mockbroker.broker.broker import Broker
@@ -33,7 +34,6 @@ KIP_890_SINCE = 12  # the version whose batches take their partition into the tr
 TRANSACTIONAL_AT = CRC_FROM + 1  # the byte of a batch that says it
 MAGIC_2 = 2
 NO_APPEND_TIME = -1
-BATCHES_SINCE = 3  # the version that has batches
 BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
 ALL = -1
@@ -251,7 +251,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
 
     None if there is nothing to store, which only clients with message sets may say.
     """
-    if version < BATCHES_SINCE:
+    if version < PRODUCE_BATCHES_SINCE:
         if records is None:
             return ErrorCode.INVALID_RECORD
         if len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC_2:
@@ -271,7 +271,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         return ErrorCode.CORRUPT_MESSAGE
     if len(batch.data) > limit:
         return ErrorCode.MESSAGE_TOO_LARGE
-    if (codec := batch.codec) > ZSTD or (codec == ZSTD and version < 7):
+    if not may_be_produced(batch.codec, version):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return batch if _is_alone(batch, records) else ErrorCode.INVALID_RECORD
 

@@ -25,12 +25,21 @@ from kwire.records.compression import (
     ZSTD,
     compress,
     decompress,
+    may_be_produced,
 )
 
 CODECS = sorted(NAMES)
 PACKED = [codec for codec in CODECS if codec != NONE]
 NOISE = bytes((n * n * 7 + n // 251) % 256 for n in range(150_000))  # more than two blocks of every codec
 SAMPLES = [b"", b"x", bytes(100_000), NOISE, bytes(64 * 1024), bytes(64 * 1024 + 1)]
+
+
+@pytest.mark.parametrize(
+    ("codec", "version", "may"),
+    [(GZIP, 0, True), (LZ4, 2, True), (ZSTD, 6, False), (ZSTD, 7, True), (5, 12, False), (7, 12, False)],
+)
+def test_codecs_that_a_version_of_produce_may_have(codec: int, version: int, may: bool) -> None:
+    assert may_be_produced(codec, version) is may
 
 
 def raw(data: bytes) -> bytes:
