@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mockbroker.api.snapshots import GroupSnapshot, MemberSnapshot
     from mockbroker.api.thread import ThreadClock, ThreadCluster, run_cluster
     from mockbroker.api.wait import WaitTimeoutError
+    from mockbroker.base.event_kinds import EventKind
     from mockbroker.base.settings import SettingsError
     from mockbroker.broker.failover import FailoverError
     from mockbroker.broker.journal import Event
@@ -24,6 +25,7 @@ else:  # loaded when asked for: pytest loads this package in every run, also whe
         "ClusterClosedError": "api.cluster",
         "DataDirError": "storage.disk",
         "Event": "broker.journal",
+        "EventKind": "base.event_kinds",
         "FailoverError": "broker.failover",
         "GroupSnapshot": "api.snapshots",
         "Line": "net.in_process",
@@ -59,6 +61,7 @@ __all__ = [
     "ClusterClosedError",
     "DataDirError",
     "Event",
+    "EventKind",
     "FailoverError",
     "GroupSnapshot",
     "Line",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
+from mockbroker.base.event_kinds import EventKind
+
 R = TypeVar("R")
 
 # What is made for every request is not frozen, which would take four times as long to make; nobody changes one.
@@ -90,7 +92,7 @@ class Note:
     ``offsets``: what was committed, by topic and partition.
     """
 
-    event: str
+    event: EventKind
     group: str
     member_id: str = ""
     client_id: str = ""

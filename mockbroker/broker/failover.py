@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LoadDue, LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended
@@ -85,7 +86,7 @@ def loaded(broker: Broker, index: int, now: float) -> Effects:
     groups = broker.load_groups(index, now)
     effects: Effects = [
         Note(
-            event="load",
+            event=EventKind.LOAD,
             group=group.group_id,
             generation=group.generation if isinstance(group, Group) else group.epoch,
             members=tuple(group.members),
@@ -160,6 +161,6 @@ def _unload(broker: Broker, partition: Partition) -> Effects:
     for group in broker.groups_of(partition.index):
         if isinstance(group, Group):
             effects += phases.turn_away(group, ErrorCode.NOT_COORDINATOR)
-        effects.append(Note(event="unload", group=group.group_id, reason=f"broker {partition.leader} led it"))
+        effects.append(Note(event=EventKind.UNLOAD, group=group.group_id, reason=f"broker {partition.leader} led it"))
         broker.let_go(group.group_id)
     return effects

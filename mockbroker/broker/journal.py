@@ -10,25 +10,23 @@ from kwire import WireError
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
 
 MOST_NAMED = 1_000  # members; each that joins a group of thousands would be an event with all their names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of the journal. ``time_ms``: milliseconds since the broker began.
+    """One entry of the journal.
 
-    ``event``: ``id_given`` (KIP-394), ``join``, ``rejoin``, ``rebalance`` (it begins), ``generation`` (the join phase
-    ended; in a group of the consumer protocol: the coordinator has made a new target), ``sync``, ``assign`` (a member
-    got its share; in a group of the consumer protocol: it came to an epoch, or its share changed on the way there),
-    ``leave``, ``away`` (a static member that will be back), ``expire``, ``empty``, ``commit``, ``upgrade`` and
-    ``downgrade`` (the group goes on by the other protocol), ``offset_expire``, ``delete``.
+    ``time_ms``: milliseconds since the broker began.
+    ``event``: what happened; equal to the string in the output, so ``event.event == "leave"`` works too.
     ``members``: of the generation that begins; empty if they are more than MOST_NAMED.
     ``assignment``: topic to partitions; None if nothing was assigned here, or if it cannot be read.
     """
 
     time_ms: int
-    event: str
+    event: EventKind
     group: str
     client: str = ""
     member_id: str = ""
@@ -41,10 +39,10 @@ class Event:
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As an object: who and what always, the rest where it says something."""
+        """Return a JSON object: the identifying fields always, the others unless empty."""
         out: dict[str, Any] = {
             "time_ms": self.time_ms,
-            "event": self.event,
+            "event": self.event.value,
             "group": self.group,
             "client": self.client,
             "member_id": self.member_id,

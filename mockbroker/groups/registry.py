@@ -12,6 +12,7 @@ from kwire import ErrorCode
 from kwire.json.objects import uuid_text
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effect, Effects, Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import SWEEP, Due
 from mockbroker.groups.classic import machine as classic
@@ -135,7 +136,7 @@ class Groups(dict[str, AnyGroup]):
         except Refused as refused:
             return [*told, refused_heartbeat(event.ticket, refused)]
         members = tuple(member_id for member_id in new.members if member_id in group.members)
-        told.append(Note(event="upgrade", group=group.group_id, generation=group.generation, members=members))
+        told.append(Note(event=EventKind.UPGRADE, group=group.group_id, generation=group.generation, members=members))
         return told + self._settle(self._put(new), effects)
 
     def _settle(self, group: AnyGroup, effects: Iterable[Effect | Becomes]) -> Effects:
@@ -188,11 +189,11 @@ class Groups(dict[str, AnyGroup]):
         for group in list(self.values()):
             for topic, partition in expire(group, now, retention):
                 reason = f"offset of {topic} {partition} expired"
-                effects.append(Note(event="offset_expire", group=group.group_id, reason=reason))
+                effects.append(Note(event=EventKind.OFFSET_EXPIRE, group=group.group_id, reason=reason))
                 self.touch(group.group_id)
             if is_over(group):
                 self.drop(group.group_id)
-                effects.append(Note(event="delete", group=group.group_id, reason="empty and without offsets"))
+                effects.append(Note(event=EventKind.DELETE, group=group.group_id, reason="empty and without offsets"))
         self.schedule_sweep(now)
         return effects
 

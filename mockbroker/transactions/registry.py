@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kwire import ErrorCode
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effects, Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import Due, TransactionDue
 from mockbroker.groups.offsets import Committed
@@ -238,7 +239,7 @@ class Transactions(dict[str, Transaction]):
             group = self._groups.get(group_id)
             stored = group.offsets.finish(producer_id, committed=committed) if group else {}
             if stored:
-                yield Note(event="commit", group=group_id, offsets=stored, reason="a transaction was committed")
+                yield Note(event=EventKind.COMMIT, group=group_id, offsets=stored, reason="a transaction was committed")
         if not waiting:
             self._holding.pop(producer_id, None)
 

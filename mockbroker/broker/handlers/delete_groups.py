@@ -6,6 +6,7 @@ from kwire import ErrorCode
 from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Note, Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 
@@ -17,7 +18,7 @@ def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effec
         error = _error(broker, group_id, call.client.node)
         if not error:
             broker.groups.drop(group_id)
-            effects.append(Note(event="delete", group=group_id, client_id=call.client.client_id))
+            effects.append(Note(event=EventKind.DELETE, group=group_id, client_id=call.client.client_id))
         results.append(DeleteGroupsResponse.Result(group_id=group_id, error_code=error))
     return [*effects, Reply(call.ticket, DeleteGroupsResponse(results=results))]
 

@@ -6,6 +6,7 @@ from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.schema import ZERO_UUID, Versions
 from mockbroker.base.effects import Call, Effects, Note, Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.events import Commit
@@ -119,7 +120,7 @@ def _store(
 def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -> Note:
     request = call.request
     return Note(
-        event="commit",
+        event=EventKind.COMMIT,
         group=request.group_id,
         member_id=request.member_id,
         client_id=call.client.client_id,

@@ -9,6 +9,7 @@ from kwire import ErrorCode
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Note, Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
@@ -52,8 +53,9 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     effects: Effects = []
     if is_over(group) and not broker.release.java_coordinator:
         broker.groups.drop(request.group_id)
+        reason = "its last offset went"
         effects.append(
-            Note(event="delete", group=request.group_id, client_id=call.client.client_id, reason="its last offset went")
+            Note(event=EventKind.DELETE, group=request.group_id, client_id=call.client.client_id, reason=reason)
         )
     return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=answers))]
 

@@ -14,6 +14,7 @@ from kwire import ErrorCode
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import phases, rules
 from mockbroker.groups.classic.state import DELAY, SYNC, Group, Member, State, pending_of, session_of
 from mockbroker.groups.events import Commit, Event, Heartbeat, Join, Leave, Leaving, Sync
@@ -53,7 +54,7 @@ def sync(group: Group, event: Sync, now: float) -> Effects:
     group.unsynced.discard(member.member_id)
     if not group.unsynced:
         group.waits.forget(SYNC)
-    effects: Effects = [phases.note(group, "sync", member)]
+    effects: Effects = [phases.note(group, EventKind.SYNC, member)]
     if group.state is State.STABLE:
         if not group.java_coordinator:
             phases.renew(group, member, now)
@@ -80,12 +81,14 @@ def leave(group: Group, event: Leave, now: float) -> Effects:
     answers: list[LeaveGroupResponse.Member] = []
     for leaving in event.members:
         if leaving.member_id in group.pending:
-            effects.append(_pending_gone(group, "leave", leaving.member_id, leaving.reason or "left before it joined"))
+            effects.append(
+                _pending_gone(group, EventKind.LEAVE, leaving.member_id, leaving.reason or "left before it joined")
+            )
             answers.append(leave_answer(leaving, NONE))
             continue
         error, member = _who_leaves(group, leaving)
         if member is not None:
-            effects += phases.remove(group, member, "leave", leaving.reason or "left")
+            effects += phases.remove(group, member, EventKind.LEAVE, leaving.reason or "left")
             left.append(member)
         answers.append(leave_answer(leaving, error))
     effects.append(Reply(event.ticket, LeaveGroupResponse(members=answers)))
@@ -128,7 +131,7 @@ def tick(group: Group, now: float) -> Effects:
             case ("session", member_id):
                 effects += _session_over(group, group.members[member_id], now)
             case ("pending", member_id):
-                effects.append(_pending_gone(group, "expire", member_id, "member id was never used"))
+                effects.append(_pending_gone(group, EventKind.EXPIRE, member_id, "member id was never used"))
                 effects += phases.complete_if_all_joined(group, now)
     return effects
 
@@ -152,14 +155,14 @@ def _sync_over(group: Group, now: float) -> Effects:
     late = [group.members[member_id] for member_id in sorted(group.unsynced)]
     effects: Effects = []
     for member in late:
-        effects += phases.remove(group, member, "expire", "no SyncGroup within the rebalance timeout")
+        effects += phases.remove(group, member, EventKind.EXPIRE, "no SyncGroup within the rebalance timeout")
     return effects + phases.rebalance(group, f"{len(late)} members did not sync", now)
 
 
 def _session_over(group: Group, member: Member, now: float) -> Effects:
     if (member.join or member.sync) and not member.new:
         return []  # waiting for us; the session begins anew with the answer
-    effects = phases.remove(group, member, "expire", f"no heartbeat for {member.session_timeout:g} s")
+    effects = phases.remove(group, member, EventKind.EXPIRE, f"no heartbeat for {member.session_timeout:g} s")
     return effects + phases.rebalance(group, f"session of {member.member_id} timed out", now)
 
 
@@ -169,7 +172,7 @@ def _session_over(group: Group, member: Member, now: float) -> Effects:
 def _give_id(group: Group, event: Join, now: float) -> Effects:
     group.pending[event.fresh_id] = event.client_id
     group.waits.set(pending_of(event.fresh_id), now + event.session_timeout)
-    note = Note(event="id_given", group=group.group_id, member_id=event.fresh_id, client_id=event.client_id)
+    note = Note(event=EventKind.ID_GIVEN, group=group.group_id, member_id=event.fresh_id, client_id=event.client_id)
     return [note, phases.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, event.fresh_id)]
 
 
@@ -187,7 +190,7 @@ def _turn_away(group: Group, event: Join, now: float) -> Effects:
     effects: Effects = [phases.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
     member = group.members.get(event.member_id)
     if member is not None:
-        effects += phases.remove(group, member, "expire", "the group is full")
+        effects += phases.remove(group, member, EventKind.EXPIRE, "the group is full")
         phases.inherit(group)
     if event.member_id in group.pending:
         _forget_pending(group, event.member_id)
@@ -200,7 +203,7 @@ def _forget_pending(group: Group, member_id: str) -> str:
     return group.pending.pop(member_id)
 
 
-def _pending_gone(group: Group, event: str, member_id: str, reason: str) -> Note:
+def _pending_gone(group: Group, event: EventKind, member_id: str, reason: str) -> Note:
     client_id = _forget_pending(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)
 
@@ -219,7 +222,7 @@ def _replace(group: Group, member: Member, event: Join, now: float) -> Effects:
     phases.renew(group, member, now)
     _update(group, member, event)
     effects.append(
-        phases.note(group, "rejoin", member, f"static member {event.instance_id} is back, {old_id} is fenced")
+        phases.note(group, EventKind.REJOIN, member, f"static member {event.instance_id} is back, {old_id} is fenced")
     )
     if group.state is State.STABLE and rules.choose_protocol(group) == group.protocol:
         return [*effects, _back_in_place(group, member, event, was_leader)]
@@ -263,7 +266,7 @@ def _add_member(group: Group, event: Join, member_id: str, now: float) -> Effect
     group.waits.set(session_of(member_id), now + rules.NEW_MEMBER_TIMEOUT)
     if group.state is State.PREPARING and group.came_from is State.EMPTY:
         group.joined_in_delay = group.java_coordinator or group.generation == 0
-    effects: Effects = [phases.note(group, "join", member, event.reason)]
+    effects: Effects = [phases.note(group, EventKind.JOIN, member, event.reason)]
     return effects + phases.rebalance(group, f"{member_id} joined", now)
 
 
@@ -273,7 +276,7 @@ def _rejoin(group: Group, member: Member, event: Join, now: float) -> Effects:
     if (group.state is State.COMPLETING and same) or (group.state is State.STABLE and same and not leads):
         return [phases.joined(group, event.ticket, member)]
     _update(group, member, event)
-    effects: Effects = [phases.note(group, "rejoin", member, event.reason)]
+    effects: Effects = [phases.note(group, EventKind.REJOIN, member, event.reason)]
     why = "rejoined as leader" if leads and same else "rejoined with other metadata"
     group.park_join(member, event.ticket)
     return effects + phases.rebalance(group, f"{member.member_id} {why}", now)

@@ -12,6 +12,7 @@ from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import rules
 from mockbroker.groups.classic.state import DELAY, JOIN, SYNC, Group, Member, State, session_of
 from mockbroker.groups.events import Sync
@@ -62,7 +63,7 @@ def prepare(group: Group, reason: str, now: float) -> Effects:
         group.waits.set(DELAY, now + group.delay)
     else:
         group.waits.set(JOIN, now + group.rebalance_timeout())
-    effects.append(Note(event="rebalance", group=group.group_id, generation=group.generation, reason=reason))
+    effects.append(Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.generation, reason=reason))
     return effects
 
 
@@ -103,7 +104,7 @@ def complete_join(group: Group, now: float) -> Effects:
     group.waits.forget(DELAY)
     late = [] if group.parked_joins == len(group.members) else group.in_map_order()
     for member in [m for m in late if m.join is None and m.instance_id is None]:
-        effects += remove(group, member, "expire", "no JoinGroup within the rebalance timeout")
+        effects += remove(group, member, EventKind.EXPIRE, "no JoinGroup within the rebalance timeout")
     if group.members and not group.parked_joins:  # static members, all of them away: wait once more
         group.waits.set(JOIN, now + group.rebalance_timeout())
         return effects
@@ -112,13 +113,13 @@ def complete_join(group: Group, now: float) -> Effects:
     if not group.members:
         group.move_to(State.EMPTY, now)
         group.protocol = None
-        effects.append(Note(event="empty", group=group.group_id, generation=group.generation))
+        effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.generation))
         return effects
     group.protocol = rules.choose_protocol(group)
     group.move_to(State.COMPLETING, now)
     effects.append(
         Note(
-            event="generation",
+            event=EventKind.GENERATION,
             group=group.group_id,
             generation=group.generation,
             leader=group.leader,
@@ -182,7 +183,7 @@ def assign(group: Group, event: Sync, now: float) -> Effects:
         member.assignment = plan[member.member_id]
         effects.append(
             Note(
-                event="assign",
+                event=EventKind.ASSIGN,
                 group=group.group_id,
                 member_id=member.member_id,
                 client_id=member.client_id,
@@ -211,7 +212,7 @@ def synced(group: Group, ticket: Ticket, member: Member) -> Reply:
 # --- members ----------------------------------------------------------------------------------------------------
 
 
-def remove(group: Group, member: Member, event: str, reason: str) -> Effects:
+def remove(group: Group, member: Member, event: EventKind, reason: str) -> Effects:
     """Take a member out; its parked JoinGroup is answered, the group is not yet told."""
     effects: Effects = [note(group, event, member, reason)]
     if ticket := group.take_join(member):
@@ -235,7 +236,7 @@ def renew(group: Group, member: Member, now: float) -> None:
     group.waits.set(session_of(member.member_id), now + member.session_timeout)
 
 
-def note(group: Group, event: str, member: Member, reason: str = "") -> Note:
+def note(group: Group, event: EventKind, member: Member, reason: str = "") -> Note:
     return Note(
         event=event,
         group=group.group_id,

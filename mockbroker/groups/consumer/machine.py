@@ -15,6 +15,7 @@ from types import MappingProxyType
 from kwire import ErrorCode
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic.state import session_of
 from mockbroker.groups.consumer import regex
@@ -246,13 +247,14 @@ def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMemb
     """Put a member in, in the place of ``old`` if there is one."""
     if old is None:
         group.put(member)
-        return [note(group, "join", member)]
+        return [note(group, EventKind.JOIN, member)]
     if old.member_id == member.member_id:
         group.put(member)
         return []
     forget_waits(group, old)
     group.replace_static(old, member)
-    return [note(group, "rejoin", member, f"static member {member.instance_id} is back, {old.member_id} is replaced")]
+    reason = f"static member {member.instance_id} is back, {old.member_id} is replaced"
+    return [note(group, EventKind.REJOIN, member, reason)]
 
 
 def _refresh(group: ConsumerGroup, world: World, now: float, reason: str, *, alike: bool) -> Effects:
@@ -276,7 +278,7 @@ def _refresh(group: ConsumerGroup, world: World, now: float, reason: str, *, ali
 def _bump(group: ConsumerGroup, reason: str) -> Note:
     """A new epoch: what members should have must be made anew."""
     group.epoch += 1
-    return Note(event="rebalance", group=group.group_id, generation=group.epoch, reason=reason)
+    return Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.epoch, reason=reason)
 
 
 def _why(
@@ -316,7 +318,7 @@ def reconcile(
             group.waits.forget(rebalance_of(member_id))
     if (stepped.assigned, stepped.epoch) == (member.assigned, member.epoch):
         return stepped, []
-    return stepped, [replace(note(group, "assign", stepped), assignment=named(stepped.assigned, world.cluster))]
+    return stepped, [replace(note(group, EventKind.ASSIGN, stepped), assignment=named(stepped.assigned, world.cluster))]
 
 
 # --- expressions ------------------------------------------------------------------------------------------------
@@ -392,16 +394,16 @@ def leave(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now: flo
     answer = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=event.epoch)
     if event.epoch == AWAY:
         group.put(replace(member, epoch=AWAY, revoking=NOTHING))
-        effects: Turn = [note(group, "away", group.members[member.member_id], "static member, will be back")]
+        effects: Turn = [note(group, EventKind.AWAY, group.members[member.member_id], "static member, will be back")]
     else:
-        effects = fence(group, [member], "leave", "left", world, now)
+        effects = fence(group, [member], EventKind.LEAVE, "left", world, now)
     return [*effects, Reply(event.ticket, answer)]
 
 
 def fence(
     group: ConsumerGroup,
     members: Iterable[ConsumerMember],
-    event: str,
+    event: EventKind,
     reason: str,
     world: World,
     now: float,
@@ -423,7 +425,7 @@ def fence(
     group.look(world.cluster, now, REFRESH_METADATA)
     effects.append(_bump(group, f"{reason}: {names}"))
     if group.empty:
-        effects.append(Note(event="empty", group=group.group_id, generation=group.epoch))
+        effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
     return effects
 
 
@@ -455,7 +457,7 @@ def tick(group: ConsumerGroup, world: World, now: float) -> Turn:
             if group.unresolved:
                 break
         elif member_id in group.members:
-            effects += fence(group, [group.members[member_id]], "expire", LATE[kind], world, now)
+            effects += fence(group, [group.members[member_id]], EventKind.EXPIRE, LATE[kind], world, now)
             if isinstance(effects[-1], Becomes):
                 break
     return effects
@@ -464,7 +466,7 @@ def tick(group: ConsumerGroup, world: World, now: float) -> Turn:
 # --- words ------------------------------------------------------------------------------------------------------
 
 
-def note(group: ConsumerGroup, event: str, member: ConsumerMember, reason: str = "") -> Note:
+def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
     """A line of the journal about a member."""
     return Note(
         event=event,

@@ -10,6 +10,7 @@ from uuid import UUID
 from kwire import assignors
 from kwire.assignors import MemberSubscription
 from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.topics.model import Cluster
@@ -35,7 +36,7 @@ def assign(group: ConsumerGroup, cluster: Cluster, settings: Settings, *, alike:
     group.target = assignors.assign(name, members, partitions, alike=alike, release=uniform)
     group.assignment_epoch = group.epoch
     return Note(
-        event="generation",
+        event=EventKind.GENERATION,
         group=group.group_id,
         generation=group.epoch,
         protocol=name,

@@ -12,6 +12,7 @@ from kwire import ErrorCode, WireError
 from kwire.blobs import decode_stored, encode_stored, stored_version
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import phases, rules
 from mockbroker.groups.classic.state import Group, Member, State, session_of
@@ -134,7 +135,7 @@ def downgrade(
 ) -> Turn:
     """Turn the group into a classic one; with a rebalance if there is a reason for one."""
     new = downgraded(group, without, cluster, settings, now)
-    note = Note(event="downgrade", group=group.group_id, generation=new.generation, members=tuple(new.members))
+    note = Note(event=EventKind.DOWNGRADE, group=group.group_id, generation=new.generation, members=tuple(new.members))
     return [note, *(phases.rebalance(new, reason, now) if reason else []), Becomes(new)]
 
 

@@ -18,6 +18,7 @@ from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases
 from mockbroker.groups.classic.state import session_of
@@ -127,7 +128,7 @@ def sync(group: ConsumerGroup, event: Sync, world: World, now: float) -> Turn:
         protocol_name=event.protocol_name,
         assignment=migration.written(member.assigned, side.protocols[0][1], world.cluster),
     )
-    return [consumer.note(group, "sync", member), Reply(event.ticket, response)]
+    return [consumer.note(group, EventKind.SYNC, member), Reply(event.ticket, response)]
 
 
 def heartbeat(group: ConsumerGroup, event: Heartbeat, world: World, now: float) -> Turn:  # noqa: ARG001
@@ -162,7 +163,7 @@ def leave(group: ConsumerGroup, event: Leave, world: World, now: float) -> Turn:
         except Refused as refused:
             error = refused.error
         answers.append(classic.leave_answer(leaving, error))
-    effects: Turn = consumer.fence(group, going.values(), "leave", "left", world, now, said) if going else []
+    effects: Turn = consumer.fence(group, going.values(), EventKind.LEAVE, "left", world, now, said) if going else []
     return [Reply(event.ticket, LeaveGroupResponse(members=answers)), *effects]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.lab.demo import KINDS, PARTITIONS, SESSION_S, TOPIC
 
@@ -45,7 +46,7 @@ def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
     """Partitions by client, by generation, of the generations that were assigned."""
     found: dict[int, dict[str, list[int]]] = {}
     for event in events:
-        if event.event == "assign":
+        if event.event == EventKind.ASSIGN:
             partitions = (event.assignment or {}).get(TOPIC, [])
             found.setdefault(event.generation, {})[event.client] = sorted(partitions)
     return found
@@ -98,7 +99,7 @@ def _all_read(story: Story) -> Check:
 
 
 def _left_at_once(story: Story) -> Check:
-    left = next((e.time_ms for e in story.events if e.event == "leave" and e.client == story.stopped), None)
+    left = next((e.time_ms for e in story.events if e.event == EventKind.LEAVE and e.client == story.stopped), None)
     held = left is not None and left - story.stopped_at < SESSION_S * 1000
     detail = "it did not leave" if left is None else f"{story.stopped} after {left - story.stopped_at} ms"
     return Check("a member that stops leaves at once", held, detail)
@@ -106,7 +107,7 @@ def _left_at_once(story: Story) -> Check:
 
 def _evicted_in_time(story: Story) -> Check:
     """Not before the session is over, and not long after it."""
-    gone = next((e.time_ms for e in story.events if e.event == "expire" and e.client == story.killed), None)
+    gone = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
     if gone is None:
         return Check("a member that is killed is evicted after its session", False, "it was not evicted")
     after = gone - story.killed_at

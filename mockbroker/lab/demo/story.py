@@ -13,10 +13,11 @@ from typing import Any
 import trio
 
 from mockbroker.api.cluster import Cluster, open_cluster
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.lab.demo import KINDS, PARTITIONS, TOPIC
 from mockbroker.lab.demo.checks import Story, assignments
-from mockbroker.lab.demo.timeline import Timeline
+from mockbroker.lab.demo.timeline import Action, Timeline
 
 PATIENCE = 60.0  # seconds that any one step may take before the demo gives up on it
 BATCH = 600  # records produced at a time
@@ -83,9 +84,9 @@ class _Stage:
     def now_ms(self) -> int:
         return round((trio.current_time() - self.cluster.journal.begin) * 1000)
 
-    def tell(self, event: str, client: str = "", reason: str = "") -> None:
-        """Something that the script itself did."""
-        self.timeline.event(Event(time_ms=self.now_ms(), event=event, group="", client=client, reason=reason))
+    def acted(self, name: str, client: str = "", detail: str = "") -> None:
+        """Show what the script did."""
+        self.timeline.action(Action(self.now_ms(), name, client, detail))
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait until ``holds()``; looked at whenever something happened. Raises: StepFailedError."""
@@ -103,11 +104,11 @@ class _Stage:
         if outcome["failures"]:
             raise StepFailedError(f"{len(outcome['failures'])} records were not delivered: {outcome['failures'][0]}")
         self.story.produced += count
-        self.tell("produce", "producer", f"writes records {first} to {first + count - 1}")
+        self.acted("produce", "producer", f"writes records {first} to {first + count - 1}")
 
     async def start(self, kind: str) -> None:
         """Start a consumer, and wait until it shares a generation with those before it."""
-        self.tell("start", kind, "starts")
+        self.acted("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)
         process = await self._nursery.start(partial(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         self.clients[kind] = _Client(kind, process)
@@ -127,7 +128,7 @@ class _Stage:
         """True when the group has committed the end of every partition."""
         committed: dict[int, int] = {}
         for event in self.story.events:
-            if event.event == "commit":
+            if event.event == EventKind.COMMIT:
                 committed |= event.offsets.get(TOPIC, {})
         return committed == self.ends()
 
@@ -166,7 +167,9 @@ async def play(timeline: Timeline) -> Story:
         trio.open_nursery() as nursery,
     ):
         stage = _Stage(cluster, timeline, nursery)
-        stage.tell("start", "", f"3 brokers at {cluster.bootstrap_servers}, topic {TOPIC} with {PARTITIONS} partitions")
+        stage.acted(
+            "start", "", f"3 brokers at {cluster.bootstrap_servers}, topic {TOPIC} with {PARTITIONS} partitions"
+        )
         try:
             await _act(stage)
         except StepFailedError as error:
@@ -186,22 +189,22 @@ async def _act(stage: _Stage) -> None:
 
     stopped, survivor, killed = (stage.clients[kind] for kind in KINDS)
     story.stopped, story.stopped_at = stopped.kind, stage.now_ms()
-    stage.tell("stop", stopped.kind)
+    stage.acted("stop", stopped.kind)
     await stopped.stop()
     await stage.wait_until("the others take over", lambda: stage.owners() == {survivor.kind, killed.kind})
 
     story.killed, story.killed_at = killed.kind, stage.now_ms()
-    stage.tell("kill", killed.kind)
+    stage.acted("kill", killed.kind)
     killed.kill()
     await stage.wait_until("the last one takes over", lambda: stage.owners() == {survivor.kind})
 
     await stage.produce(BATCH)
     await stage.wait_until("everything is read", stage.all_read)
     await stage.wait_until("everything is committed", stage.all_committed)
-    stage.tell("stop", survivor.kind)
+    stage.acted("stop", survivor.kind)
     await survivor.stop()
 
     found = await _ask(_program("committed", stage.cluster))
     story.committed = {int(index): offset for index, offset in found["committed"].items()}
     story.ends = stage.ends()
-    stage.tell("start", "reader", f"reads the committed offsets back: {sum(story.ends.values())} records in all")
+    stage.acted("start", "reader", f"reads the committed offsets back: {sum(story.ends.values())} records in all")

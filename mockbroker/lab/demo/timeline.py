@@ -6,8 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.lab.demo import KINDS, TOPIC
 from mockbroker.lab.demo.checks import Check
@@ -15,13 +17,27 @@ from mockbroker.lab.demo.checks import Check
 STYLES = {"kafka-python": "cyan", "confluent-kafka": "magenta", "aiokafka": "yellow"}
 UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Write = Callable[[str], object]
+SENTENCES = {"stop": "is told to stop", "kill": "is killed"}  # of actions without details
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What the script of the demo did. ``time_ms``: as in the journal; ``name``: start, produce, stop or kill."""
+
+    time_ms: int
+    name: str
+    client: str
+    detail: str
 
 
 class Timeline(Protocol):
     """Where the story is told."""
 
     def event(self, event: Event) -> None:
-        """Something happened."""
+        """Show an event of the journal."""
+
+    def action(self, action: Action) -> None:
+        """Show what the script did."""
 
     def checks(self, checks: Sequence[Check]) -> None:
         """The end: what was claimed, and whether it held."""
@@ -46,6 +62,19 @@ class JsonTimeline:
             line["reason"] = event.reason
         self._write(json.dumps(line))
 
+    def action(self, action: Action) -> None:
+        line = {
+            "time_ms": action.time_ms,
+            "client": action.client,
+            "member_id": "",
+            "event": action.name,
+            EventKind.GENERATION: -1,
+            "assignment": {},
+        }
+        if action.detail:
+            line["reason"] = action.detail
+        self._write(json.dumps(line))
+
     def checks(self, checks: Sequence[Check]) -> None:
         self._write(json.dumps({"checks": [check.to_json() for check in checks]}))
 
@@ -59,9 +88,9 @@ class PlainTimeline:
         self._due: set[str] = set()
 
     def event(self, event: Event) -> None:
-        if event.event == "generation":
+        if event.event == EventKind.GENERATION:
             self._owners, self._due = {}, set(event.members)
-        if event.event == "assign":
+        if event.event == EventKind.ASSIGN:
             self._owners[event.client] = sorted((event.assignment or {}).get(TOPIC, []))
             self._due.discard(event.member_id)
             if not self._due:
@@ -69,7 +98,10 @@ class PlainTimeline:
             return
         told = _sentence(event)
         if told:
-            self.line(event.time_ms, event.client, told, "dim" if event.event == "commit" else "")
+            self.line(event.time_ms, event.client, told, "dim" if event.event == EventKind.COMMIT else "")
+
+    def action(self, action: Action) -> None:
+        self.line(action.time_ms, action.client, action.detail or SENTENCES[action.name], "")
 
     def line(self, time_ms: int, client: str, text: str, style: str) -> None:  # noqa: ARG002 - for those with colours
         """One line of the story."""
@@ -126,22 +158,18 @@ def choose(*, as_json: bool, write: Write) -> Timeline:
 
 def _sentence(event: Event) -> str:
     """What happened in words; empty for what only specialists ask for."""
-    sentences: Mapping[str, str] = {
-        "start": event.reason,
-        "produce": event.reason,
-        "stop": "is told to stop",
-        "kill": "is killed",
-        "join": "joins the group",
-        "rejoin": "joins again",
-        "leave": "leaves the group",
-        "expire": f"is evicted: {event.reason}",
-        "rebalance": f"rebalance: {UUID.sub('', event.reason)}",
-        "generation": (
+    sentences: Mapping[EventKind, str] = {
+        EventKind.JOIN: "joins the group",
+        EventKind.REJOIN: "joins again",
+        EventKind.LEAVE: "leaves the group",
+        EventKind.EXPIRE: f"is evicted: {event.reason}",
+        EventKind.REBALANCE: f"rebalance: {UUID.sub('', event.reason)}",
+        EventKind.GENERATION: (
             f"generation {event.generation} begins: members {', '.join(UUID.sub('', m) for m in event.members)}; "
             f"leader {UUID.sub('', event.leader)}, strategy {event.protocol}"
         ),
-        "empty": "the group is empty",
-        "commit": f"commits {_offsets(event)}",
+        EventKind.EMPTY: "the group is empty",
+        EventKind.COMMIT: f"commits {_offsets(event)}",
     }
     return sentences.get(event.event, "")
 

@@ -17,6 +17,7 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
@@ -66,7 +67,7 @@ class Counting(Watcher):
         self.heartbeats += call.ticket.api_key in BEATS
 
     def noted(self, broker: Broker, event: Event) -> None:
-        self.rebalances += event.event == "generation"
+        self.rebalances += event.event == EventKind.GENERATION
 
 
 class Telling(Reader):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from mockbroker.base.effects import Call, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
@@ -119,9 +120,9 @@ class Origins:
         self._answers: dict[Ticket, tuple[int, int]] = {}
 
     def noted(self, event: Event) -> None:
-        if event.event == "delete":
+        if event.event == EventKind.DELETE:
             self._deleted[event.group] += 1
-        elif event.event == "unload":
+        elif event.event == EventKind.UNLOAD:
             self._left[event.group] += 1
 
     def answered(self, ticket: Ticket, group: str) -> None:

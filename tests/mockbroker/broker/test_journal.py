@@ -7,6 +7,7 @@ import pytest
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event, Journal
 
 PLAN = ConsumerProtocolAssignment(
@@ -23,22 +24,22 @@ def journal():
 
 
 def assigned(data: bytes | None, protocol_type: str = "consumer") -> Note:
-    return Note(event="assign", group="g", protocol_type=protocol_type, assignment=data)
+    return Note(event=EventKind.ASSIGN, group="g", protocol_type=protocol_type, assignment=data)
 
 
 def test_events_stand_in_order_with_milliseconds_since_the_beginning(journal):
-    journal.record(Note(event="join", group="g", member_id="a", client_id="c", reason="r"), 100.0)
-    journal.record(Note(event="leave", group="g", member_id="a"), 101.2345)
+    journal.record(Note(event=EventKind.JOIN, group="g", member_id="a", client_id="c", reason="r"), 100.0)
+    journal.record(Note(event=EventKind.LEAVE, group="g", member_id="a"), 101.2345)
     assert journal.events == [
-        Event(time_ms=0, event="join", group="g", member_id="a", client="c", reason="r"),
-        Event(time_ms=1234, event="leave", group="g", member_id="a"),
+        Event(time_ms=0, event=EventKind.JOIN, group="g", member_id="a", client="c", reason="r"),
+        Event(time_ms=1234, event=EventKind.LEAVE, group="g", member_id="a"),
     ]
 
 
 def test_listeners_hear_each_event_once(journal):
     heard: list[Event] = []
     journal.listeners.append(heard.append)
-    journal.record(Note(event="join", group="g"), 100.0)
+    journal.record(Note(event=EventKind.JOIN, group="g"), 100.0)
     assert heard == journal.events
 
 
@@ -60,15 +61,15 @@ def test_assignments_are_read_where_they_can_be(journal, note, assignment):
 
 
 def test_offsets_are_nested_by_topic(journal):
-    journal.record(Note(event="commit", group="g", offsets={("t", 0): 5, ("u", 1): 7, ("t", 3): 9}), 100.0)
+    journal.record(Note(event=EventKind.COMMIT, group="g", offsets={("t", 0): 5, ("u", 1): 7, ("t", 3): 9}), 100.0)
     assert journal.events[0].offsets == {"t": {0: 5, 3: 9}, "u": {1: 7}}
 
 
 def test_json_says_who_and_what_always_and_the_rest_where_it_says_something(journal):
-    journal.record(Note(event="join", group="g"), 100.0)
+    journal.record(Note(event=EventKind.JOIN, group="g"), 100.0)
     journal.record(assigned(b""), 100.0)
     journal.record(
-        Note(event="generation", group="g", generation=1, leader="a", protocol="range", members=("a",)), 100.0
+        Note(event=EventKind.GENERATION, group="g", generation=1, leader="a", protocol="range", members=("a",)), 100.0
     )
     always = {"time_ms": 0, "group": "g", "client": "", "member_id": "", "generation": -1}
     assert [event.to_json() for event in journal.events] == [
@@ -82,6 +83,6 @@ def test_the_oldest_events_go_where_a_bound_is_set():
     journal = Journal(0.0)
     journal.most = 10
     for number in range(100):
-        journal.record(Note(event="join", group=str(number)), 0.0)
+        journal.record(Note(event=EventKind.JOIN, group=str(number)), 0.0)
     assert 10 <= len(journal.events) <= 20
     assert journal.events[-1].group == "99"

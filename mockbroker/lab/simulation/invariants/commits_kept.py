@@ -6,6 +6,7 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.lab.simulation.model import Key, Model
@@ -68,11 +69,11 @@ class CommitsKept(Watcher):
             raise self.broken(wrong)
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event == "delete":
+        if event.event == EventKind.DELETE:
             self.model.delete(event.group)
-        elif event.event == "commit" and event.reason:
+        elif event.event == EventKind.COMMIT and event.reason:
             self.model.committed_by_itself(event.group, event.offsets)
-        elif event.event == "load" and event.group in broker.groups:
+        elif event.event == EventKind.LOAD and event.group in broker.groups:
             offsets = broker.groups[event.group].offsets
             committed = {place: each.offset for place, each in offsets.committed.items()}
             self.model.load(event.group, committed, offsets.pending)

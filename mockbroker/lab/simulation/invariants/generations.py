@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
@@ -36,20 +37,20 @@ class Generations(Watcher):
         group = event.group
         self._origins.noted(event)
         match event.event:
-            case "load":
+            case EventKind.LOAD:
                 self._loaded(group, event.generation)
-            case "unload":
+            case EventKind.UNLOAD:
                 self._reached.pop(group, None)
                 self._told.pop(group, None)
-            case "delete":
+            case EventKind.DELETE:
                 self._reached.pop(group, None)
                 self._told.pop(group, None)
                 self._settled.pop(group, None)
                 for key in [key for key in self._members if key[0] == group]:
                     del self._members[key]
-            case "generation" | "empty" if not isinstance(broker.groups.get(group), ConsumerGroup):
+            case EventKind.GENERATION | EventKind.EMPTY if not isinstance(broker.groups.get(group), ConsumerGroup):
                 self._grows(event)
-            case "rebalance" if isinstance(broker.groups.get(group), ConsumerGroup):
+            case EventKind.REBALANCE if isinstance(broker.groups.get(group), ConsumerGroup):
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.base.effects import Call, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group
 from mockbroker.lab.simulation.watching import Watcher
 
 JOIN_GROUP = 11
-GONE = ("unload", "delete", "upgrade", "downgrade")  # the group has no leader that the next one could inherit from
+# Afterwards the group has no leader that the next one could inherit from.
+GONE = (EventKind.UNLOAD, EventKind.DELETE, EventKind.UPGRADE, EventKind.DOWNGRADE)
 
 
 class Leadership(Watcher):
@@ -43,14 +45,14 @@ class Leadership(Watcher):
         if event.event in GONE:
             self._leaders.pop(event.group, None)
             self._forget_joins(event.group)
-        elif event.event in ("leave", "expire"):
+        elif event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             if self._leaders.get(event.group) == self._name(event.group, event.member_id):
                 del self._leaders[event.group]
         elif isinstance(group, Group):
             self._learn(group)
-            if event.event == "generation":
+            if event.event == EventKind.GENERATION:
                 self._begins(event)
-            elif event.event == "load" and group.leader:
+            elif event.event == EventKind.LOAD and group.leader:
                 self._leaders[event.group] = self._name(event.group, group.leader)
 
     def gone(self, broker: Broker, now: float) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
@@ -55,7 +56,8 @@ class MembersCommit(Watcher):
                         self._fenced[request.group_id, line.member_id] = None
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event in ("load", "delete"):  # who left during a rebalance may be in again, as it was not written yet
+        if event.event in (EventKind.LOAD, EventKind.DELETE):
+            # a member that left during a rebalance may be in again, as that was not written yet
             self._fenced = {key: None for key in self._fenced if key[0] != event.group}
 
     def gone(self, broker: Broker, now: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.lab.simulation.model import Model, Place
@@ -23,7 +24,7 @@ class OffsetsByCommit(Watcher):
         self._in_use: list[str] = []
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event != "offset_expire":
+        if event.event != EventKind.OFFSET_EXPIRE:
             return
         words = event.reason.split()  # "offset of TOPIC PARTITION expired"
         place: Place = words[2], int(words[3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
@@ -79,18 +80,18 @@ class OneOwner(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         self._origins.noted(event)
         match event.event:
-            case "delete":
+            case EventKind.DELETE:
                 taken_out(self._given, event.group)
-            case "unload":
+            case EventKind.UNLOAD:
                 self._unloaded[event.group] = taken_out(self._given, event.group)
-            case "load":  # what was not settled is forgotten, and its generation is given again
+            case EventKind.LOAD:  # what was not settled is forgotten, and its generation is given again
                 found = self._unloaded.pop(event.group, {})
                 self._given |= {key: given for key, given in found.items() if key[1] <= event.generation}
             case _:
                 pass
-        if event.event == "delete":
+        if event.event == EventKind.DELETE:
             self._reads.pop(event.group, None)
-        elif event.event in ("leave", "expire"):
+        elif event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             self._reads.get(event.group, {}).pop(event.member_id, None)
 
     def gone(self, broker: Broker, now: float) -> None:

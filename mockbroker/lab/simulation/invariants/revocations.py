@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Share
@@ -50,13 +51,13 @@ class Revocations(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         group, now = broker.groups.get(event.group), event.time_ms / 1000
         match event.event:
-            case "unload" | "delete" | "downgrade":
+            case EventKind.UNLOAD | EventKind.DELETE | EventKind.DOWNGRADE:
                 for key in [key for key in self._due if key[0] == event.group]:
                     del self._due[key]
-            case "load" if isinstance(group, ConsumerGroup):
+            case EventKind.LOAD if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
                     self._learn(event.group, member, now, loaded=True)
-            case "leave" | "expire":
+            case EventKind.LEAVE | EventKind.EXPIRE:
                 due = self._due.pop((event.group, event.member_id), None)
                 if event.reason.startswith(LATE):
                     self._fenced(event, due, now)

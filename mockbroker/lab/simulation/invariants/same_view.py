@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group, State
@@ -46,11 +47,11 @@ class SameView(Watcher):
 
     def noted(self, broker: Broker, event: Event) -> None:
         match event.event:
-            case "delete" | "upgrade" | "downgrade":
+            case EventKind.DELETE | EventKind.UPGRADE | EventKind.DOWNGRADE:
                 taken_out(self._views, event.group)
-            case "unload":
+            case EventKind.UNLOAD:
                 self._unloaded[event.group] = taken_out(self._views, event.group)
-            case "load":  # what was not settled is forgotten, and its generation is given again
+            case EventKind.LOAD:  # what was not settled is forgotten, and its generation is given again
                 found = self._unloaded.pop(event.group, {})
                 self._views |= {key: view for key, view in found.items() if key[1] <= event.generation}
             case _:

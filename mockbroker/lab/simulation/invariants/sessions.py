@@ -6,6 +6,7 @@ from typing import Any
 
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group
@@ -72,30 +73,30 @@ class Sessions(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         who = event.group, event.member_id
         now = event.time_ms / 1000
-        if event.event == "expire" and event.reason.startswith("no heartbeat"):
+        if event.event == EventKind.EXPIRE and event.reason.startswith("no heartbeat"):
             session = self._sessions.get(who)
             since = self._surely.get(who)
             if session is not None and since is not None and now - since < session - SLACK:
                 raise self.broken(
                     f"{who} expired {now - since:.3f} s after a sign of life, in a session of {session} s"
                 )
-        elif event.event == "expire" and event.reason == "member id was never used":
+        elif event.event == EventKind.EXPIRE and event.reason == "member id was never used":
             at = self._given.get(who)
             if at is not None and now < at - SLACK:
                 raise self.broken(f"the id {who} went {at - now:.3f} s too early")
-        if event.event == "load":  # sessions begin anew with a new coordinator
+        if event.event == EventKind.LOAD:  # sessions begin anew with a new coordinator
             for member_id in event.members:
                 self._perhaps[event.group, member_id] = now
             return
-        if event.event == "generation":  # sessions of all who are in begin anew, also of static members who are away
+        if event.event == EventKind.GENERATION:  # sessions of all members begin again, also of static ones that left
             for member_id in event.members:
                 self._perhaps[event.group, member_id] = now
-        if event.event in ("leave", "expire"):
+        if event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             for kept in (self._surely, self._perhaps, self._given):
                 kept.pop(who, None)
-        elif event.event == "rejoin":
+        elif event.event == EventKind.REJOIN:
             self._given.pop(who, None)
-        elif event.event == "join":
+        elif event.event == EventKind.JOIN:
             self._given.pop(who, None)
             self._surely.pop(who, None)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mockbroker.api.snapshots import committed, snapshots
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import DEAD, Group
@@ -13,7 +14,6 @@ from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 DESCRIBE_GROUPS, LIST_GROUPS, CONSUMER_GROUP_DESCRIBE = 15, 16, 69
-COMES, GOES = ("join",), ("leave", "expire")
 
 
 class Statistics(Watcher):
@@ -59,16 +59,16 @@ class Statistics(Watcher):
     def noted(self, broker: Broker, event: Event) -> None:
         members = self._members.setdefault(event.group, {})
         match event.event:
-            case "join":
+            case EventKind.JOIN:
                 members[event.member_id] = None
-            case "leave" | "expire" if event.reason != "member id was never used":
+            case EventKind.LEAVE | EventKind.EXPIRE if event.reason != "member id was never used":
                 members.pop(event.member_id, None)
-            case "rejoin" if " is back, " in event.reason:  # "static member I is back, OLD is fenced"
+            case EventKind.REJOIN if " is back, " in event.reason:  # "static member I is back, OLD is fenced"
                 members.pop(event.reason.partition(" is back, ")[2].split()[0], None)
                 members[event.member_id] = None
-            case "load":
+            case EventKind.LOAD:
                 self._members[event.group] = dict.fromkeys(event.members)
-            case "delete" | "unload":
+            case EventKind.DELETE | EventKind.UNLOAD:
                 self._members.pop(event.group, None)
             case _:
                 pass

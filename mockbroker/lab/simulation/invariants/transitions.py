@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.base.effects import Call
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group
@@ -33,7 +34,7 @@ class Transitions(Watcher):
         self._generations: dict[str, int] = {}
 
     def noted(self, broker: Broker, event: Event) -> None:
-        if event.event == "unload":
+        if event.event == EventKind.UNLOAD:
             self._states.pop(event.group, None)
             self._generations.pop(event.group, None)
 

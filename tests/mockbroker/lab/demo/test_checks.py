@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.lab.demo import KINDS, PARTITIONS, TOPIC
 from mockbroker.lab.demo.checks import Story, assignments, check_all
@@ -16,7 +17,7 @@ KAFKA_PYTHON, CONFLUENT, AIOKAFKA = KINDS
 def assign(client: str, generation: int, partitions: list[int], time_ms: int = 0) -> Event:
     return Event(
         time_ms=time_ms,
-        event="assign",
+        event=EventKind.ASSIGN,
         group="demo",
         client=client,
         generation=generation,
@@ -31,8 +32,8 @@ def good_story() -> Story:
             assign(KAFKA_PYTHON, 1, [0, 1]),
             assign(CONFLUENT, 1, [2, 3]),
             assign(AIOKAFKA, 1, [4, 5]),
-            Event(time_ms=1100, event="leave", group="demo", client=KAFKA_PYTHON),
-            Event(time_ms=4000, event="expire", group="demo", client=AIOKAFKA),
+            Event(time_ms=1100, event=EventKind.LEAVE, group="demo", client=KAFKA_PYTHON),
+            Event(time_ms=4000, event=EventKind.EXPIRE, group="demo", client=AIOKAFKA),
         ],
         produced=6,
         read={KAFKA_PYTHON: [0, 1], CONFLUENT: [2, 3], AIOKAFKA: [4, 5, 5]},

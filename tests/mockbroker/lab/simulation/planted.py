@@ -15,6 +15,7 @@ from kwire import ErrorCode as E
 from kwire.messages.join_group import JoinGroupResponse
 from mockbroker.api import snapshots
 from mockbroker.base.effects import Reply
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import (
     delete_groups,
@@ -223,7 +224,7 @@ def members_of_the_consumer_protocol_stay_for_ever(patch):
     real = consumer.fence
 
     def fence(group, members, event, *rest):
-        return real(group, [] if event == "expire" else members, event, *rest)
+        return real(group, [] if event == EventKind.EXPIRE else members, event, *rest)
 
     def tick(group, world, now):
         group.waits.pop_due(now)
@@ -703,7 +704,7 @@ def the_journal_does_not_say_who_left(patch):
     real = phases.note
 
     def note(group, event, member, reason=""):
-        return real(group, "sync" if event == "leave" else event, member, reason)
+        return real(group, EventKind.SYNC if event == EventKind.LEAVE else event, member, reason)
 
     patch.setattr(phases, "note", note)
 

@@ -14,6 +14,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
@@ -44,7 +45,7 @@ class Checked:
         self.broker = Broker([Node(0, "127.0.0.1", 9092)], Settings(), Dice("test").uuid)
         self.calls = 0
 
-    def note(self, event: str, generation: int = -1) -> None:
+    def note(self, event: EventKind, generation: int = -1) -> None:
         self.watcher.noted(self.broker, Event(time_ms=0, event=event, group="g", generation=generation))
 
     def answer(self, key: int, request: Any, response: Any) -> tuple[Call[Any], Any]:
@@ -81,8 +82,8 @@ def test_generation_falls_with_one_coordinator():
 def test_generation_may_fall_with_the_next_coordinator():
     checked = Checked(Generations())
     checked.acknowledge(checked.join(5))
-    checked.note("unload")
-    checked.note("load", 4)
+    checked.note(EventKind.UNLOAD)
+    checked.note(EventKind.LOAD, 4)
     checked.acknowledge(checked.join(4))
 
 
@@ -92,12 +93,12 @@ def test_join_group_answer_of_a_former_coordinator(loaded_before):
     checked = Checked(Generations())
     checked.acknowledge(checked.join(4))
     late = checked.join(5)
-    checked.note("unload")
+    checked.note(EventKind.UNLOAD)
     if loaded_before:
-        checked.note("load", 4)
+        checked.note(EventKind.LOAD, 4)
     checked.acknowledge(late)
     if not loaded_before:
-        checked.note("load", 4)
+        checked.note(EventKind.LOAD, 4)
     checked.acknowledge(checked.join(4))
     checked.acknowledge(checked.join(5))
     with pytest.raises(Broken, match="g told generation 5 and then 4"):
@@ -108,10 +109,10 @@ def test_sync_group_answer_of_a_former_coordinator_is_durable():
     """It left when its record was synced, so the next coordinator must know it."""
     checked = Checked(Generations())
     late = checked.sync("m", 5)
-    checked.note("unload")
+    checked.note(EventKind.UNLOAD)
     checked.acknowledge(late)
     with pytest.raises(Broken, match="g was settled in 5, and is 4 for its coordinator"):
-        checked.note("load", 4)
+        checked.note(EventKind.LOAD, 4)
 
 
 def test_partition_of_two_members_in_one_generation():
@@ -125,9 +126,9 @@ def test_partition_of_two_members_in_one_generation():
 def test_answer_of_a_group_that_was_deleted_since(checker):
     checked = Checked(checker())
     late = checked.sync("a", 3)
-    checked.note("delete")
+    checked.note(EventKind.DELETE)
     checked.acknowledge(late)
-    checked.note("load", 1)
+    checked.note(EventKind.LOAD, 1)
     checked.acknowledge(checked.sync("b", 3))
 
 
@@ -188,7 +189,7 @@ class Led(Checked):
         return call
 
     def begin(self, generation: int, leader: str) -> None:
-        event = Event(time_ms=0, event="generation", group="g", generation=generation, leader=leader)
+        event = Event(time_ms=0, event=EventKind.GENERATION, group="g", generation=generation, leader=leader)
         self.watcher.noted(self.broker, event)
 
 
@@ -217,7 +218,7 @@ class Revoking(Checked):
         self.group = ConsumerGroup(group_id="g")
         self.broker.groups["g"] = self.group
         self.put("old", MemberState.UNREVOKED_PARTITIONS, -2)
-        self.note("load", 1)
+        self.note(EventKind.LOAD, 1)
 
     def put(self, member_id: str, state: MemberState, epoch: int) -> None:
         self.group.members = {
@@ -248,7 +249,7 @@ def test_a_static_member_that_is_back_owes_nothing_by_its_old_id():
 
 def test_a_group_that_was_downgraded_has_nothing_to_give_up():
     revoking = Revoking()
-    revoking.note("downgrade", 1)
+    revoking.note(EventKind.DOWNGRADE, 1)
     revoking.watcher.look(revoking.broker, 21.0)
 
 

@@ -1,0 +1,51 @@
+"""The kinds of events in the journal of groups."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """What happened in a group: the ``event`` of a journal entry. ``meaning``: one sentence in Markdown."""
+
+    _value_: str
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> EventKind:
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.meaning = meaning
+        return kind
+
+    ID_GIVEN = "id_given", "The coordinator answers a first JoinGroup with a member id to join with (KIP-394)."
+    JOIN = "join", "A new member joins."
+    REJOIN = "rejoin", "A member joins again, or a static member is back under a new member id."
+    REBALANCE = "rebalance", "A rebalance begins; `reason` names its cause."
+    GENERATION = (
+        "generation",
+        "The join phase ends and a generation begins; in a group of the consumer protocol, the coordinator has made "
+        "the target assignment of an epoch.",
+    )
+    SYNC = "sync", "A member sends a SyncGroup."
+    ASSIGN = (
+        "assign",
+        "A member is assigned partitions; in a group of the consumer protocol, it reaches an epoch, or its assignment "
+        "changes on the way there.",
+    )
+    LEAVE = "leave", "A member leaves, or an administrator removes it."
+    AWAY = "away", "A static member of a group of the consumer protocol leaves and keeps its place (epoch -2)."
+    EXPIRE = "expire", "A member, or a member id that was never used, is evicted; `reason` names the timeout or limit."
+    EMPTY = "empty", "The last member is gone."
+    COMMIT = "commit", "Offsets are committed, by a client or at the end of a transaction."
+    UPGRADE = "upgrade", "A classic group becomes a group of the consumer protocol."
+    DOWNGRADE = "downgrade", "A group of the consumer protocol becomes a classic group."
+    OFFSET_EXPIRE = "offset_expire", "A committed offset is deleted because its retention time is over."
+    DELETE = "delete", "The group is deleted."
+    UNLOAD = "unload", "The broker that coordinated the group unloads it, because its partition gets another leader."
+    LOAD = "load", "A new coordinator has read the group from the offsets topic."
+
+
+def event_table() -> str:
+    """Return the kinds as a Markdown table."""
+    rows = [f"| `{kind}` | {kind.meaning} |" for kind in EventKind]
+    return "\n".join(["| event | what happened |", "|---|---|", *rows]) + "\n"
