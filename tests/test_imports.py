@@ -1,0 +1,70 @@
+"""What imports load, of other distributions and of our own packages: no more than is listed here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection
+
+import pytest
+
+OWN = ("kwire", "mockbroker")
+TRIO = {"attr", "attrs", "cffi", "idna", "outcome", "sniffio", "sortedcontainers", "trio"}  # trio and what it requires
+ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
+
+KWIRE = """kwire codec codegen connection engines envelope errorcodes errors frames headers layout limits messages
+    schema"""
+SERVING_KWIRE = "assignors blobs java json records redact"
+SERVING = "mockbroker api base broker groups net storage topics transactions"
+
+LOADS: list[tuple[str, str, set[str], str, str]] = [
+    # what is loaded, the code, other packages, names at the top of kwire, of mockbroker
+    ("kwire", "import kwire", set(), "kwire", ""),
+    ("public names of kwire", ALL_NAMES.format("kwire"), set(), KWIRE, ""),
+    ("mockbroker", "import mockbroker", set(), "", "mockbroker"),
+    (
+        "public names of mockbroker",
+        ALL_NAMES.format("mockbroker"),
+        {"cramjam", "google_crc32c", *TRIO},
+        f"{KWIRE} {SERVING_KWIRE}",
+        SERVING,
+    ),
+]
+PRINT = """
+import json, sys
+before = set(sys.modules)
+{code}
+loaded = set(sys.modules) - before
+print(json.dumps(sorted(loaded)))
+"""
+
+
+def loaded_by(code: str) -> list[str]:
+    words = [sys.executable, "-c", PRINT.format(code=code)]
+    found: list[str] = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    return found
+
+
+def tops(modules: Collection[str], package: str) -> set[str]:
+    """The package itself, and names at its top that were loaded."""
+    inside = {name.split(".")[1] for name in modules if name.startswith(f"{package}.")}
+    return inside | ({package} & set(modules))
+
+
+@pytest.mark.parametrize(
+    ("code", "others", "kwire", "mockbroker"), [row[1:] for row in LOADS], ids=[row[0] for row in LOADS]
+)
+def test_imports_load_what_is_listed(code: str, others: set[str], kwire: str, mockbroker: str) -> None:
+    modules = loaded_by(code)
+    foreign = {name.partition(".")[0] for name in modules} - {*OWN, *sys.stdlib_module_names}
+    assert {name for name in foreign if not name.startswith("_")} - TRIO == others - TRIO
+    assert bool(foreign & TRIO) == ("trio" in others)
+    assert tops(modules, "kwire") == set(kwire.split())
+    assert tops(modules, "mockbroker") == set(mockbroker.split())
+
+
+def test_the_plugin_loads_nothing_of_the_broker() -> None:
+    """pytest loads the plugin in every run."""
+    ours = [name for name in loaded_by("import mockbroker.pytest_plugin") if name.partition(".")[0] in OWN]
+    assert ours == ["mockbroker", "mockbroker.pytest_plugin"]
