@@ -85,9 +85,11 @@ class Revocations(Watcher):
 
     def _learn(self, group_id: str, member: ConsumerMember, now: float, *, loaded: bool = False) -> None:
         who = group_id, member.member_id
-        if member.state is not MemberState.UNREVOKED_PARTITIONS or not (loaded or member.epoch >= 0):
-            self._due.pop(who, None)
-            return
         step = member.epoch, member.assigned, member.revoking
-        if who not in self._due or self._due[who].step != step:
+        revokes = member.state is MemberState.UNREVOKED_PARTITIONS
+        if revokes and who in self._due and self._due[who].step == step:
+            return
+        if revokes and (loaded or member.epoch >= 0):
             self._due[who] = Due(step, now, member.rebalance_timeout)
+        else:
+            self._due.pop(who, None)

@@ -27,7 +27,7 @@ from mockbroker.lab.simulation.invariants.commits_kept import CommitsKept
 from mockbroker.lab.simulation.invariants.generations import Generations
 from mockbroker.lab.simulation.invariants.leadership import Leadership
 from mockbroker.lab.simulation.invariants.one_owner import OneOwner
-from mockbroker.lab.simulation.invariants.revocations import Revocations
+from mockbroker.lab.simulation.invariants.revocations import LATE, Revocations
 from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Broken, Watcher
 from mockbroker.topics.model import Node
@@ -232,12 +232,39 @@ class Revoking(Checked):
         call = Call(Ticket(1, 1, 68, 1), Client(0, "c", "/127.0.0.1"), request)
         self.watcher.handled(self.broker, call, 5.0)
 
+    def fence(self, member_id: str, at: float) -> None:
+        event = Event(
+            time_ms=round(at * 1000), event="expire", group="g", member_id=member_id, reason=f"{LATE} in time"
+        )
+        self.watcher.noted(self.broker, event)
+
 
 def test_partitions_are_not_given_up_in_the_rebalance_timeout():
     revoking = Revoking()
     revoking.watcher.look(revoking.broker, 20.0)
     with pytest.raises(Broken, match="old of g has not given up its partitions for 21"):
         revoking.watcher.look(revoking.broker, 21.0)
+
+
+def test_a_static_member_that_is_away_is_fenced_after_a_load():
+    """Heartbeats of other members do not end the time that it has."""
+    revoking = Revoking()
+    revoking.heartbeat("other")
+    with pytest.raises(Broken, match="old of g is fenced after 19"):
+        revoking.fence("old", 19.0)
+    revoking = Revoking()
+    revoking.heartbeat("other")
+    revoking.fence("old", 20.0)
+
+
+def test_a_static_member_that_goes_away_has_no_time_to_keep():
+    revoking = Revoking()
+    revoking.put("old", MemberState.UNREVOKED_PARTITIONS, 1)
+    revoking.heartbeat("old")
+    revoking.put("old", MemberState.UNREVOKED_PARTITIONS, -2)
+    revoking.heartbeat("other")
+    with pytest.raises(Broken, match="old of g is fenced, and had no partitions to give up"):
+        revoking.fence("old", 25.0)
 
 
 def test_a_static_member_that_is_back_owes_nothing_by_its_old_id():
