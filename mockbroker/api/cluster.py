@@ -30,10 +30,11 @@ from mockbroker.broker.request_log import Request
 from mockbroker.broker.router import Router
 from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, Users
 from mockbroker.net.addresses import Addresses
+from mockbroker.net.bound_listeners import BoundListener, listen
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.in_process import Line
 from mockbroker.net.listeners import LAST_PORT, Listener, of_settings, port_for, users_of
-from mockbroker.net.server import Door, Server, listen
+from mockbroker.net.server import Server
 from mockbroker.net.tls import Tls, TlsFiles
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
@@ -81,7 +82,7 @@ class _Plan:
         """Raises: SettingsError."""
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = users_of(settings.mockbroker_users) | dict(users or {})
-        doors = of_settings(settings, users=bool(passwords))
+        served = of_settings(settings, users=bool(passwords))
         if brokers < 1:
             raise SettingsError(f"brokers: {brokers} is less than 1")
         factor = settings.default_replication_factor
@@ -96,8 +97,8 @@ class _Plan:
             raise SettingsError(f"clock: {clock} is not one of {', '.join(CLOCKS)}")
         for name, partitions in (topics or {}).items():
             inside.check_topic(name, partitions)
-        scram = _derived(settings, passwords) if any(listener.sasl for listener in doors) else {}
-        return cls(brokers, settings, dict(topics or {}), as_version, doors, passwords, scram, clock)
+        scram = _derived(settings, passwords) if any(listener.sasl for listener in served) else {}
+        return cls(brokers, settings, dict(topics or {}), as_version, served, passwords, scram, clock)
 
     def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
         """The start, of time too, with what is in a data directory. Topics that are there already stay as they are.
@@ -267,7 +268,7 @@ class Cluster:
         Raises: FailoverError if it does not run.
         """
         self._server.perform(failover.stop(self._router.broker, node, self._now()))
-        self._server.leave(node, abruptly=False)
+        self._server.stop_broker(node, abruptly=False)
 
     def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
         """A broker is gone: its connections are reset, what waited there is lost, and nobody was told.
@@ -276,7 +277,7 @@ class Cluster:
         clients are sent to a broker that is not there. Raises: FailoverError if it does not run.
         """
         failover.check_runs(self._router.broker, node)
-        self._server.leave(node, abruptly=True)
+        self._server.stop_broker(node, abruptly=True)
         self._server.perform(failover.kill(self._router.broker, node, self._now(), noticed_after))
 
     def start_broker(self, node: int) -> None:
@@ -316,7 +317,7 @@ class Cluster:
 
     def _come_back(self, node: int) -> None:
         try:
-            self._server.come_back(node)
+            self._server.restart_broker(node)
         except OSError as error:
             raise PortInUseError(f"broker {node} cannot come back: {error}") from error
 
@@ -331,7 +332,7 @@ class Cluster:
         directory: nothing that is on disk is thrown away.
         """
         self._check_no_data_dir()
-        for node in self._server.nodes_away:
+        for node in self._server.stopped_nodes:
             self._come_back(node)
         self._server.restart(self._plan.broker(self.nodes, self._server.clock))
         self._waiting.unpark_all()
@@ -351,12 +352,12 @@ class Cluster:
         self._check_no_data_dir()
         plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
         addresses = Addresses(plan.settings, plan.listeners, self._host)
-        doors = _open_doors(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
+        bound = _open_listeners(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
         if (found := _without_effect(plan)) != _without_effect(self._plan):
             _log_without_effect(found)
         self.life += 1
         self._plan = plan
-        self._server.restart(plan.broker(_nodes(addresses, doors), self._server.clock), doors)
+        self._server.restart(plan.broker(_nodes(addresses, bound), self._server.clock), bound)
         self._waiting.unpark_all()
 
     def _check_no_data_dir(self) -> None:
@@ -402,16 +403,16 @@ async def open_cluster(
     kept = None if disk is None else DataDir(disk, str(data_dir))
     tls = _Certificates(host)
     try:
-        doors = _open_doors(plan, host, port, first_node, tls, addresses)
+        bound = _open_listeners(plan, host, port, first_node, tls, addresses)
         try:
             at = BrokerTime()
-            router = Router(plan.broker(_nodes(addresses, doors), at, kept), Journal(at.read()))
+            router = Router(plan.broker(_nodes(addresses, bound), at, kept), Journal(at.read()))
             if kept is not None:
                 _go_on(router, kept, at.read())
         except BaseException:
-            _close(doors)
+            _close(bound)
             raise
-        server = Server(router, doors, data_dir=kept, clock=at)
+        server = Server(router, bound, data_dir=kept, clock=at)
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, server, nursery.cancel_scope)
@@ -486,11 +487,11 @@ def _derived(settings: Settings, passwords: Mapping[str, str]) -> Scram:
     return derive(passwords, wanted, lambda: token_bytes(SALT_BYTES))
 
 
-def _nodes(addresses: Addresses, doors: Iterable[Door]) -> list[Node]:
+def _nodes(addresses: Addresses, bound: Iterable[BoundListener]) -> list[Node]:
     found: dict[int, dict[str, tuple[str, int]]] = {}
-    for door in doors:
-        number = len(found) - (door.node in found)
-        found.setdefault(door.node, {})[door.name] = addresses.of(door.name, number, door.sock.getsockname()[1])
+    for each in bound:
+        number = len(found) - (each.node in found)
+        found.setdefault(each.node, {})[each.name] = addresses.of(each.name, number, each.sock.getsockname()[1])
     nodes = []
     for node_id, places in found.items():
         hosts = {name: host for name, (host, _) in places.items()}
@@ -499,11 +500,11 @@ def _nodes(addresses: Addresses, doors: Iterable[Door]) -> list[Node]:
     return nodes
 
 
-def _open_doors(
+def _open_listeners(
     plan: _Plan, host: str, port: int, first_node: int, tls: _Certificates, addresses: Addresses
-) -> list[Door]:
+) -> list[BoundListener]:
     """Every listener of every broker. Raises: SettingsError, PortInUseError; then none is open."""
-    settings, opened = plan.settings, list[Door]()
+    settings, opened = plan.settings, list[BoundListener]()
     try:
         for number in range(plan.brokers):
             for listener in plan.listeners:
@@ -512,16 +513,16 @@ def _open_doors(
                 context = tls.get(settings, addresses).context if listener.tls else None
                 wanted = port_for(plan.listeners, listener.name, port, plan.brokers, number)
                 sock = _listen(host, wanted)
-                opened.append(Door(first_node + number, sock, listener.name, context, listener.sasl))
+                opened.append(BoundListener(first_node + number, sock, listener.name, context, listener.sasl))
     except (SettingsError, PortInUseError):
         _close(opened)
         raise
     return opened
 
 
-def _close(doors: Iterable[Door]) -> None:
-    for door in doors:
-        door.sock.close()
+def _close(bound: Iterable[BoundListener]) -> None:
+    for each in bound:
+        each.sock.close()
 
 
 def _listen(host: str, port: int) -> socket:

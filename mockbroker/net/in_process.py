@@ -10,45 +10,41 @@ import trio
 from kwire import ClientSide
 from kwire.schema import schema_of
 from mockbroker.base.effects import Reply
-from mockbroker.broker.router import Outcome
 from mockbroker.net.connection import Session
+from mockbroker.net.pump import Connection, Pump
 
-HOST = "/127.0.0.1"  # where the broker believes these clients to be
+HOST = "/127.0.0.1"  # the address that the broker sees
 
 
 class LineClosedError(ConnectionError):
-    """The cluster, or whoever has the line, has closed it."""
+    """The in-process connection was closed, by the cluster or by its owner."""
 
 
 class Line:
-    """One connection. ``handle``: has the broker look at what came in; ``newest``: the newest version of an API served.
+    """An in-process connection.
 
     A request is handled before ``ask`` gives others their turn, and no byte is ever on its way: a clock of trio's that
-    jumps when nobody has anything to do jumps from deadline to deadline of the broker.
+    jumps when no task can run jumps from deadline to deadline of the broker.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        client_id: str,
-        handle: Callable[[Line], None],
-        hang_up: Callable[[Line], None],
-        newest: Callable[[int], int],
-    ) -> None:
-        self.session = session
-        self.closed = ""  # why
+    def __init__(self, pump: Pump, session: Session, client_id: str, serve: Callable[[Connection], None]) -> None:
+        self._pump = pump
         self._side = ClientSide(client_id)
-        self._handle = handle
-        self._hang_up = hang_up
-        self._newest = newest
+        self._connection = InProcessConnection(session, self._side)
+        self._serve = serve
         self._turn = trio.Lock()
-        self._woken = trio.Event()
+        pump.open(self._connection)
+
+    @property
+    def closed(self) -> str:
+        """Why it is closed; "" while it is open."""
+        return self._connection.reason
 
     async def ask(self, request: Any, version: int | None = None, *, answered: bool = True) -> Any:
         """The answer, once it is there. ``version``: None for the newest that is served.
 
         ``answered``: False for a Produce with acks 0; the answer is None. As on any connection of Kafka the next
-        request waits for the answer to the one before. Whoever is cancelled here hangs up by it.
+        request waits for the answer to the one before. A task that is cancelled here closes the connection.
         Raises: LineClosedError; kwire.EncodeError if the version cannot carry the request.
         """
         if version is None:
@@ -56,7 +52,7 @@ class Line:
             assert api is not None
             version = self._newest(api.key)
         try:
-            self._turn.acquire_nowait()  # and so is asked before anybody else has a turn
+            self._turn.acquire_nowait()  # so that the request is handled before another task has a turn
         except trio.WouldBlock:
             await self._turn.acquire()
         try:
@@ -69,39 +65,67 @@ class Line:
             self._turn.release()
 
     async def _asked(self, data: bytes, *, answered: bool) -> Any:
-        self._woken = trio.Event()
-        self.session.receive(data)
-        self._handle(self)
+        connection = self._connection
+        connection.woken = trio.Event()
+        connection.session.receive(data)
+        self._serve(connection)
         while answered and not self.closed:
             if (response := self._side.next_response()) is not None:
                 await trio.lowlevel.checkpoint()
                 return response.body
-            await self._woken.wait()
+            await connection.woken.wait()
         self._check()
         await trio.lowlevel.checkpoint()
         return None
 
     def close(self) -> None:
-        """Hang up; a parked request stays parked where a broker does not see connections."""
-        if not self.closed:
-            self._hang_up(self)
-            self.end("it is closed")
+        """Close it; a pending request stays pending where a broker does not see connections."""
+        self._pump.close(self._connection, "it is closed")
 
-    # --- what the server does ---
-
-    def take(self, outcome: Outcome) -> None:
-        """An answer, or none."""
-        if isinstance(outcome, Reply):
-            self._side.receive(self.session.answer(outcome))
-            self._woken.set()
-        else:
-            self.session.skip_answer()
-
-    def end(self, why: str) -> None:
-        """The line is dead; ``why`` is told to whoever uses it."""
-        self.closed = self.closed or why
-        self._woken.set()
+    def _newest(self, api_key: int) -> int:
+        newest = self._pump.router.broker.served[api_key].last
+        assert newest is not None
+        return newest
 
     def _check(self) -> None:
         if self.closed:
             raise LineClosedError(self.closed)
+
+
+class InProcessConnection(Connection):
+    """The broker's end of a line. Its answers arrive at once, also where those on sockets wait for the disk.
+
+    reason: why it is closed
+    woken: is set when an answer is there, or none will come
+    """
+
+    __slots__ = ("_side", "reason", "session", "woken")
+
+    durable = False
+    session: Session
+
+    def __init__(self, session: Session, side: ClientSide) -> None:
+        super().__init__(session.connection, session, f"in-process client {session.connection}")
+        self.session = session
+        self.reason = ""
+        self.woken = trio.Event()
+        self._side = side
+
+    @property
+    def buffered(self) -> int:
+        return 0
+
+    @property
+    def unsent(self) -> int:
+        return 0
+
+    def answer(self, reply: Reply) -> None:
+        self._side.receive(self.session.answer(reply))
+        self.woken.set()
+
+    def send(self) -> bool:
+        return True
+
+    def hang_up(self, reason: str) -> None:
+        self.reason = reason
+        self.woken.set()

@@ -40,7 +40,7 @@ from kwire.records import Record, build_batch
 from mockbroker.base.settings import Settings
 from mockbroker.broker.sasl.users import Users
 from mockbroker.net.listeners import PROTOCOLS
-from mockbroker.net.server import FRAME_TIMEOUT
+from mockbroker.net.sockets import FRAME_TIMEOUT
 from mockbroker.net.tls import Tls
 
 USERS = {"alice": "alice-secret"}

@@ -126,7 +126,7 @@ class _Running:
         self._cluster.kill_broker(node, self._noticed_after)
 
     def is_away(self, node: int) -> bool:
-        return node in self._cluster._server.nodes_away
+        return node in self._cluster._server.stopped_nodes
 
     def soon(self, what: Callable[[], None]) -> None:
         trio.lowlevel.current_trio_token().run_sync_soon(what)

@@ -17,8 +17,9 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
+from mockbroker.net.bound_listeners import BoundListener, listen
 from mockbroker.net.readiness import best
-from mockbroker.net.server import Door, Server, listen
+from mockbroker.net.server import Server
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.topics.model import Node
 
@@ -117,7 +118,7 @@ async def serving(
         data_dir.flush()
     server = Server(
         Router(broker, Journal(trio.current_time()), handlers),
-        [Door(0, listener, tls=tls, sasl=users is not None)],
+        [BoundListener(0, listener, tls=tls, sasl=users is not None)],
         watch,
         data_dir,
     )

@@ -27,7 +27,8 @@ from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import build_batch, read_batch
 from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, open_cluster, run_cluster
 from mockbroker.api import cluster as cluster_api
-from mockbroker.net.server import Server, listen
+from mockbroker.net.bound_listeners import listen
+from mockbroker.net.timekeeper import Timekeeper
 from mockbroker.storage.real_disk import RealDisk
 from mockbroker.topics.model import INTERNAL
 
@@ -152,7 +153,7 @@ async def test_a_server_that_fails_is_not_silent(monkeypatch):
     async def broken(self) -> None:
         raise Mine("the timer")
 
-    monkeypatch.setattr(Server, "_keep_time", broken)
+    monkeypatch.setattr(Timekeeper, "run", broken)
     with pytest.RaisesGroup(Mine, flatten_subgroups=True):
         async with open_cluster():
             await trio.sleep_forever()
@@ -339,7 +340,7 @@ def test_a_server_that_failed_is_told_at_the_end(monkeypatch):
         failed.set()
         raise Mine("the timer")
 
-    monkeypatch.setattr(Server, "_keep_time", broken)
+    monkeypatch.setattr(Timekeeper, "run", broken)
     threads = threading.active_count()
     with pytest.RaisesGroup(Mine, flatten_subgroups=True), run_cluster():
         failed.wait(10)

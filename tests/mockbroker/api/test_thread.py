@@ -363,7 +363,7 @@ async def test_a_server_that_dies_ends_the_block(monkeypatch: pytest.MonkeyPatch
     async def die(*_: object) -> None:
         raise BlockError
 
-    monkeypatch.setattr("mockbroker.net.server.Server._keep_time", die)
+    monkeypatch.setattr("mockbroker.net.timekeeper.Timekeeper.run", die)
     with pytest.raises(ExceptionGroup) as caught:
         async with open_cluster():
             await trio.sleep_forever()

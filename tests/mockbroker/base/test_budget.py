@@ -81,7 +81,7 @@ async def test_unfinished_requests_above_the_limit_close_the_largest(clock, capl
         small.reset()
         last.reset()
         await place.until(lambda: len(place.server.connections) == 1)
-        assert place.server._requests.total == 0
+        assert place.server.pump.requests.total == 0
 
 
 async def test_requests_that_are_complete_count_no_more(clock, caplog):
@@ -92,7 +92,7 @@ async def test_requests_that_are_complete_count_no_more(clock, caplog):
             for _ in range(2_000):
                 await peer.receive()
         assert caplog.records == []
-        assert place.server._requests.total == 0
+        assert place.server.pump.requests.total == 0
 
 
 # --- responses that are not read ---------------------------------------------------------------------------------
@@ -125,13 +125,13 @@ async def test_unread_responses_above_the_limit_close_the_largest(clock, caplog)
         asked = 0
         while not caplog.records and asked < 50:  # the system's own buffers take some of each
             peer = await reluctant(place)
-            total = place.server._responses.total
+            total = place.server.pump.responses.total
             await peer.send(fetch())
             asked += 1
-            await place.until(lambda total=total: caplog.records or place.server._responses.total != total)
+            await place.until(lambda total=total: caplog.records or place.server.pump.responses.total != total)
         await place.until(lambda: len(place.server.connections) == asked - 1)
         assert 2 < asked < 50
-        assert place.server._responses.total <= limit
+        assert place.server.pump.responses.total <= limit
         (record,) = caplog.records
         assert "it has the most bytes of unread responses" in record.getMessage()
         assert record.getMessage().endswith("above mockbroker.queued.max.response.bytes (12582912)")
@@ -150,7 +150,7 @@ async def test_a_connection_with_unsent_responses_is_not_read(clock):
         assert len((await peer.receive()).responses[0].partitions[0].records) > 9 * MIB
         assert (await peer.receive()).error_code == E.NONE
         assert (await peer.receive()).error_code == E.NONE
-        assert place.server._responses.total == 0
+        assert place.server.pump.responses.total == 0
 
 
 # --- member ids and transactional ids ----------------------------------------------------------------------------

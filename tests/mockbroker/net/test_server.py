@@ -27,7 +27,9 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.broker.handlers import HANDLERS
-from mockbroker.net.server import BACK_OFF, FRAME_TIMEOUT, LOOK_AROUND, READ_AHEAD, READ_SIZE, SEND_TIMEOUT, WRITE_AHEAD
+from mockbroker.net.bound_listeners import BACK_OFF
+from mockbroker.net.pump import WRITE_AHEAD
+from mockbroker.net.sockets import FRAME_TIMEOUT, LOOK_AROUND, READ_AHEAD, READ_SIZE, SEND_TIMEOUT
 
 HELLO = (ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3)
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)

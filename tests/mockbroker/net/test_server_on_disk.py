@@ -19,7 +19,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, build_batch
-from mockbroker.net.server import WRITE_AHEAD
+from mockbroker.net.pump import WRITE_AHEAD
 from mockbroker.storage.pretend import PretendDisk
 
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)

@@ -1,0 +1,182 @@
+"""The sockets that listen for brokers: bound, accepting, and kept for a broker that is stopped."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import trio
+from trio.lowlevel import notify_closing, wait_readable
+
+log = logging.getLogger("mockbroker")
+
+BACK_OFF = 0.1  # seconds to wait when the process has no more files to accept with
+BACKLOG = 1_024
+ACCEPTS = 64  # connections accepted at once
+CLOSED = -1  # the file number of a closed socket
+OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundListener:
+    """A bound socket of a listener.
+
+    node: id of the broker
+    name: of the listener
+    tls, sasl: what a connection begins with there
+    """
+
+    node: int
+    sock: socket.socket
+    name: str = ""
+    tls: ssl.SSLContext | None = None
+    sasl: bool = False
+
+
+Accepted = Callable[[BoundListener, socket.socket, Sequence[object]], None]
+
+
+@dataclass(slots=True)
+class StoppedListener:
+    """The address of a broker that is stopped. ``held``: a socket that keeps the port; None if it cannot be had."""
+
+    listener: BoundListener
+    address: tuple[str, int]
+    held: socket.socket | None = None
+
+    def hold(self) -> None:
+        """Bind, and do not listen: clients are refused, and the system gives the port to no other process."""
+        with suppress(OSError):
+            self.held = _bound(*self.address)
+
+    def release(self) -> None:
+        """Give up the port."""
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+
+    def listen(self) -> BoundListener:
+        """Raises: OSError; then the port is held as before, if it can be."""
+        sock = self.held = self.held or _bound(*self.address)
+        try:
+            sock.listen(BACKLOG)
+        except OSError:
+            self.release()
+            self.hold()
+            raise
+        self.held = None
+        return replace(self.listener, sock=sock)
+
+
+class Listeners:
+    """All listeners of a cluster. ``accepted``: is called with each new connection."""
+
+    def __init__(self, bound: Sequence[BoundListener], accepted: Accepted) -> None:
+        self.bound = list(bound)
+        self._accepted = accepted
+        self._stopped: list[StoppedListener] = []
+        self._nursery: trio.Nursery | None = None
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Accept connections, in tasks of the nursery."""
+        self._nursery = nursery
+        for listener in self.bound:
+            nursery.start_soon(self._accept, listener)
+
+    def replace(self, bound: Sequence[BoundListener]) -> None:
+        """Close all listeners and accept at these instead."""
+        assert self._nursery is not None
+        self.close()
+        self.bound = list(bound)
+        self.start(self._nursery)
+
+    def stop(self, node: int) -> None:
+        """Close the listeners of a broker, and keep their ports for it."""
+        for listener in self.bound:
+            if listener.node == node:
+                stopped = StoppedListener(listener, listener.sock.getsockname()[:2])
+                notify_closing(listener.sock)
+                listener.sock.close()
+                stopped.hold()
+                self._stopped.append(stopped)
+        self.bound = [listener for listener in self.bound if listener.node != node]
+
+    @property
+    def stopped_nodes(self) -> list[int]:
+        """Ids of the brokers that are stopped."""
+        return sorted({stopped.listener.node for stopped in self._stopped})
+
+    def restart(self, node: int) -> None:
+        """Listen again where a stopped broker did. Raises: OSError if another process does so by now."""
+        assert self._nursery is not None
+        returning = [stopped for stopped in self._stopped if stopped.listener.node == node]
+        opened: list[BoundListener] = []
+        try:
+            for stopped in returning:
+                listener = stopped.listen()
+                opened.append(listener)
+        except OSError:
+            for listener, stopped in zip(opened, returning, strict=False):
+                listener.sock.close()
+                stopped.hold()
+            raise
+        self._stopped = [stopped for stopped in self._stopped if stopped.listener.node != node]
+        self.bound = [*self.bound, *opened]
+        for listener in opened:
+            self._nursery.start_soon(self._accept, listener)
+
+    def close(self) -> None:
+        """Close every listener, and give up the ports of stopped brokers."""
+        for listener in self.bound:
+            notify_closing(listener.sock)
+            listener.sock.close()
+        for stopped in self._stopped:
+            stopped.release()
+        self._stopped.clear()
+
+    async def _accept(self, listener: BoundListener) -> None:
+        sock = listener.sock
+        while sock.fileno() != CLOSED:
+            try:
+                await wait_readable(sock)
+                for _ in range(ACCEPTS):
+                    self._accepted(listener, *sock.accept())
+            except trio.ClosedResourceError:
+                return  # by a restart
+            except OSError as error:
+                if error.errno in OUT_OF_FILES:
+                    log.warning("cannot accept: %s", error)
+                    await trio.sleep(BACK_OFF)
+                # else there is no other, or the peer has gone before it was accepted
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks a free one. Raises: OSError."""
+    sock = _bound(host, port)
+    try:
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Raises: OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,338 @@
+"""The pump: which connection is served next, what is held until it is on disk, and when a connection is closed.
+
+It knows no socket, no clock and no task. A shell derives its connections from ``Connection``, announces those that have
+requests with ``enqueue``, and calls ``turn``; net/sockets.py does so with sockets, lab/simulation/shell.py in virtual
+time.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from kwire import WireError
+from mockbroker.base.budget import Budget
+from mockbroker.base.effects import Call, Dismiss, NoReply, Reply, Ticket
+from mockbroker.base.response_limit import ResponseTooLargeError
+from mockbroker.broker.authentication import Gate
+from mockbroker.broker.router import Outcome, Router
+
+log = logging.getLogger("mockbroker")
+
+WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
+
+
+class Disk(Protocol):
+    """What must be durable before an answer is sent, as numbers of changes."""
+
+    @property
+    def collected(self) -> int:
+        """The last change that was made."""
+        ...
+
+    @property
+    def synced(self) -> int:
+        """The last change that is durable, with all before it."""
+        ...
+
+
+class Requests(Protocol):
+    """The requests of one connection: the next is given out once the one before is answered."""
+
+    ticket: Ticket | None
+
+    @property
+    def node(self) -> int:
+        """The broker that the client is connected to."""
+        ...
+
+    def next_call(self) -> Call[Any] | None:
+        """The next request; None if more bytes are needed or the one before is not answered."""
+
+    def skip_answer(self) -> None:
+        """The request last given out gets no answer."""
+
+
+class Connection(ABC):
+    """A client connection as the pump sees it; the shell adds input and output.
+
+    number: of the connection, in the tickets of its requests
+    peer: the client's address, for the log
+    session: its requests
+    gate: the authentication that a client of a SASL listener must pass
+    after: the change that must be durable before the pending answers are sent
+    held: that change is not durable yet, and nothing is sent
+    draining: the shell is sending what the peer was too slow to read; no request is served meanwhile
+    ended: the peer has closed its half, and may still read answers
+    given_up: it is closed once the answers that are held have been sent
+    closed: it is closed
+    queued: it is among those to be served
+    """
+
+    __slots__ = (
+        "after",
+        "closed",
+        "draining",
+        "ended",
+        "gate",
+        "given_up",
+        "held",
+        "number",
+        "peer",
+        "queued",
+        "session",
+    )
+
+    durable = True  # its answers wait for the disk
+
+    def __init__(self, number: int, session: Requests, peer: str, gate: Gate | None = None) -> None:
+        self.number = number
+        self.session = session
+        self.peer = peer
+        self.gate = gate
+        self.after = 0
+        self.held = False
+        self.draining = False
+        self.ended = False
+        self.given_up = False
+        self.closed = False
+        self.queued = False
+
+    @property
+    @abstractmethod
+    def buffered(self) -> int:
+        """Bytes received and not yet served."""
+
+    @property
+    @abstractmethod
+    def unsent(self) -> int:
+        """Bytes of answers that are not sent."""
+
+    @abstractmethod
+    def answer(self, reply: Reply) -> None:
+        """Add an answer to those to be sent. Raises: kwire.WireError; ResponseTooLargeError."""
+
+    @abstractmethod
+    def send(self) -> bool:
+        """Send what the peer takes now; False if the connection is broken. Sets ``draining`` if some is left."""
+
+    @abstractmethod
+    def hang_up(self, reason: str) -> None:
+        """Close; what is not sent is dropped."""
+
+    def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
+        """Read on, or stop reading: it was served."""
+
+    def stop_reading(self) -> None:  # noqa: B027 - a shell may have nothing to do
+        """Read nothing more."""
+
+    def answered_later(self) -> None:  # noqa: B027 - a shell may have nothing to do
+        """A request that was pending has its answer."""
+
+    @property
+    def stuffed(self) -> bool:
+        """True if no more answers shall be made that would only be held."""
+        return self.held and self.unsent > WRITE_AHEAD
+
+
+class Pump:
+    """The connections of one cluster between their input and the router.
+
+    router: handles the requests
+    connections: those that are open, by number
+    disk: what answers wait for; None if the cluster is in memory only
+    requests, responses: what all connections may hold together
+    """
+
+    def __init__(self, router: Router, disk: Disk | None = None) -> None:
+        self.router = router
+        self.connections: dict[int, Connection] = {}
+        self.disk = disk
+        self._ready: deque[Connection] = deque()
+        self._held: list[Connection] = []
+        self.set_budgets()
+
+    def set_budgets(self) -> None:
+        """Take the limits from the broker, which may be new; no connection is open."""
+        settings = self.router.broker.settings
+        requests, responses = settings.queued_max_request_bytes, settings.mockbroker_queued_max_response_bytes
+        self.requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
+        self.responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
+
+    def open(self, connection: Connection) -> None:
+        """Serve this connection too."""
+        self.connections[connection.number] = connection
+
+    def enqueue(self, connection: Connection) -> None:
+        """Serve it with the next turns: it has received something, or may be served again."""
+        if not connection.queued:
+            connection.queued = True
+            self._ready.append(connection)
+
+    def turn(self, now: float) -> None:
+        """Serve the connections that are ready, and those that are thereby answered. ``now``: the broker's time."""
+        ready = self._ready
+        while ready:
+            connection = ready.popleft()
+            connection.queued = False
+            self.serve(connection, now)
+
+    def serve(self, connection: Connection, now: float) -> None:
+        """Handle the complete requests of a connection and send the answers.
+
+        A request that cannot be read, or that a handler fails on, closes this connection only.
+        """
+        session = connection.session
+        while not (connection.closed or connection.draining or connection.given_up or connection.stuffed):
+            try:
+                call = session.next_call()
+            except WireError as error:
+                self._refuse(connection, str(error))
+                break
+            except Exception as error:
+                self.fail(connection, "its request could not be read", error)
+                break
+            if call is None:
+                break
+            self.handle(connection, call, now)
+        self.flush(connection)
+        self.weigh(connection)
+        if not connection.closed:
+            connection.regulate()
+            self.close_if_over(connection)
+
+    def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
+        """Have a request answered, and deliver all answers that it brings."""
+        try:
+            admitted = None if connection.gate is None else self.router.admit(connection.gate, call, now)
+            outcomes = self.router.step(call, now) if admitted is None else admitted
+        except Exception as error:
+            self.fail(connection, "its request failed", error)
+            return
+        self.deliver(outcomes, connection)
+
+    def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
+        """Give each answer to its connection. ``served``: the connection that is being served."""
+        for outcome in outcomes:
+            connection = self.connections.get(outcome.ticket.connection)
+            if connection is None or connection.session.ticket is not outcome.ticket:
+                self.unclaimed(outcome)
+                continue
+            if connection is not served:
+                self.enqueue(connection)
+                connection.answered_later()
+            if isinstance(outcome, Reply):
+                self._answer(connection, outcome)
+            elif isinstance(outcome, NoReply):
+                connection.session.skip_answer()
+            else:
+                if isinstance(outcome, Dismiss) and outcome.response is not None:
+                    self._answer(connection, Reply(outcome.ticket, outcome.response))
+                self._refuse(connection, outcome.reason)
+
+    def unclaimed(self, outcome: Outcome) -> None:
+        """An answer for which no connection waits: its connection has been closed."""
+
+    def _answer(self, connection: Connection, reply: Reply) -> None:
+        try:
+            connection.answer(reply)
+        except ResponseTooLargeError as error:
+            self._refuse(connection, str(error))
+            return
+        except Exception as error:
+            self.fail(connection, "its answer could not be written", error)
+            return
+        if self.disk is not None:
+            connection.after = self.disk.collected
+        if connection.unsent > WRITE_AHEAD:
+            self.flush(connection)
+            self.weigh(connection)
+
+    # --- sending and holding ---
+
+    def flush(self, connection: Connection) -> None:
+        """Send the answers of a connection, unless they have to wait."""
+        if connection.closed or connection.draining or connection.held or not connection.unsent:
+            return
+        if not self.hold(connection) and not connection.send():
+            self.close(connection)
+
+    def hold(self, connection: Connection) -> bool:
+        """True if nothing may be sent, as a change before it is not durable yet; ``release`` sends it."""
+        if self.disk is None or not connection.durable or connection.after <= self.disk.synced:
+            return False
+        if not connection.held:
+            connection.held = True
+            self._held.append(connection)
+        return True
+
+    def release(self) -> None:
+        """Send the answers that waited for the disk, as far as it is synced now; the next turn serves on."""
+        held, self._held = self._held, []
+        for connection in held:
+            connection.held = False
+            self.flush(connection)  # before it is served: the answers to its next requests wait for the next sync
+            self.enqueue(connection)
+            if connection.given_up:
+                self.give_up(connection, "")
+
+    @property
+    def unsynced(self) -> bool:
+        """True if the disk has something to write."""
+        return self.disk is not None and self.disk.collected > self.disk.synced
+
+    # --- closing ---
+
+    def fail(self, connection: Connection, what: str, error: Exception) -> None:
+        """The broker failed on what this connection asked for."""
+        log.exception("%s: closed, %s", connection.peer, what)
+        self.give_up(connection, f"{what}: {error!r}")
+
+    def _refuse(self, connection: Connection, reason: str) -> None:
+        log.warning("%s: closed, %s", connection.peer, reason)
+        self.give_up(connection, reason)
+
+    def give_up(self, connection: Connection, reason: str) -> None:
+        """Close; what was answered before is still sent, as far as the peer takes it then."""
+        self.flush(connection)
+        if connection.held:
+            connection.given_up = True
+            connection.stop_reading()
+        else:
+            self.close(connection, reason)
+
+    def close_if_over(self, connection: Connection) -> None:
+        """Close it if the peer has closed its half and has been answered, but for a request that is pending."""
+        if connection.ended and not (connection.draining or connection.held or connection.queued):
+            self.close(connection)
+
+    def close(self, connection: Connection, reason: str = "") -> None:
+        """Close at once; a request of it that is pending is forgotten."""
+        if connection.closed:
+            return
+        connection.closed = True
+        number = connection.number
+        self.connections.pop(number, None)
+        self.requests.hold(number, 0)
+        self.responses.hold(number, 0)
+        if connection.session.ticket is not None:
+            self.router.forget(connection.session.ticket)
+        connection.hang_up(reason)
+
+    # --- what all connections may hold ---
+
+    def weigh(self, connection: Connection) -> None:
+        """Count what a connection holds; where that is too much for all, those that hold the most are closed."""
+        if connection.closed:
+            return
+        self.requests.hold(connection.number, connection.buffered)
+        self.responses.hold(connection.number, connection.unsent)
+        for budget in (self.requests, self.responses):
+            while budget.exceeded:
+                largest = budget.largest()
+                closed = self.connections[largest]
+                log.warning("%s: closed, %s", closed.peer, budget.complaint(largest))
+                self.close(closed)
