@@ -39,12 +39,12 @@ class Disk:
         self._data.flush()
 
     @property
-    def written(self) -> int:
+    def collected(self) -> int:
         """How much there is, synced or not: a number that only grows while the process lives."""
         return self._data.collected
 
     @property
-    def sure(self) -> int:
+    def synced(self) -> int:
         """How much of it is synced."""
         return self._data.synced
 

@@ -44,8 +44,7 @@ class Link:
 class Connection:
     """``open``: as the client sees it; ``cut``: nothing gets through any more.
 
-    ``waiting``: requests without answer, as the client sees it; ``inbox``: those that the broker has not begun with;
-    ``busy``: the one that it has begun with.
+    ``waiting``: requests without answer, as the client sees it.
     """
 
     number: int
@@ -56,8 +55,6 @@ class Connection:
     open: bool = True
     cut: bool = False
     waiting: deque[tuple[Call[Any], Callable[..., None], float]] = field(default_factory=deque)
-    inbox: deque[Call[Any]] = field(default_factory=deque)
-    busy: Call[Any] | None = None
     correlation: int = 0
     there: float = 0.0  # when the last request arrives
     here: float = 0.0  # when the last answer arrives

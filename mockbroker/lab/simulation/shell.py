@@ -1,38 +1,127 @@
-"""The brokers' side of the pretend network: what server.py does with sockets and a timer, in virtual time.
+"""The brokers' side of the pretend network: the pump of net/, with pretend connections, disk and timer.
 
-One request of a connection at a time, the next one when it is answered; others are not held up by it. With a disk, an
-answer leaves when everything that was written before it is synced; one sync does for all that came together.
+What is simulated is what is served: order of requests, answers that wait for the disk, connections that are closed.
+Here are only the ends of the connections, virtual time, and what checkers are shown.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf, nextafter
 from typing import Any
 
-from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Ticket
+from mockbroker.base.effects import Call, Effects, Reply, Ticket
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Outcome, Router
+from mockbroker.lab.simulation import network
 from mockbroker.lab.simulation.disk import Disk
-from mockbroker.lab.simulation.network import Connection, Network
+from mockbroker.lab.simulation.network import Network
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
 from mockbroker.lab.simulation.words import told_answer, told_request
+from mockbroker.net.pump import Connection, Pump
 
 LOOK_EVERY = 32  # events between two looks at the whole state
 NOTES_KEPT = 100
 RESTART = 0.5  # seconds that a process takes to come back after its disk has failed
+Answer = tuple[Call[Any], Any]  # a request and its response
+
+
+class Inbox:
+    """The requests of one connection that have arrived. ``pending``: the one that was given out last."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.ticket: Ticket | None = None
+        self.pending: Call[Any] | None = None
+        self.calls: deque[Call[Any]] = deque()
+
+    def next_call(self) -> Call[Any] | None:
+        if self.ticket is not None or not self.calls:
+            return None
+        self.pending = self.calls.popleft()
+        self.ticket = self.pending.ticket
+        return self.pending
+
+    def skip_answer(self) -> None:
+        self.ticket = None
+
+
+class PretendConnection(Connection):
+    """The broker's end of a connection of the pretend network."""
+
+    __slots__ = ("_answers", "_shell", "session", "wire")
+
+    session: Inbox
+
+    def __init__(self, shell: Shell, wire: network.Connection) -> None:
+        super().__init__(wire.number, Inbox(wire.node), wire.client.client_id)
+        self.session: Inbox = Inbox(wire.node)
+        self.wire = wire
+        self._shell = shell
+        self._answers: list[Answer] = []
+
+    @property
+    def buffered(self) -> int:
+        return 0
+
+    @property
+    def unsent(self) -> int:
+        return len(self._answers)
+
+    def answer(self, reply: Reply) -> int:
+        call = self.session.pending
+        assert call is not None
+        self.session.ticket = None
+        self._shell.answered(call, reply.response)
+        self._answers.append((call, reply.response))
+        return len(self._answers)
+
+    def send(self) -> bool:
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            self._shell.send(self.wire, *answer)
+        return True
+
+    def hang_up(self, reason: str) -> None:
+        answers, self._answers = self._answers, []
+        self._shell.closed(self, answers)
+
+
+class ObservedPump(Pump):
+    """The pump that serves sockets, where checkers see each request. An exception ends the run."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell.router, shell.disk)
+        self._shell = shell
+
+    def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
+        shell = self._shell
+        shell.begin_request(call, now)
+        super().handle(connection, call, now)
+        for handled in shell.watchers.handled:
+            handled(shell.broker, call, now)
+
+    def unclaimed(self, outcome: Outcome) -> None:
+        self._shell.unclaimed(outcome)
+
+    def fail(self, connection: Connection, what: str, error: Exception) -> None:
+        raise error
 
 
 class Shell:
-    """``skew``: how far the broker's clock is ahead; ``stalled``: nothing is handled before this time; ``down``: the
-    process is gone; ``away``: brokers of the cluster that are gone while it lives; ``disk``: None if there is none.
+    """The process of the brokers.
 
-    ``successor``: makes the broker that goes on with what is on the disk.
+    skew: seconds that the broker's clock is ahead
+    stalled: no request is served before this time
+    down: the process has crashed
+    away: brokers of the cluster that are stopped while the process lives
+    disk: what answers wait for; None if there is none
+    successor: makes the broker that goes on with what is on the disk
     """
 
     def __init__(
@@ -54,13 +143,10 @@ class Shell:
         self.stalled = 0.0
         self.down = False
         self.away: dict[int, None] = {}
-        self.waiting: dict[Ticket, tuple[Connection, Call[Any]]] = {}
+        self.pump = ObservedPump(self)
         self._successor = successor
-        self._connections: dict[int, Connection] = {}
-        self._behind: deque[Connection] = deque()  # whose requests came while the loop was stalled
-        self._held: deque[tuple[int, Connection, Call[Any], object]] = (
-            deque()
-        )  # answers, and what must be synced before
+        self._waiting: dict[Ticket, Call[Any]] = {}
+        self._unsent: deque[tuple[int, Answer]] = deque()  # whose connections were closed, and what is synced before
         self._life = 0  # of the process
         self._tick_at = inf
         self._looked = 0
@@ -77,98 +163,108 @@ class Shell:
         return self.queue.now + self.skew
 
     def begin(self) -> None:
-        """Before anybody asks."""
+        """Start, before any request."""
         self.broker.groups.schedule_sweep(self.now)
         if self.disk is not None:
             self.disk.flush()
         self.keep_time()
 
-    # --- requests ---
+    # --- the network ---
 
-    def receive(self, connection: Connection, call: Call[Any]) -> None:
+    def receive(self, connection: network.Connection, call: Call[Any]) -> None:
         if self.down or connection.node in self.away:
             self.network.break_off(connection)
             return
-        self._connections[connection.number] = connection
-        connection.inbox.append(call)
-        if self.queue.now < self.stalled:
-            self._behind.append(connection)
-        else:
-            self.serve(connection)
+        served = self.pump.connections.get(connection.number)
+        if served is None:
+            served = PretendConnection(self, connection)
+            self.pump.open(served)
+        assert isinstance(served, PretendConnection)
+        served.session.calls.append(call)
+        self.pump.enqueue(served)
+        self.turn()
 
-    def serve(self, connection: Connection) -> None:
-        """Handle what came on a connection, as far as nothing before it waits."""
-        while connection.inbox and connection.busy is None and not connection.cut:
-            self._handle(connection, connection.inbox.popleft())
+    def disconnected(self, connection: network.Connection) -> None:
+        served = self.pump.connections.get(connection.number)
+        if served is not None:
+            self.pump.close(served)
 
-    def _handle(self, connection: Connection, call: Call[Any]) -> None:
-        now = self.now
-        ticket = call.ticket
-        self.trace.add(now, f"{call.client.client_id}>{call.client.node} {told_request(ticket.api_key, call.request)}")
-        connection.busy = call
-        self.waiting[ticket] = connection, call
+    def turn(self) -> None:
+        """Serve what is ready, unless the loop is stalled, and see to what that changed."""
+        if self.queue.now < self.stalled or self.down:
+            return
+        self.pump.turn(self.now)
+        if self.pump.unsynced:
+            self._sync()
+        self._tell_unsent()
+        self.keep_time()
+        self._look(self.now)
+
+    # --- what the pump and its connections report ---
+
+    def begin_request(self, call: Call[Any], now: float) -> None:
+        """A request is about to be handled."""
+        self.trace.add(
+            now, f"{call.client.client_id}>{call.client.node} {told_request(call.ticket.api_key, call.request)}"
+        )
+        self._waiting[call.ticket] = call
         for before in self.watchers.before:
             before(self.broker, call, now)
-        self._carry_out(self.router.step(call, now), now)
-        for handled in self.watchers.handled:
-            handled(self.broker, call, now)
-        self.keep_time()
-        self._look(now)
 
-    def _carry_out(self, outcomes: list[Outcome], now: float) -> None:
-        disk, written = self.disk, 0
-        if disk is not None:
-            written = disk.written
-            if written > disk.sure:
-                self._sync(disk)
-        for outcome in outcomes:
-            connection, call = self._asked(outcome.ticket)
-            match outcome:
-                case Reply(_, response):
-                    for answered in self.watchers.answered:
-                        answered(self.broker, call, response, now)
-                    if disk is None or written <= disk.sure:
-                        self._send(connection, call, response, now)
-                    else:
-                        self._held.append((written, connection, call, response))
-                case NoReply():
-                    connection.busy = None
-                case Close():
-                    self.network.break_off(connection)
+    def answered(self, call: Call[Any], response: Any) -> None:
+        """A request has its answer, which may have to wait for the disk."""
+        del self._waiting[call.ticket]
+        for answered in self.watchers.answered:
+            answered(self.broker, call, response, self.now)
 
-    def _asked(self, ticket: Ticket) -> tuple[Connection, Call[Any]]:
-        found = self.waiting.pop(ticket, None)
-        if found is None:
-            raise Broken("I7", f"an answer to {ticket}, for which nobody waits: it was answered before, or never asked")
-        if found[0].busy is not found[1]:
-            raise Broken("I8", f"an answer to {ticket}, whose turn it is not")
-        return found
-
-    def _send(self, connection: Connection, call: Call[Any], response: object, now: float) -> None:
+    def send(self, wire: network.Connection, call: Call[Any], response: Any) -> None:
+        """An answer leaves."""
         for acknowledged in self.watchers.acknowledged:
-            acknowledged(self.broker, call, response, now)
-        connection.busy = None
-        if connection.cut:
-            return
-        self.trace.add(now, f"{call.client.client_id}<{call.client.node} {told_answer(call.ticket.api_key, response)}")
-        self.network.answer(connection, call, response)
-        if connection.inbox:
-            self.queue.at(self.queue.now, self.serve, connection)
+            acknowledged(self.broker, call, response, self.now)
+        if not wire.cut:
+            answer = told_answer(call.ticket.api_key, response)
+            self.trace.add(self.now, f"{call.client.client_id}<{call.client.node} {answer}")
+            self.network.answer(wire, call, response)
 
-    def disconnected(self, connection: Connection) -> None:
-        """A parked request stays parked, as the group does not see connections; its answer goes nowhere."""
-        connection.inbox.clear()
-        self._connections.pop(connection.number, None)
-        if connection.busy is not None and not self.down:
-            self.router.forget(connection.busy.ticket)
-            self.watchers.tell("closed", self.broker, connection.busy, self.now)
+    def closed(self, connection: PretendConnection, answers: Iterable[Answer]) -> None:
+        """A connection is closed. A request that is pending stays so: a group does not see connections."""
+        self._keep_unsent(answers)
+        call = connection.session.pending
+        if connection.session.ticket is not None and call is not None and not self.down:
+            self.watchers.tell("closed", self.broker, call, self.now)
+        self.network.break_off(connection.wire)
+
+    def unclaimed(self, outcome: Outcome) -> None:
+        """An answer that is not for the pending request of an open connection: that connection must be closed."""
+        ticket = outcome.ticket
+        call = self._waiting.get(ticket)
+        if call is None:
+            raise Broken("I7", f"an answer to {ticket}, which is not pending: it was answered before, or never asked")
+        if ticket.connection in self.pump.connections:
+            raise Broken("I8", f"an answer to {ticket}, whose turn it is not")
+        if isinstance(outcome, Reply):
+            self.answered(call, outcome.response)
+            self._keep_unsent([(call, outcome.response)])
+
+    def _keep_unsent(self, answers: Iterable[Answer]) -> None:
+        """Answers whose connections are closed. What they promise holds once it is synced, as if they had been sent."""
+        written = 0 if self.disk is None else self.disk.collected
+        self._unsent += [(written, answer) for answer in answers]
+
+    def _tell_unsent(self) -> None:
+        synced = 0 if self.disk is None else self.disk.synced
+        while self._unsent and self._unsent[0][0] <= synced:
+            _, (call, response) = self._unsent.popleft()
+            for acknowledged in self.watchers.acknowledged:
+                acknowledged(self.broker, call, response, self.now)
 
     # --- the disk ---
 
-    def _sync(self, disk: Disk) -> None:
-        seconds = disk.start()
+    def _sync(self) -> None:
+        assert self.disk is not None
+        seconds = self.disk.start()
         if seconds is not None:
-            self.queue.after(seconds, self._synced, self._life, disk)
+            self.queue.after(seconds, self._synced, self._life, self.disk)
 
     def _synced(self, life: int, disk: Disk) -> None:
         if life != self._life:
@@ -177,27 +273,28 @@ class Shell:
             self.trace.add(self.now, "the disk fails, and the process ends")
             self.crash(RESTART)
             return
-        while self._held and self._held[0][0] <= disk.sure:
-            _, connection, call, response = self._held.popleft()
-            self._send(connection, call, response, self.now)
-        if disk.written > disk.sure:
-            self._sync(disk)
+        self.pump.release()
+        if self.pump.unsynced:
+            self._sync()
+        self._tell_unsent()
+        self.turn()
 
     def crash(self, seconds: float) -> None:
-        """The process is gone, with its memory and a part of what was not synced; back after so many seconds."""
+        """End the process, with its memory and a part of what was not synced; it is back after so many seconds."""
         if self.down or self.disk is None:
             return
         self.disk.crash()
         self.trace.add(self.now, "the process is gone, with what was not synced")
         self.down = True
         self._life += 1
-        self._held.clear()
-        self.waiting.clear()
-        self._behind.clear()
+        connections = list(self.pump.connections.values())
+        self.pump = ObservedPump(self)
+        self._waiting.clear()
+        self._unsent.clear()
         self._tick_at = inf
-        for connection in list(self._connections.values()):
-            self.network.break_off(connection)
-            connection.busy = None
+        for connection in connections:
+            assert isinstance(connection, PretendConnection)
+            self.network.break_off(connection.wire)
         self.watchers.tell("gone", self.broker, self.now)
         self.queue.after(seconds, self.restart)
 
@@ -209,10 +306,11 @@ class Shell:
         self.away.clear()
         now = self.now
         self.router.restart(self._successor(self.disk), 0.0)
-        self._carry_out(self.router.finish(failover.recovered(self.broker, now), now), now)
+        self.pump.deliver(self.router.finish(failover.recovered(self.broker, now), now))
         self.broker.groups.schedule_sweep(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
         self.watchers.tell("back", self.broker, now)
+        self.turn()
         self.keep_time()
 
     # --- brokers that come and go ---
@@ -220,15 +318,17 @@ class Shell:
     def change(self, effects: Effects) -> None:
         """Carry out what the moving of a leader brings."""
         now = self.now
-        self._carry_out(self.router.finish(effects, now), now)
+        self.pump.deliver(self.router.finish(effects, now))
         self.watchers.tell("ticked", self.broker, now)
+        self.turn()
         self.keep_time()
 
     def take_away(self, node: int) -> None:
         """Nobody reaches this broker any more."""
         self.away[node] = None
-        for connection in [each for each in self._connections.values() if each.node == node]:
-            self.network.break_off(connection)
+        for connection in list(self.pump.connections.values()):
+            if connection.session.node == node:
+                self.pump.close(connection)
 
     # --- time ---
 
@@ -254,9 +354,9 @@ class Shell:
         if self.router.deadline() <= now:
             self.trace.add(now, "tick")
             while self.router.deadline() <= now:
-                self._carry_out(self.router.tick(now), now)
+                self.pump.deliver(self.router.tick(now))
             self.watchers.tell("ticked", self.broker, now)
-            self._look(now)
+            self.turn()
         self.keep_time()
 
     def stall(self, seconds: float) -> None:
@@ -272,8 +372,7 @@ class Shell:
     def go_on(self) -> None:
         """The loop stands still no longer."""
         self.stalled = 0.0
-        while self._behind:
-            self.serve(self._behind.popleft())
+        self.turn()
         self.keep_time()
 
     def jump(self, seconds: float) -> None:
