@@ -106,5 +106,5 @@ class Note:
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
-Effect: TypeAlias = Reply | NoReply | Close | Note
+Effect: TypeAlias = Reply | NoReply | Close | Dismiss | Note
 Effects: TypeAlias = list[Effect]

@@ -1,4 +1,4 @@
-"""What a client must say on a SASL listener, and in which order, before anything else is heard.
+"""The authentication of a connection to a SASL listener: which requests it may send, and in which order.
 
 ApiVersions at most once; SaslHandshake, which chooses the mechanism (KIP-43); then its tokens, bare after v0, in
 SaslAuthenticate requests after v1 (KIP-152); and again before the session ends (KIP-368). The order and the texts are
@@ -18,12 +18,15 @@ from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.schema import schema_of
-from mockbroker.base.effects import Call, Close, Dismiss, Reply, Ticket
+from mockbroker.base.effects import Call, Close, Dismiss, Effects, Reply, Ticket
 from mockbroker.base.settings import Settings
+from mockbroker.base.timers import DismissDue
+from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import api_versions
 from mockbroker.broker.sasl.mechanism import Mechanism, Passed, Refused, Verdict
 from mockbroker.broker.sasl.plain import Plain
 from mockbroker.broker.sasl.users import Users
+from mockbroker.broker.stages import Stage
 
 AGAIN = 1.0  # seconds between two re-authentications; a handshake that comes sooner is one too many
 Outcome = Reply | Close | Dismiss
@@ -36,7 +39,7 @@ class Token:
     data: bytes
 
 
-class Stage(Enum):
+class Progress(Enum):
     """What may come next: anything up to a handshake, the same without ApiVersions, tokens, every request."""
 
     FIRST = auto()
@@ -45,16 +48,19 @@ class Stage(Enum):
     OPEN = auto()
 
 
-class Gate:
-    """One connection. ``bare``: the next frame is a token; ``new_nonce``: the server's half, for SCRAM.
+class Authentication:
+    """The authentication of one connection.
 
-    ``user``: who came in; "" before.
+    bare: the next frame is a token
+    progress: what may come next
+    user: the principal that has authenticated; "" before
+    new_nonce: makes the server's half of a nonce, for SCRAM
     """
 
     def __init__(self, users: Users, settings: Settings, new_nonce: Callable[[], str]) -> None:
         self.bare = False
         self.user = ""
-        self.stage = Stage.FIRST
+        self.progress = Progress.FIRST
         self._users = users
         self._settings = settings
         self._new_nonce = new_nonce
@@ -64,12 +70,15 @@ class Gate:
         self._begun = -inf  # when the last re-authentication began
         self._before = ""  # who it was, while that lasts
 
-    def take(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
-        """What becomes of a request; None: it is to be handled. ``wall_ms``: ms since 1970, for tokens that end."""
-        match self.stage:
-            case Stage.OPEN:
+    def check(self, call: Call[Any], now: float, wall_ms: int) -> Outcome | None:
+        """The outcome of a request that goes no further; None: it is to be handled.
+
+        ``wall_ms``: milliseconds since 1970, for tokens that expire.
+        """
+        match self.progress:
+            case Progress.OPEN:
                 return None if self._until == inf else self._in_session(call, now)
-            case Stage.TOKENS:
+            case Progress.TOKENS:
                 return self._token(call, now, wall_ms)
             case _:
                 return self._before_handshake(call)
@@ -88,9 +97,9 @@ class Gate:
         request = call.request
         if isinstance(request, SaslHandshakeRequest):
             return self._handshake(call)
-        if self.stage is Stage.FIRST and call.ticket.api_key == api_versions.KEY:
+        if self.progress is Progress.FIRST and call.ticket.api_key == api_versions.KEY:
             if isinstance(request, ApiVersionsRequest) and api_versions.is_valid(request, call.version):
-                self.stage = Stage.HANDSHAKE
+                self.progress = Progress.HANDSHAKE
             return None
         return Close(call.ticket, f"{APIS[call.ticket.api_key].name} before it has authenticated")
 
@@ -102,7 +111,7 @@ class Gate:
             return Dismiss(
                 call.ticket, response, f"it wants the SASL mechanism {name!r}, and there are {', '.join(known)}"
             )
-        self.stage = Stage.TOKENS
+        self.progress = Progress.TOKENS
         self.bare = call.version == 0
         other = self._before and name != self._name
         self._mechanism = None if other else mechanism(name, self._users, self._new_nonce)
@@ -141,7 +150,7 @@ class Gate:
             limits.append(most)
         self._until = now + min(limits) / 1000 if limits else inf
         self.user, self._before = passed.user, ""
-        self.stage, self.bare, self._mechanism = Stage.OPEN, False, None
+        self.progress, self.bare, self._mechanism = Progress.OPEN, False, None
         return min(limits, default=0)
 
     def _refuse(self, call: Call[Any], refused: Refused) -> Dismiss:
@@ -153,6 +162,26 @@ class Gate:
         bare = isinstance(call.request, Token)
         response = None if bare else SaslAuthenticateResponse(error_code=error, error_message=text)
         return Dismiss(call.ticket, response, f"{self._name}: {text}")
+
+
+class AuthenticationStage(Stage):
+    """The stage of a connection to a SASL listener. A failure is answered after a delay."""
+
+    def __init__(self, authentication: Authentication, broker: Broker) -> None:
+        self._authentication = authentication
+        self._broker = broker
+
+    def before(self, call: Call[Any], now: float) -> Effects | None:
+        broker = self._broker
+        outside = broker.outside(now)  # sessions and tokens expire by the time of those who issued them
+        outcome = self._authentication.check(call, outside, broker.wall_ms(outside))
+        if outcome is None:
+            return None
+        delay = broker.settings.connection_failed_authentication_delay_ms / 1000
+        if isinstance(outcome, Dismiss) and delay:
+            broker.patience.set(DismissDue(call.ticket, outcome), outside + delay)
+            return []
+        return [outcome]
 
 
 def mechanism(name: str, users: Users, new_nonce: Callable[[], str]) -> Mechanism:

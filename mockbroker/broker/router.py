@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,13 +15,14 @@ from mockbroker.base.release import Release
 from mockbroker.base.response_limit import ResponseTooLargeError
 from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, SweepDue, TransactionDue
 from mockbroker.broker import failover
-from mockbroker.broker.authentication import Gate, Token
+from mockbroker.broker.authentication import Token
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended, complete_ended, complete_expired
 from mockbroker.broker.handlers import HANDLERS, api_versions
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
+from mockbroker.broker.stages import Stage, passed_after, passed_before
 
 HEAD = struct.Struct(">hh")  # how a request begins: API key and version
 TAGGED = 2  # the version from which request headers have tagged fields
@@ -42,13 +43,22 @@ class UnsupportedVersion:
     """Stands for the request of an ApiVersions call in a version that is not served; its ticket says version 0."""
 
 
+UNLOGGED = frozenset({Token, UnsupportedVersion})  # what stands for a request that was not decoded
+
+
 class Router:
-    """``handlers``: what is served; ApiVersions tells just that. ``served``: the same by the head of a request."""
+    """Dispatches requests and deadlines to handlers, and finishes their effects.
+
+    handlers: what is served; ApiVersions advertises just that
+    served: the same by the head of a request
+    stages: what requests of all connections pass
+    """
 
     def __init__(self, broker: Broker, journal: Journal, handlers: Mapping[int, Handler] = HANDLERS) -> None:
         self.journal = journal
         self.requests = RequestLog(journal.begin)
         self.handlers = handlers
+        self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
         self._presents = {key: handler.present for key, handler in handlers.items()}
         self.broker = self._serving(broker)
@@ -84,31 +94,28 @@ class Router:
         """True if a request of this API and version has a handler."""
         return HEAD.pack(api_key, version) in self.served
 
-    def step(self, call: Call[Any], now: float) -> list[Outcome]:
-        """Handle a request; the effects may answer others that were waiting."""
+    def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
+        """Handle a request; the effects may answer others that were pending.
+
+        ``own``: the stages of its connection; those of all connections come after them.
+        """
+        stages = (*own, *self.stages) if own or self.stages else ()
+        if call.request.__class__ not in UNLOGGED:
+            self.requests.record(call, now)
+        if not stages:
+            return self.finish(self._handled(call, now), now)
+        passed, effects = passed_before(stages, call, now)
+        if effects is None:
+            effects = self._handled(call, now)
+        return self.finish(passed_after(stages[:passed], call, effects, now), now)
+
+    def _handled(self, call: Call[Any], now: float) -> Effects:
         if isinstance(call.request, UnsupportedVersion):
             return [Reply(call.ticket, api_versions.unsupported(self.broker))]
-        self.requests.record(call, now)
-        effects: Effects
         try:
-            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+            return self.handlers[call.ticket.api_key].handle(self.broker, call, now)
         except ResponseTooLargeError as error:  # of an API that only reads
-            effects = [Close(call.ticket, str(error))]
-        return self.finish(effects, now)
-
-    def admit(self, gate: Gate, call: Call[Any], now: float) -> list[Outcome] | None:
-        """What a SASL listener says to a request; None: nothing, it may go on. Who fails is told so a moment later."""
-        outside = self.broker.outside(now)  # sessions and tokens end by the time of those who made them
-        outcome = gate.take(call, outside, self.broker.wall_ms(outside))
-        if outcome is None:
-            return None
-        if not isinstance(call.request, Token | UnsupportedVersion):
-            self.requests.record(call, now)
-        delay = self.broker.settings.connection_failed_authentication_delay_ms / 1000
-        if isinstance(outcome, Dismiss) and delay:
-            self.broker.patience.set(DismissDue(call.ticket, outcome), outside + delay)
-            return []
-        return [outcome]
+            return [Close(call.ticket, str(error))]
 
     def deadline(self) -> float:
         """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""
@@ -156,7 +163,7 @@ class Router:
         for effect in effects:
             if isinstance(effect, Reply):
                 ticket = effect.ticket
-                present = self._presents[ticket.api_key]
+                present = self._presents.get(ticket.api_key)
                 if present is not None:
                     effect = Reply(ticket, present(effect.response, ticket.version))
                 found.append(effect)

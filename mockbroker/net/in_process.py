@@ -119,9 +119,10 @@ class InProcessConnection(Connection):
     def unsent(self) -> int:
         return 0
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: Reply) -> int:
         self._side.receive(self.session.answer(reply))
         self.woken.set()
+        return 0
 
     def send(self) -> bool:
         return True

@@ -17,8 +17,8 @@ from kwire import WireError
 from mockbroker.base.budget import Budget
 from mockbroker.base.effects import Call, Dismiss, NoReply, Reply, Ticket
 from mockbroker.base.response_limit import ResponseTooLargeError
-from mockbroker.broker.authentication import Gate
 from mockbroker.broker.router import Outcome, Router
+from mockbroker.broker.stages import Stage
 
 log = logging.getLogger("mockbroker")
 
@@ -62,7 +62,7 @@ class Connection(ABC):
     number: of the connection, in the tickets of its requests
     peer: the client's address, for the log
     session: its requests
-    gate: the authentication that a client of a SASL listener must pass
+    stages: what its requests pass before they are handled, as authentication
     after: the change that must be durable before the pending answers are sent
     held: that change is not durable yet, and nothing is sent
     draining: the shell is sending what the peer was too slow to read; no request is served meanwhile
@@ -77,22 +77,22 @@ class Connection(ABC):
         "closed",
         "draining",
         "ended",
-        "gate",
         "given_up",
         "held",
         "number",
         "peer",
         "queued",
         "session",
+        "stages",
     )
 
     durable = True  # its answers wait for the disk
 
-    def __init__(self, number: int, session: Requests, peer: str, gate: Gate | None = None) -> None:
+    def __init__(self, number: int, session: Requests, peer: str, stages: tuple[Stage, ...] = ()) -> None:
         self.number = number
         self.session = session
         self.peer = peer
-        self.gate = gate
+        self.stages = stages
         self.after = 0
         self.held = False
         self.draining = False
@@ -112,8 +112,8 @@ class Connection(ABC):
         """Bytes of answers that are not sent."""
 
     @abstractmethod
-    def answer(self, reply: Reply) -> None:
-        """Add an answer to those to be sent. Raises: kwire.WireError; ResponseTooLargeError."""
+    def answer(self, reply: Reply) -> int:
+        """Add an answer to those to be sent; their bytes. Raises: kwire.WireError; ResponseTooLargeError."""
 
     @abstractmethod
     def send(self) -> bool:
@@ -186,7 +186,9 @@ class Pump:
         A request that cannot be read, or that a handler fails on, closes this connection only.
         """
         session = connection.session
-        while not (connection.closed or connection.draining or connection.given_up or connection.stuffed):
+        while not (connection.closed or connection.draining or connection.given_up):
+            if connection.held and connection.stuffed:
+                break
             try:
                 call = session.next_call()
             except WireError as error:
@@ -207,8 +209,7 @@ class Pump:
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
         """Have a request answered, and deliver all answers that it brings."""
         try:
-            admitted = None if connection.gate is None else self.router.admit(connection.gate, call, now)
-            outcomes = self.router.step(call, now) if admitted is None else admitted
+            outcomes = self.router.step(call, now, connection.stages)
         except Exception as error:
             self.fail(connection, "its request failed", error)
             return
@@ -238,7 +239,7 @@ class Pump:
 
     def _answer(self, connection: Connection, reply: Reply) -> None:
         try:
-            connection.answer(reply)
+            unsent = connection.answer(reply)
         except ResponseTooLargeError as error:
             self._refuse(connection, str(error))
             return
@@ -247,7 +248,7 @@ class Pump:
             return
         if self.disk is not None:
             connection.after = self.disk.collected
-        if connection.unsent > WRITE_AHEAD:
+        if unsent > WRITE_AHEAD:
             self.flush(connection)
             self.weigh(connection)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
-from mockbroker.broker.authentication import Gate, Stage, Token
+from mockbroker.broker.authentication import Authentication, Progress, Token
 from mockbroker.broker.router import Router
 from mockbroker.net.connection import Session
 
@@ -14,15 +14,15 @@ KEY = 36  # what a bare token stands for: SaslAuthenticate
 
 
 class SaslSession(Session):
-    """``gate``: what the client must say first."""
+    """The requests of a client that has to authenticate first."""
 
-    def __init__(self, connection: int, client: Client, router: Router, gate: Gate) -> None:
+    def __init__(self, connection: int, client: Client, router: Router, authentication: Authentication) -> None:
         super().__init__(connection, client.node, client.host, router, client.listener)
-        self.gate = gate
+        self.authentication = authentication
         self._frames.limit = router.broker.settings.sasl_server_max_receive_size
 
     def next_call(self) -> Call[Any] | None:
-        if not self.gate.bare:
+        if not self.authentication.bare:
             return super().next_call()
         if self.ticket is not None or (frame := self._frames.next_frame()) is None:
             return None
@@ -31,7 +31,7 @@ class SaslSession(Session):
         return Call(self.ticket, self._client, Token(frame), frame)
 
     def answer(self, reply: Reply) -> bytes:
-        settings, known = self._router.broker.settings, self.gate.stage is Stage.OPEN
+        settings, known = self._router.broker.settings, self.authentication.progress is Progress.OPEN
         self._frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
         if isinstance(reply.response, Token):
             self._take_ticket()

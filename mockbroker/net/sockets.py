@@ -19,7 +19,8 @@ import trio
 from trio.lowlevel import notify_closing, wait_writable
 
 from mockbroker.base.effects import Client, Reply
-from mockbroker.broker.authentication import Gate
+from mockbroker.broker.authentication import Authentication, AuthenticationStage
+from mockbroker.broker.stages import Stage
 from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import Session
 from mockbroker.net.pump import Connection, Pump
@@ -52,9 +53,9 @@ class SocketConnection(Connection):
     session: Session
 
     def __init__(
-        self, owner: Sockets, sock: socket.socket, session: Session, peer: str, gate: Gate | None = None
+        self, owner: Sockets, sock: socket.socket, session: Session, peer: str, stages: tuple[Stage, ...] = ()
     ) -> None:
-        super().__init__(session.connection, session, peer, gate)
+        super().__init__(session.connection, session, peer, stages)
         self.session = session
         self.sock = sock
         self.out = bytearray()
@@ -72,8 +73,10 @@ class SocketConnection(Connection):
     def unsent(self) -> int:
         return len(self.out)
 
-    def answer(self, reply: Reply) -> None:
-        self.out += self.session.answer(reply)
+    def answer(self, reply: Reply) -> int:
+        out = self.out
+        out += self.session.answer(reply)
+        return len(out)
 
     def send(self) -> bool:
         try:
@@ -174,9 +177,11 @@ class Sockets:
             sock = listener.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         router = self._pump.router
         if listener.sasl:
-            gate = Gate(router.broker.users, router.broker.settings, _new_nonce)
+            authentication = Authentication(router.broker.users, router.broker.settings, _new_nonce)
             client = Client(listener.node, "", host, listener.name)
-            connection = SocketConnection(self, sock, SaslSession(number, client, router, gate), peer, gate)
+            session = SaslSession(number, client, router, authentication)
+            stages = (AuthenticationStage(authentication, router.broker),)
+            connection = SocketConnection(self, sock, session, peer, stages)
         else:
             connection = SocketConnection(self, sock, Session(number, listener.node, host, router, listener.name), peer)
         if not self.connections:

@@ -8,7 +8,7 @@ sent; ``after``: it has been sent, and nothing else was handled.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import trio
@@ -18,6 +18,7 @@ from mockbroker.api.cluster import Cluster
 from mockbroker.api.thread import ThreadCluster
 from mockbroker.base.effects import Call, Reply, Ticket
 from mockbroker.broker.router import Router
+from mockbroker.broker.stages import Stage
 
 Wanted = Callable[[Any], bool]
 SAYS_WHAT_IT_HAS: Wanted = lambda body: body.member_epoch > 0 and bool(body.topic_partitions)  # noqa: E731
@@ -68,7 +69,7 @@ class Strike:
         self._plain_step, self._plain_tick = router.step, router.tick
         router.step, router.tick = self._step, self._tick  # type: ignore[method-assign]
 
-    def _step(self, call: Call[Any], now: float) -> list[Any]:
+    def _step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Any]:
         if self._due and self.killed is None:  # nothing more is handled in between
             self._kill()
         elif self.killed is None and self._is_meant(call):
@@ -78,7 +79,7 @@ class Strike:
                 self._kill()
         if call.client.node == self.killed and self.place.is_away(self.killed):
             return []  # its connection is closed
-        return self._sent(self._plain_step(call, now))
+        return self._sent(self._plain_step(call, now, own))
 
     def _tick(self, *now: float | None) -> list[Any]:
         return self._sent(self._plain_tick(*now))

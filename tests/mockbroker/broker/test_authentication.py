@@ -17,7 +17,7 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeRes
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Close, Dismiss, Reply, Ticket
 from mockbroker.base.settings import Settings
-from mockbroker.broker.authentication import Gate, Token
+from mockbroker.broker.authentication import Authentication, Token
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.router import UnsupportedVersion
 from mockbroker.broker.sasl.users import Users
@@ -54,7 +54,7 @@ class Connection:
     def __init__(self, **settings) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         users = Users({"alice": "alice-secret", "bob": "bob-secret"})
-        self.gate = Gate(users, Settings.parse(given), lambda: "server")
+        self.authentication = Authentication(users, Settings.parse(given), lambda: "server")
         self.now = 0.0
         self.last = None
 
@@ -63,8 +63,10 @@ class Connection:
         if not isinstance(request, Token | UnsupportedVersion):
             key = schema_of(type(request)).api.key
         ticket = Ticket(1, 1, key, version)
-        assert self.gate.bare == isinstance(request, Token) or not isinstance(request, Token)
-        outcome = self.gate.take(Call(ticket, Client(0, "me", "/"), request), self.now, WALL + round(self.now * 1000))
+        assert self.authentication.bare == isinstance(request, Token) or not isinstance(request, Token)
+        outcome = self.authentication.check(
+            Call(ticket, Client(0, "me", "/"), request), self.now, WALL + round(self.now * 1000)
+        )
         self.last = getattr(outcome, "response", None)
         match outcome:
             case None:

@@ -15,7 +15,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker.base.effects import Client, Close, Dismiss, Reply
-from mockbroker.broker.authentication import Gate
+from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.sasl.scram import derive
 from mockbroker.broker.sasl.users import Users
 from mockbroker.net.sasl_connection import SaslSession
@@ -31,8 +31,9 @@ class Served:
     def __init__(self, **config: object) -> None:
         given = {name.replace("_", "."): value for name, value in config.items()}
         self.router = Desk(config={"connection.failed.authentication.delay.ms": 0} | given).router
-        self.gate = Gate(USERS, self.router.broker.settings, lambda: "server")
-        self.session = SaslSession(1, Client(0, "", "/", "SASL"), self.router, self.gate)
+        self.authentication = Authentication(USERS, self.router.broker.settings, lambda: "server")
+        self.session = SaslSession(1, Client(0, "", "/", "SASL"), self.router, self.authentication)
+        self.stages = (AuthenticationStage(self.authentication, self.router.broker),)
         self.now = 0.0
 
     def send(self, frame: bytes) -> bytes | None:
@@ -40,8 +41,7 @@ class Served:
         self.session.receive(pack(frame))
         call = self.session.next_call()
         assert call is not None
-        outcomes = self.router.admit(self.gate, call, self.now)
-        (outcome,) = self.router.step(call, self.now) if outcomes is None else outcomes
+        (outcome,) = self.router.step(call, self.now, self.stages)
         match outcome:
             case Reply():
                 return self.session.answer(outcome)
@@ -62,7 +62,7 @@ def test_a_token_without_a_header():
     served = Served()
     assert served.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0).error_code == E.NONE
     assert served.send(b"\0alice\0alice-secret") == pack(b"")
-    assert (served.gate.user, served.gate.bare) == ("alice", False)
+    assert (served.authentication.user, served.authentication.bare) == ("alice", False)
     assert served.ask(*BEAT).error_code == E.UNKNOWN_MEMBER_ID
 
 
@@ -72,7 +72,7 @@ def test_tokens_of_scram_without_headers():
     challenge = served.send(b"n,,n=alice,r=abc")
     assert challenge is not None
     assert challenge[4:].startswith(b"r=abcserver,s=")
-    assert served.gate.bare
+    assert served.authentication.bare
 
 
 def test_sizes():
@@ -118,4 +118,4 @@ def test_whatever_is_sent(said):
                 break
         except WireError:
             break
-        assert served.gate.user in ("", "alice" if given_away else "")
+        assert served.authentication.user in ("", "alice" if given_away else "")

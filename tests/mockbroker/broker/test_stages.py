@@ -1,0 +1,82 @@
+"""The chain of stages that a request passes before and after its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire import encode_request
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from mockbroker.base.effects import Call, Client, Dismiss, Effects, Reply, Ticket
+from mockbroker.broker.router import Outcome
+from mockbroker.broker.stages import Stage
+
+HEARTBEAT = 12
+
+
+class Recorded(Stage):
+    """A stage that writes down when it is passed. ``refuses``: it answers itself."""
+
+    def __init__(self, name: str, passed: list[str], *, refuses: bool = False) -> None:
+        self.name, self.passed, self.refuses = name, passed, refuses
+
+    def before(self, call: Call[Any], now: float) -> Effects | None:
+        self.passed.append(f"before {self.name}")
+        return (
+            [Reply(call.ticket, HeartbeatResponse(error_code=E.GROUP_AUTHORIZATION_FAILED))] if self.refuses else None
+        )
+
+    def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
+        self.passed.append(f"after {self.name}")
+        return effects
+
+
+def heartbeat(desk: Desk, own: Sequence[Stage] = ()) -> list[Outcome]:
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    frame = encode_request(request, 4, correlation_id=1, client_id="me")
+    return desk.router.step(Call(Ticket(1, 1, HEARTBEAT, 4), Client(0, "me", "/"), request, frame), 0.0, own)
+
+
+def error(outcomes: list[Outcome]) -> int:
+    (outcome,) = outcomes
+    assert isinstance(outcome, Reply)
+    assert isinstance(outcome.response, HeartbeatResponse)
+    return outcome.response.error_code
+
+
+def test_stages_of_the_connection_are_outside_the_others() -> None:
+    desk, passed = Desk(), list[str]()
+    desk.router.stages = (Recorded("all", passed),)
+    assert error(heartbeat(desk, [Recorded("own", passed)])) == E.UNKNOWN_MEMBER_ID
+    assert passed == ["before own", "before all", "after all", "after own"]
+
+
+def test_refused_request_goes_no_further() -> None:
+    desk, passed = Desk(), list[str]()
+    stages = [Recorded("first", passed), Recorded("second", passed, refuses=True), Recorded("third", passed)]
+    assert error(heartbeat(desk, stages)) == E.GROUP_AUTHORIZATION_FAILED
+    assert passed == ["before first", "before second", "after first"]
+
+
+def test_stage_replaces_the_effects_of_the_handler() -> None:
+    class Severs(Stage):
+        def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
+            return [Dismiss(call.ticket, None, "severed")]
+
+    (outcome,) = heartbeat(Desk(), [Severs()])
+    assert isinstance(outcome, Dismiss)
+
+
+def test_stage_without_methods_changes_nothing() -> None:
+    assert heartbeat(Desk(), [Stage()]) == heartbeat(Desk())
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_request_is_in_the_log_once(refuses: bool) -> None:
+    desk = Desk()
+    heartbeat(desk, [Recorded("own", [], refuses=refuses)])
+    assert [request.api for request in desk.router.requests.of("Heartbeat")] == ["Heartbeat"]
