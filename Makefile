@@ -32,7 +32,7 @@ format: .venv/.dev
 	$(BIN)/ruff format
 
 docs: .venv/.dev
-	$(BIN)/python -m mockbroker.lab.conform.table fixtures/conversations > docs/conformance.md
+	$(BIN)/python tools/conformance_table.py fixtures/conversations > docs/conformance.md
 	$(BIN)/python tools/reference_pages.py docs/reference
 	$(BIN)/python tools/table_pages.py docs/pipeline.md
 

@@ -1,4 +1,4 @@
-"""Layout -> Python source -> functions: fast, and without any books.
+"""Layout -> Python source -> functions: fast, without error context.
 
 A reader and a writer are generated when a version of a message is first read or written, and kept. They only accept or
 refuse; why something is refused is for the reference engine to say, which ``codec`` asks.

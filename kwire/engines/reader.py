@@ -26,7 +26,7 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
     names = Names()
     functions: list[Lines] = []
     head = "def read(buf, pos, left):" if options.weighed else "def read(buf, pos):"
-    body = _Body(head, names, options, functions)
+    body = _ReadFunction(head, names, options, functions)
     body.record(layout, "o")
     body.flush()
     body.out.add("if pos > len(buf):", "    raise Refused", "return o, pos")
@@ -42,8 +42,8 @@ class _Lead:
     target: str
 
 
-class _Body:
-    """One function. ``run``: fixed fields not read yet, as struct code and where the value goes."""
+class _ReadFunction:
+    """A function that reads a struct. ``run``: fixed fields not read yet, as struct code and where the value goes."""
 
     def __init__(self, head: str, names: Names, options: ReaderOptions, functions: list[Lines]) -> None:
         self.out = Lines(head)
@@ -289,7 +289,7 @@ class _Body:
             readers.append(f"{slot.tag}: {name}")
             if any(lines.lines[0].startswith(f"def {name}(") for lines in self.functions):
                 continue
-            body = _Body(f"def {name}(buf, pos, left):", self.names, self.options, self.functions)
+            body = _ReadFunction(f"def {name}(buf, pos, left):", self.names, self.options, self.functions)
             body.node(slot.node, "v")
             body.flush()
             body.out.add("return v, pos, left")

@@ -24,14 +24,17 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
     """The source, and the names that it needs beside those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
-    body = _Body("def write(o):", names, options, functions)
+    body = _WriteFunction("def write(o):", names, options, functions)
     body.record(layout, "o", outermost=True)
     body.finish()
     return source(title, names, [*functions, body.out]), names
 
 
-class _Body:
-    """One function. ``run``: pieces for Packers and their arguments; ``parts``: what was made and not put out yet."""
+class _WriteFunction:
+    """A function that writes a struct.
+
+    ``run``: pieces for Packers and their arguments. ``parts``: expressions that are not joined yet.
+    """
 
     def __init__(self, head: str, names: Names, options: WriterOptions, functions: list[Lines]) -> None:
         self.out = Lines(head)
@@ -276,7 +279,7 @@ class _Body:
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
             return name
         for slot in record.tagged:
-            body = _Body(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, self.options, self.functions)
+            body = _WriteFunction(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, self.options, self.functions)
             body.node(slot.node, "v")
             body.finish()
             self.functions.append(body.out)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from conformance_table import page, rows, text
 from golden import ROOT
 
 from mockbroker.lab.conform.conversation import load
-from mockbroker.lab.conform.table import page, rows, text
 
 FOLDER = ROOT / "fixtures" / "conversations"
 

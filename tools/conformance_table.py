@@ -1,6 +1,6 @@
 """What brokers answered, as a table: request, state of the group, who asked, answer, where it was seen.
 
-``python -m mockbroker.lab.conform.table FOLDER`` writes docs/conformance.md from the conversations below a folder.
+``python tools/conformance_table.py FOLDER`` writes docs/conformance.md from the conversations below a folder.
 States and members are followed only as far as the conversation shows them.
 """
 
