@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from kwire import codec
+from kwire.apikeys import ApiKey
 from kwire.codec import Engine
 from kwire.errors import DecodeError, SchemaError, Truncated, UnknownApi
 from kwire.frames import PREFIX, pack
 from kwire.headers import (
-    API_VERSIONS,
     RequestHeader,
     ResponseHeader,
     request_header_version,
@@ -76,7 +76,7 @@ def request_form(frame: bytes) -> tuple[Api, int, int]:
     Raises: Truncated, UnknownApi.
     """
     key, version = peek_request(frame)
-    api = APIS[key] if key == API_VERSIONS else find_api(key, version)
+    api = APIS[key] if key == ApiKey.API_VERSIONS else find_api(key, version)
     return api, version, request_header_version(api, version)
 
 
@@ -104,14 +104,14 @@ def decode_request(frame: bytes, *, engine: Engine = "compiled", strict: bool = 
 
 def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
     """The API of a response, and the version that its body may have at most. Raises: UnknownApi."""
-    if api_key == API_VERSIONS and api_version not in APIS[API_VERSIONS].versions:
+    if api_key == ApiKey.API_VERSIONS and api_version not in APIS[ApiKey.API_VERSIONS].versions:
         api_version = 0
     return find_api(api_key, api_version), api_version
 
 
 def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:
     """True if the body that begins at ``at`` says that ApiVersions was asked for in a version too new."""
-    return api.key == API_VERSIONS and frame[at : at + 2] == struct.pack(">h", UNSUPPORTED_VERSION)
+    return api.key == ApiKey.API_VERSIONS and frame[at : at + 2] == struct.pack(">h", UNSUPPORTED_VERSION)
 
 
 def decode_response(

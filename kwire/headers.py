@@ -1,9 +1,7 @@
 """Request and response headers, and the one place that says which header version a message has."""
 
+from kwire.apikeys import ApiKey
 from kwire.schema import Api, Int16, Int32, String, data
-
-API_VERSIONS = 18
-CONTROLLED_SHUTDOWN = 7
 
 
 @data(versions="0-2", flexible="2+")
@@ -25,11 +23,11 @@ class ResponseHeader:
 
 def request_header_version(api: Api, version: int) -> int:
     """Header version of a request. Source: Kafka's generated ApiMessageType.requestHeaderVersion."""
-    if api.key == CONTROLLED_SHUTDOWN and version == 0:
+    if api.key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version in api.flexible else 1
 
 
 def response_header_version(api: Api, version: int) -> int:
     """Header version of a response; ApiVersions has 0 in every version, so that any client can read it (KIP-511)."""
-    return 1 if version in api.flexible and api.key != API_VERSIONS else 0
+    return 1 if version in api.flexible and api.key != ApiKey.API_VERSIONS else 0

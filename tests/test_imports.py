@@ -13,7 +13,7 @@ OWN = ("kwire", "mockbroker")
 TRIO = {"attr", "attrs", "cffi", "idna", "outcome", "sniffio", "sortedcontainers", "trio"}  # trio and what it requires
 ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 
-KWIRE = """kwire codec codegen connection engines envelope errorcodes errors frames headers layout limits messages
+KWIRE = """kwire apikeys codec codegen connection engines envelope errorcodes errors frames headers layout limits messages
     schema"""
 SERVING_KWIRE = "assignors blobs java json records redact"
 SERVING = "mockbroker api base broker groups net storage topics transactions"

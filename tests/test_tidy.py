@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from kwire.apikeys import ApiKey
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["kwire", "mockbroker"]
 
@@ -21,7 +23,7 @@ PACKAGES = ["kwire", "mockbroker"]
 # other. mockbroker may import all of kwire, kwire nothing of mockbroker.
 RANKS: Mapping[str, list[str]] = {
     "kwire": [
-        "errorcodes errors extras filter java limits process redact",
+        "apikeys errorcodes errors extras filter java limits process redact",
         "command frames schema",
         "codegen headers layout messages",
         "engines versions",
@@ -301,7 +303,7 @@ def is_star(node: ast.AST) -> bool:
 FILES = [(package, name) for package in PACKAGES for name in modules(package)]
 
 
-def parsed(package: str, name: str) -> ast.AST:
+def parsed(package: str, name: str) -> ast.Module:
     return ast.parse(modules(package)[name].read_text("utf-8"))
 
 
@@ -319,6 +321,48 @@ def test_every_name_at_the_top_has_one_rank(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_import_cycles(package: str) -> None:
     assert module_cycles(graph(package)) + folder_cycles(graph(package)) == []
+
+
+def is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def restated_keys(tree: ast.Module) -> list[str]:
+    """Return the constants of a module that have the name of an API and a number."""
+    found = []
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(names, values, strict=False))
+            case ast.Assign(targets=[name], value=value):
+                pairs = [(name, value)]
+            case ast.AnnAssign(target=name, value=ast.expr() as value):
+                pairs = [(name, value)]
+            case _:
+                continue
+        numbers = [ast.unparse(name) for name, value in pairs if is_number(value)]
+        found += [name for name in numbers if name.lstrip("_") in ApiKey.__members__]
+    return found
+
+
+@pytest.mark.parametrize(("package", "name"), FILES)
+def test_api_keys_are_stated_once(package: str, name: str) -> None:
+    assert restated_keys(parsed(package, name)) == []
+
+
+RESTATED = [  # text, the constants that kwire.apikeys has already
+    ("JOIN_GROUP = 11", ["JOIN_GROUP"]),
+    ("_END_TXN: int = 26", ["_END_TXN"]),
+    ("PRODUCE, LIMIT, FETCH = 0, 5, 1", ["PRODUCE", "FETCH"]),
+    ("JOIN_GROUP = Api(11, versions='0-9', flexible='6+')", []),
+    ("JOIN = ApiKey.JOIN_GROUP", []),
+    ("METADATA = 'metadata'", []),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), RESTATED)
+def test_restated_keys_are_noticed(text: str, found: list[str]) -> None:
+    assert restated_keys(ast.parse(text)) == found
 
 
 @pytest.mark.parametrize(("package", "name"), FILES)

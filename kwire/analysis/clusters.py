@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
-
-_METADATA, _FIND_COORDINATOR, _DESCRIBE_CLUSTER = 3, 10, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +37,13 @@ def saying_of(call: Call) -> Saying | None:
     if response is None or call.response_us is None:
         return None
     cluster = None
-    if call.api_key in (_METADATA, _DESCRIBE_CLUSTER):
+    if call.api_key in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER):
         cluster = response.cluster_id or None
         nodes = {
-            f"{node.broker_id if call.api_key == _DESCRIBE_CLUSTER else node.node_id} {endpoint(node.host, node.port)}"
+            f"{node.node_id if call.api_key == ApiKey.METADATA else node.broker_id} {endpoint(node.host, node.port)}"
             for node in response.brokers
         }
-    elif call.api_key == _FIND_COORDINATOR:
+    elif call.api_key == ApiKey.FIND_COORDINATOR:
         found = [one for one in response.coordinators or [response] if not one.error_code and one.host]
         nodes = {f"{node.node_id} {endpoint(node.host, node.port)}" for node in found}
     else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kwire.analysis.events import CLASSIC, CONSUMER, SHARE, STREAMS, GroupEvent, error_name, partition_name
 from kwire.analysis.topics import topic_key
+from kwire.apikeys import ApiKey
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture.calls.model import Call
@@ -362,14 +363,14 @@ def _coordinator(said: _Said) -> Iterator[GroupEvent]:
 
 
 _EXTRACTORS: Mapping[int, Callable[[_Said], Iterator[GroupEvent]]] = {
-    8: _commit,
-    10: _coordinator,
-    11: _join,
-    12: _heartbeat,
-    13: _leave,
-    14: _sync,
-    28: _txn_commit,
-    68: _consumer,
-    76: _share_group,
-    88: _streams,
+    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.FIND_COORDINATOR: _coordinator,
+    ApiKey.JOIN_GROUP: _join,
+    ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.SYNC_GROUP: _sync,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _share_group,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _streams,
 }

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
 from kwire.capture.calls.topic_names import said
 from kwire.json.objects import uuid_text
 
-_FETCH, _LIST_OFFSETS, _LATEST = 1, 2, -1
-_NAMING = {3, 19, 75}  # Metadata, CreateTopics, DescribeTopicPartitions: answers about topics that are there
+_LATEST = -1
+# APIs with answers about topics that exist.
+_NAMING: set[int] = {
+    ApiKey.METADATA,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+}
 
 
 def topic_names(call: Call) -> dict[str, str]:
@@ -43,13 +49,13 @@ def watermarks(call: Call) -> Iterator[Watermark]:
     if call.response is None or call.response_us is None:
         return
     who = call.response_us, call.connection, call.broker
-    if call.api_key == _FETCH:
+    if call.api_key == ApiKey.FETCH:
         for topic in call.response.responses:
             for partition in topic.partitions:
                 if not partition.error_code and partition.high_watermark >= 0:
                     name = topic_key(topic.topic, topic.topic_id)
                     yield Watermark(*who, name, partition.partition_index, partition.high_watermark)
-    elif call.api_key == _LIST_OFFSETS and call.request is not None and call.request.isolation_level == 0:
+    elif call.api_key == ApiKey.LIST_OFFSETS and call.request is not None and call.request.isolation_level == 0:
         latest = {
             (topic.name, partition.partition_index)
             for topic in call.request.topics

@@ -17,13 +17,20 @@ from operator import attrgetter
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import MS
 from kwire.analysis.events import GroupEvent
+from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
 from kwire.errorcodes import ErrorCode
 
 COMMITTED, ABORTED, REFUSED, NOT_KNOWN = "committed", "aborted", "refused", "unknown"
 
 COMMIT, ABORT, INIT, FENCED = "commit", "abort", "init", "fenced"  # kinds of endings
-_INIT_PRODUCER_ID, _END_TXN, _OF_PRODUCERS = 22, 26, {22, 24, 25, 26, 28}
+_OF_PRODUCERS = {
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+}
 _FENCING = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 CLEANUP_US = 20_000_000  # twice transaction.abort.timed.out.transaction.cleanup.interval.ms: by then one is aborted
 
@@ -57,15 +64,15 @@ def endings(call: Call) -> Iterator[Ending]:
     made = partial(Ending, conn_id=call.connection, broker=call.broker, transactional_id=name)
     of_sender = partial(made, producer_id=producer_id, producer_epoch=epoch)
     if call.response is None or call.response_us is None:
-        if call.api_key == _END_TXN:
+        if call.api_key == ApiKey.END_TXN:
             yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT, answered=False)
         return
     response = call.response
     if _codes(response) & _FENCING:
         yield of_sender(call.response_us, kind=FENCED)
-    elif call.api_key == _END_TXN and not response.error_code:
+    elif call.api_key == ApiKey.END_TXN and not response.error_code:
         yield of_sender(call.request_us, kind=COMMIT if request.committed else ABORT)
-    elif call.api_key == _INIT_PRODUCER_ID and not response.error_code and not request.keep_prepared_txn:
+    elif call.api_key == ApiKey.INIT_PRODUCER_ID and not response.error_code and not request.keep_prepared_txn:
         timeout = None if request.enable2_pc else request.transaction_timeout_ms
         given = {"producer_id": response.producer_id, "producer_epoch": response.producer_epoch}
         yield made(call.response_us, **given, kind=INIT, timeout_ms=timeout)

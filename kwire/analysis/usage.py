@@ -13,6 +13,7 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row
 from kwire.analysis.events import error_name
 from kwire.analysis.topics import topic_key
+from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call, Connection
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
@@ -22,31 +23,37 @@ BUCKET = 60_000_000  # microseconds of one row of ``latency``
 # The first version that Kafka 4.2 serves, of APIs of which 3.9 served older ones (KIP-896); as its ApiVersions answers
 # say, but for Produce: it lists 0 to 2, for the sake of old librdkafka, and refuses them.
 FIRST_IN_4: Mapping[int, int] = {
-    0: 3,
-    1: 4,
-    2: 1,
-    8: 2,
-    9: 1,
-    19: 2,
-    20: 1,
-    23: 2,
-    27: 1,
-    29: 1,
-    30: 1,
-    31: 1,
-    32: 1,
-    34: 1,
-    35: 1,
-    38: 1,
-    39: 1,
-    40: 1,
-    41: 1,
-    76: 1,
-    77: 1,
-    78: 1,
-    79: 1,
+    ApiKey.PRODUCE: 3,
+    ApiKey.FETCH: 4,
+    ApiKey.LIST_OFFSETS: 1,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.CREATE_TOPICS: 2,
+    ApiKey.DELETE_TOPICS: 1,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_ACLS: 1,
+    ApiKey.CREATE_ACLS: 1,
+    ApiKey.DELETE_ACLS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
+    ApiKey.CREATE_DELEGATION_TOKEN: 1,
+    ApiKey.RENEW_DELEGATION_TOKEN: 1,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 1,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 1,
+    ApiKey.SHARE_GROUP_HEARTBEAT: 1,
+    ApiKey.SHARE_GROUP_DESCRIBE: 1,
+    ApiKey.SHARE_FETCH: 1,
+    ApiKey.SHARE_ACKNOWLEDGE: 1,
 }
-NOT_IN_4 = {4, 5, 6, 7}  # what ZooKeeper's controllers told brokers
+# Requests from ZooKeeper's controllers to brokers.
+NOT_IN_4 = {
+    ApiKey.LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA,
+    ApiKey.UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN,
+}
 
 
 def removed_in_4(api_key: int, version: int) -> bool:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from kwire.apikeys import ApiKey
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.envelope import Response, decode_request, encode_request
@@ -35,7 +36,19 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Record, build_batch
 
-STORY = (18, 3, 10, 11, 11, 14, 12, 8, 9, 13)  # what a consumer says, from ApiVersions to LeaveGroup
+# The requests of a consumer, in order.
+STORY = (
+    ApiKey.API_VERSIONS,
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.LEAVE_GROUP,
+)
 AFTER = 3  # requests that follow the broken one
 CLIENT = "kwfuzz"
 SESSION_MS, REBALANCE_MS = 6_000, 3_000
@@ -49,35 +62,60 @@ _CLUSTER = "it changes the cluster, and with it what the rest of the run sees"
 _SECURITY = "it changes who may do what"
 _BROKERS = "brokers and controllers say it to each other; a broker that believes it is no longer one"
 EXCLUDED: Mapping[int, str] = {  # not broken unless asked for by name
-    4: _BROKERS,
-    5: _BROKERS,
-    6: _BROKERS,
-    7: _BROKERS,
-    19: _MANY,  # CreateTopics: a partition count of 100,000 is legal
-    20: "DeleteTopics deletes: a name that became another may be somebody's",
-    21: "DeleteRecords deletes, everything up to an offset that became larger",
-    27: _BROKERS,
-    30: _SECURITY,
-    31: _SECURITY,
-    33: _CLUSTER,
-    34: _CLUSTER,
-    37: _MANY,  # CreatePartitions
-    38: _SECURITY,
-    39: _SECURITY,
-    40: _SECURITY,
-    43: _CLUSTER,
-    44: _CLUSTER,
-    45: _CLUSTER,
-    49: "AlterClientQuotas throttles everybody, this run included",
-    51: _SECURITY,
-    **dict.fromkeys((52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82), _BROKERS),
-    57: _CLUSTER,
-    64: _CLUSTER,
-    80: _CLUSTER,
-    81: _CLUSTER,
-    **dict.fromkeys((83, 84, 85, 86, 87), _BROKERS),  # state of share groups
-    88: "StreamsGroupHeartbeat makes a broker create the internal topics that it names",
-    36: "SaslAuthenticate: a broker may delay every failed one on purpose",
+    ApiKey.LEADER_AND_ISR: _BROKERS,
+    ApiKey.STOP_REPLICA: _BROKERS,
+    ApiKey.UPDATE_METADATA: _BROKERS,
+    ApiKey.CONTROLLED_SHUTDOWN: _BROKERS,
+    ApiKey.CREATE_TOPICS: _MANY,  # a partition count of 100,000 is legal
+    ApiKey.DELETE_TOPICS: "DeleteTopics deletes: a name that became another may be somebody's",
+    ApiKey.DELETE_RECORDS: "DeleteRecords deletes, everything up to an offset that became larger",
+    ApiKey.WRITE_TXN_MARKERS: _BROKERS,
+    ApiKey.CREATE_ACLS: _SECURITY,
+    ApiKey.DELETE_ACLS: _SECURITY,
+    ApiKey.ALTER_CONFIGS: _CLUSTER,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _CLUSTER,
+    ApiKey.CREATE_PARTITIONS: _MANY,
+    ApiKey.CREATE_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.RENEW_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.ELECT_LEADERS: _CLUSTER,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _CLUSTER,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _CLUSTER,
+    ApiKey.ALTER_CLIENT_QUOTAS: "AlterClientQuotas throttles everybody, this run included",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _SECURITY,
+    **dict.fromkeys(
+        (
+            ApiKey.VOTE,
+            ApiKey.BEGIN_QUORUM_EPOCH,
+            ApiKey.END_QUORUM_EPOCH,
+            ApiKey.ALTER_PARTITION,
+            ApiKey.ENVELOPE,
+            ApiKey.FETCH_SNAPSHOT,
+            ApiKey.BROKER_REGISTRATION,
+            ApiKey.BROKER_HEARTBEAT,
+            ApiKey.ALLOCATE_PRODUCER_IDS,
+            ApiKey.CONTROLLER_REGISTRATION,
+            ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+            ApiKey.UPDATE_RAFT_VOTER,
+        ),
+        _BROKERS,
+    ),
+    ApiKey.UPDATE_FEATURES: _CLUSTER,
+    ApiKey.UNREGISTER_BROKER: _CLUSTER,
+    ApiKey.ADD_RAFT_VOTER: _CLUSTER,
+    ApiKey.REMOVE_RAFT_VOTER: _CLUSTER,
+    **dict.fromkeys(
+        (
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE,
+            ApiKey.WRITE_SHARE_GROUP_STATE,
+            ApiKey.DELETE_SHARE_GROUP_STATE,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        ),
+        _BROKERS,
+    ),  # state of share groups
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "StreamsGroupHeartbeat makes a broker create the internal topics that it names",
+    ApiKey.SASL_AUTHENTICATE: "SaslAuthenticate: a broker may delay every failed one on purpose",
 }
 
 
@@ -130,7 +168,7 @@ class Session:
         self._broken_at = random.choice(places)
 
     def _planned(self) -> list[int]:
-        plan = [key for key in STORY if key in self._offered]
+        plan: list[int] = [key for key in STORY if key in self._offered]
         others = sorted(self._offered.keys() - {*STORY, *EXCLUDED})
         for _ in range(self._random.choice((0, 1, 2)) if others else 0):
             plan.insert(self._random.randint(1, len(plan)), self._random.choice(others))

@@ -9,96 +9,96 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kwire.apikeys import ApiKey
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from kwire.schema import Versions
 
-PRODUCE = 0
 NOTHING = "none"
 METADATA_VERSION = "metadata.version"
 
 # By API key, from which release on which versions; an API that is not there yet has none. 2.8 to 3.2 with ZooKeeper.
 SERVED: Mapping[int, str] = {
-    0: "2.8: 0-9, 3.7: 0-10, 3.8: 0-11, 4.0: 0-12, 4.1: 0-13",  # Produce
-    1: "2.8: 0-12, 3.1: 0-13, 3.5: 0-15, 3.7: 0-16, 3.9: 0-17, 4.0: 4-17, 4.1: 4-18",  # Fetch
-    2: "2.8: 0-6, 3.0: 0-7, 3.5: 0-8, 3.9: 0-9, 4.0: 1-10, 4.2: 1-11",  # ListOffsets
-    3: "2.8: 0-11, 3.1: 0-12, 4.0: 0-13",  # Metadata
-    4: "2.8: 0-5, 3.2: 0-6, 3.3: none",  # LeaderAndIsr
-    5: "2.8: 0-3, 3.3: none",  # StopReplica
-    6: "2.8: 0-7, 3.3: none",  # UpdateMetadata
-    7: "2.8: 0-3, 3.3: none",  # ControlledShutdown
-    8: "2.8: 0-8, 3.7: 0-9, 4.0: 2-9, 4.2: 2-10",  # OffsetCommit
-    9: "2.8: 0-7, 3.0: 0-8, 3.7: 0-9, 4.0: 1-9, 4.2: 1-10",  # OffsetFetch
-    10: "2.8: 0-3, 3.0: 0-4, 3.8: 0-5, 3.9: 0-6",  # FindCoordinator
-    11: "2.8: 0-7, 3.2: 0-9, 4.0: 2-9, 4.1: 0-9",  # JoinGroup
-    12: "2.8: 0-4",  # Heartbeat
-    13: "2.8: 0-4, 3.2: 0-5",  # LeaveGroup
-    14: "2.8: 0-5",  # SyncGroup
-    15: "2.8: 0-5, 4.0: 0-6",  # DescribeGroups
-    16: "2.8: 0-4, 3.8: 0-5",  # ListGroups
-    17: "2.8: 0-1",  # SaslHandshake
-    18: "2.8: 0-3, 3.9: 0-4",  # ApiVersions
-    19: "2.8: 0-7, 4.0: 2-7",  # CreateTopics
-    20: "2.8: 0-6, 4.0: 1-6",  # DeleteTopics
-    21: "2.8: 0-2",  # DeleteRecords
-    22: "2.8: 0-4, 3.8: 0-5",  # InitProducerId
-    23: "2.8: 0-4, 4.0: 2-4",  # OffsetForLeaderEpoch
-    24: "2.8: 0-3, 3.6: 0-4, 3.8: 0-5",  # AddPartitionsToTxn
-    25: "2.8: 0-3, 3.8: 0-4",  # AddOffsetsToTxn
-    26: "2.8: 0-3, 3.8: 0-4, 4.0: 0-5",  # EndTxn
-    27: "2.8: 0-1, 4.0: 1, 4.2: 1-2",  # WriteTxnMarkers
-    28: "2.8: 0-3, 3.8: 0-4, 4.0: 0-5",  # TxnOffsetCommit
-    29: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",  # DescribeAcls
-    30: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",  # CreateAcls
-    31: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",  # DeleteAcls
-    32: "2.8: 0-4, 4.0: 1-4",  # DescribeConfigs
-    33: "2.8: 0-2",  # AlterConfigs
-    34: "2.8: 0-2, 4.0: 1-2",  # AlterReplicaLogDirs
-    35: "2.8: 0-2, 3.2: 0-3, 3.3: 0-4, 4.0: 1-4",  # DescribeLogDirs
-    36: "2.8: 0-2",  # SaslAuthenticate
-    37: "2.8: 0-3",  # CreatePartitions
-    38: "2.8: 0-2, 3.3: none, 3.6: 0-3, 4.0: 1-3",  # CreateDelegationToken
-    39: "2.8: 0-2, 3.3: none, 3.6: 0-2, 4.0: 1-2",  # RenewDelegationToken
-    40: "2.8: 0-2, 3.3: none, 3.6: 0-2, 4.0: 1-2",  # ExpireDelegationToken
-    41: "2.8: 0-2, 3.3: none, 3.6: 0-3, 4.0: 1-3",  # DescribeDelegationToken
-    42: "2.8: 0-2",  # DeleteGroups
-    43: "2.8: 0-2",  # ElectLeaders
-    44: "2.8: 0-1",  # IncrementalAlterConfigs
-    45: "2.8: 0, 4.1: 0-1",  # AlterPartitionReassignments
-    46: "2.8: 0",  # ListPartitionReassignments
-    47: "2.8: 0",  # OffsetDelete
-    48: "2.8: 0-1",  # DescribeClientQuotas
-    49: "2.8: 0-1",  # AlterClientQuotas
-    50: "2.8: 0, 3.3: none, 3.5: 0",  # DescribeUserScramCredentials
-    51: "2.8: 0, 3.3: none, 3.5: 0",  # AlterUserScramCredentials
-    55: "3.3: 0-1, 3.9: 0-2",  # DescribeQuorum
-    56: "2.8: 0, 3.2: 0-1, 3.3: none",  # AlterPartition
-    57: "2.8: 0, 3.3: 0-1, 4.0: 0-2",  # UpdateFeatures
-    60: "2.8: 0, 3.7: 0-1, 4.0: 0-2",  # DescribeCluster
-    61: "2.8: 0",  # DescribeProducers
-    64: "3.3: 0",  # UnregisterBroker
-    65: "3.0: 0",  # DescribeTransactions
-    66: "3.0: 0, 3.8: 0-1, 4.1: 0-2",  # ListTransactions
-    67: "3.0: 0, 3.3: none",  # AllocateProducerIds
-    68: "3.7: 0, 4.0: 0-1",  # ConsumerGroupHeartbeat
-    69: "3.8: 0, 4.0: 0-1",  # ConsumerGroupDescribe
-    74: "3.7: 0, 4.1: 0-1",  # ListConfigResources
-    75: "3.8: 0",  # DescribeTopicPartitions
-    76: "4.1: 1",  # ShareGroupHeartbeat
-    77: "4.1: 1",  # ShareGroupDescribe
-    78: "4.1: 1, 4.2: 1-2",  # ShareFetch
-    79: "4.1: 1, 4.2: 1-2",  # ShareAcknowledge
-    80: "3.9: 0, 4.2: 0-1",  # AddRaftVoter
-    81: "3.9: 0",  # RemoveRaftVoter
-    83: "4.1: 0",  # InitializeShareGroupState
-    84: "4.1: 0",  # ReadShareGroupState
-    85: "4.1: 0, 4.2: 0-1",  # WriteShareGroupState
-    86: "4.1: 0",  # DeleteShareGroupState
-    87: "4.1: 0, 4.2: 0-1",  # ReadShareGroupStateSummary
-    88: "4.2: 0",  # StreamsGroupHeartbeat
-    89: "4.2: 0",  # StreamsGroupDescribe
-    90: "4.1: 0, 4.2: 0-1",  # DescribeShareGroupOffsets
-    91: "4.1: 0",  # AlterShareGroupOffsets
-    92: "4.1: 0",  # DeleteShareGroupOffsets
+    ApiKey.PRODUCE: "2.8: 0-9, 3.7: 0-10, 3.8: 0-11, 4.0: 0-12, 4.1: 0-13",
+    ApiKey.FETCH: "2.8: 0-12, 3.1: 0-13, 3.5: 0-15, 3.7: 0-16, 3.9: 0-17, 4.0: 4-17, 4.1: 4-18",
+    ApiKey.LIST_OFFSETS: "2.8: 0-6, 3.0: 0-7, 3.5: 0-8, 3.9: 0-9, 4.0: 1-10, 4.2: 1-11",
+    ApiKey.METADATA: "2.8: 0-11, 3.1: 0-12, 4.0: 0-13",
+    ApiKey.LEADER_AND_ISR: "2.8: 0-5, 3.2: 0-6, 3.3: none",
+    ApiKey.STOP_REPLICA: "2.8: 0-3, 3.3: none",
+    ApiKey.UPDATE_METADATA: "2.8: 0-7, 3.3: none",
+    ApiKey.CONTROLLED_SHUTDOWN: "2.8: 0-3, 3.3: none",
+    ApiKey.OFFSET_COMMIT: "2.8: 0-8, 3.7: 0-9, 4.0: 2-9, 4.2: 2-10",
+    ApiKey.OFFSET_FETCH: "2.8: 0-7, 3.0: 0-8, 3.7: 0-9, 4.0: 1-9, 4.2: 1-10",
+    ApiKey.FIND_COORDINATOR: "2.8: 0-3, 3.0: 0-4, 3.8: 0-5, 3.9: 0-6",
+    ApiKey.JOIN_GROUP: "2.8: 0-7, 3.2: 0-9, 4.0: 2-9, 4.1: 0-9",
+    ApiKey.HEARTBEAT: "2.8: 0-4",
+    ApiKey.LEAVE_GROUP: "2.8: 0-4, 3.2: 0-5",
+    ApiKey.SYNC_GROUP: "2.8: 0-5",
+    ApiKey.DESCRIBE_GROUPS: "2.8: 0-5, 4.0: 0-6",
+    ApiKey.LIST_GROUPS: "2.8: 0-4, 3.8: 0-5",
+    ApiKey.SASL_HANDSHAKE: "2.8: 0-1",
+    ApiKey.API_VERSIONS: "2.8: 0-3, 3.9: 0-4",
+    ApiKey.CREATE_TOPICS: "2.8: 0-7, 4.0: 2-7",
+    ApiKey.DELETE_TOPICS: "2.8: 0-6, 4.0: 1-6",
+    ApiKey.DELETE_RECORDS: "2.8: 0-2",
+    ApiKey.INIT_PRODUCER_ID: "2.8: 0-4, 3.8: 0-5",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "2.8: 0-4, 4.0: 2-4",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "2.8: 0-3, 3.6: 0-4, 3.8: 0-5",
+    ApiKey.ADD_OFFSETS_TO_TXN: "2.8: 0-3, 3.8: 0-4",
+    ApiKey.END_TXN: "2.8: 0-3, 3.8: 0-4, 4.0: 0-5",
+    ApiKey.WRITE_TXN_MARKERS: "2.8: 0-1, 4.0: 1, 4.2: 1-2",
+    ApiKey.TXN_OFFSET_COMMIT: "2.8: 0-3, 3.8: 0-4, 4.0: 0-5",
+    ApiKey.DESCRIBE_ACLS: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",
+    ApiKey.CREATE_ACLS: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",
+    ApiKey.DELETE_ACLS: "2.8: 0-2, 3.3: 0-3, 4.0: 1-3",
+    ApiKey.DESCRIBE_CONFIGS: "2.8: 0-4, 4.0: 1-4",
+    ApiKey.ALTER_CONFIGS: "2.8: 0-2",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "2.8: 0-2, 4.0: 1-2",
+    ApiKey.DESCRIBE_LOG_DIRS: "2.8: 0-2, 3.2: 0-3, 3.3: 0-4, 4.0: 1-4",
+    ApiKey.SASL_AUTHENTICATE: "2.8: 0-2",
+    ApiKey.CREATE_PARTITIONS: "2.8: 0-3",
+    ApiKey.CREATE_DELEGATION_TOKEN: "2.8: 0-2, 3.3: none, 3.6: 0-3, 4.0: 1-3",
+    ApiKey.RENEW_DELEGATION_TOKEN: "2.8: 0-2, 3.3: none, 3.6: 0-2, 4.0: 1-2",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "2.8: 0-2, 3.3: none, 3.6: 0-2, 4.0: 1-2",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "2.8: 0-2, 3.3: none, 3.6: 0-3, 4.0: 1-3",
+    ApiKey.DELETE_GROUPS: "2.8: 0-2",
+    ApiKey.ELECT_LEADERS: "2.8: 0-2",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "2.8: 0-1",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "2.8: 0, 4.1: 0-1",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "2.8: 0",
+    ApiKey.OFFSET_DELETE: "2.8: 0",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "2.8: 0-1",
+    ApiKey.ALTER_CLIENT_QUOTAS: "2.8: 0-1",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "2.8: 0, 3.3: none, 3.5: 0",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "2.8: 0, 3.3: none, 3.5: 0",
+    ApiKey.DESCRIBE_QUORUM: "3.3: 0-1, 3.9: 0-2",
+    ApiKey.ALTER_PARTITION: "2.8: 0, 3.2: 0-1, 3.3: none",
+    ApiKey.UPDATE_FEATURES: "2.8: 0, 3.3: 0-1, 4.0: 0-2",
+    ApiKey.DESCRIBE_CLUSTER: "2.8: 0, 3.7: 0-1, 4.0: 0-2",
+    ApiKey.DESCRIBE_PRODUCERS: "2.8: 0",
+    ApiKey.UNREGISTER_BROKER: "3.3: 0",
+    ApiKey.DESCRIBE_TRANSACTIONS: "3.0: 0",
+    ApiKey.LIST_TRANSACTIONS: "3.0: 0, 3.8: 0-1, 4.1: 0-2",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "3.0: 0, 3.3: none",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "3.7: 0, 4.0: 0-1",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "3.8: 0, 4.0: 0-1",
+    ApiKey.LIST_CONFIG_RESOURCES: "3.7: 0, 4.1: 0-1",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "3.8: 0",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "4.1: 1",
+    ApiKey.SHARE_GROUP_DESCRIBE: "4.1: 1",
+    ApiKey.SHARE_FETCH: "4.1: 1, 4.2: 1-2",
+    ApiKey.SHARE_ACKNOWLEDGE: "4.1: 1, 4.2: 1-2",
+    ApiKey.ADD_RAFT_VOTER: "3.9: 0, 4.2: 0-1",
+    ApiKey.REMOVE_RAFT_VOTER: "3.9: 0",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "4.1: 0",
+    ApiKey.READ_SHARE_GROUP_STATE: "4.1: 0",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "4.1: 0, 4.2: 0-1",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "4.1: 0",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "4.1: 0, 4.2: 0-1",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "4.2: 0",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "4.2: 0",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "4.1: 0, 4.2: 0-1",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "4.1: 0",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "4.1: 0",
 }
 
 
@@ -156,7 +156,7 @@ class Release:
 
     def refuses(self, api_key: int, version: int) -> bool:
         """True for what it tells of and closes the connection for."""
-        return self.batches_only and api_key == PRODUCE and version < PRODUCE_BATCHES_SINCE
+        return self.batches_only and api_key == ApiKey.PRODUCE and version < PRODUCE_BATCHES_SINCE
 
 
 def served(api_key: int, release: str) -> Versions | None:

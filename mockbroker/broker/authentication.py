@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 from kwire import APIS, ErrorCode
+from kwire.apikeys import ApiKey
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -97,7 +98,7 @@ class Authentication:
         request = call.request
         if isinstance(request, SaslHandshakeRequest):
             return self._handshake(call)
-        if self.progress is Progress.FIRST and call.ticket.api_key == api_versions.KEY:
+        if self.progress is Progress.FIRST and call.ticket.api_key == ApiKey.API_VERSIONS:
             if isinstance(request, ApiVersionsRequest) and api_versions.is_valid(request, call.version):
                 self.progress = Progress.HANDSHAKE
             return None

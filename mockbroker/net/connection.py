@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kwire import LocalProtocolError, RemoteProtocolError, codec
+from kwire.apikeys import ApiKey
 from kwire.envelope import decode_request_header, pack_response
 from kwire.frames import FrameBuffer
-from kwire.headers import API_VERSIONS
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.router import Router, Served, UnsupportedVersion
 
@@ -17,7 +17,6 @@ BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlat
 NO_TAGS = b"\0"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
-PRODUCE = 0  # is never the same twice
 REPEATED = 512  # bytes of a request that may come again as it is, as heartbeats and the fetches of who waits do
 UNCOUNTED = 64  # bytes of a response that is not held to the limit, as those of heartbeats
 REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a request that becomes more would hold up everybody
@@ -86,7 +85,7 @@ class Session:
         at = self._read_header(frame, served)
         api, version, client = served.api, served.version, self._client
         request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT)
-        if len(frame) <= REPEATED and api.key != PRODUCE:
+        if len(frame) <= REPEATED and api.key != ApiKey.PRODUCE:  # a Produce is never the same twice
             self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, api.key, version)
@@ -108,7 +107,7 @@ class Session:
 
     def _not_served(self, frame: bytes) -> Call[Any]:
         api, header, _ = decode_request_header(frame)
-        if api.key != API_VERSIONS:
+        if api.key != ApiKey.API_VERSIONS:
             raise RemoteProtocolError(f"{api.name} v{header.request_api_version} is not served")
         self.ticket = Ticket(self.connection, header.correlation_id, api.key, 0)
         client = Client(self.node, header.client_id or "", self._host, self._listener)

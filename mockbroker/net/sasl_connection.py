@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.authentication import Authentication, Progress, Token
 from mockbroker.broker.router import Router
 from mockbroker.net.connection import Session
-
-KEY = 36  # what a bare token stands for: SaslAuthenticate
 
 
 class SaslSession(Session):
@@ -27,7 +26,7 @@ class SaslSession(Session):
         if self.ticket is not None or (frame := self._frames.next_frame()) is None:
             return None
         self.taken += 1
-        self.ticket = Ticket(self.connection, 0, KEY, 0)
+        self.ticket = Ticket(self.connection, 0, ApiKey.SASL_AUTHENTICATE, 0)  # what a bare token means
         return Call(self.ticket, self._client, Token(frame), frame)
 
     def answer(self, reply: Reply) -> bytes:

@@ -15,13 +15,12 @@ from uuid import UUID
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import GroupEvent, split_partition
 from kwire.analysis.topics import topic_key
+from kwire.apikeys import ApiKey
 from kwire.assignors import Partition, Subscription, read_subscription
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.capture.calls.model import Call
 from kwire.errors import WireError
-
-_METADATA, _JOIN = 3, 11
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,7 +57,13 @@ class Size:
 def subscribed(call: Call) -> Iterator[Subscribed]:
     """Subscriptions of consumers in a JoinGroup that was answered with a generation."""
     request, answer = call.request, call.response
-    if call.api_key != _JOIN or request is None or answer is None or call.response_us is None or answer.error_code:
+    if (
+        call.api_key != ApiKey.JOIN_GROUP
+        or request is None
+        or answer is None
+        or call.response_us is None
+        or answer.error_code
+    ):
         return
     if request.protocol_type != "consumer":
         return
@@ -86,7 +91,7 @@ def _subscription(blob: bytes, instance_id: str | None) -> Subscription | None:
 def sizes(call: Call) -> Iterator[Size]:
     """What an answer to Metadata tells of the partitions of topics."""
     answer = call.response
-    if call.api_key != _METADATA or answer is None or call.response_us is None:
+    if call.api_key != ApiKey.METADATA or answer is None or call.response_us is None:
         return
     told = call.response_us, call.connection, call.broker, call.client_id, call.client.rpartition(":")[0]
     racks = {node.node_id: node.rack or "" for node in answer.brokers}

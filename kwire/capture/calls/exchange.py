@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 
+from kwire.apikeys import ApiKey
 from kwire.capture.calls import frame_search
 from kwire.capture.calls.frame_headers import (
     INT32,
@@ -47,13 +48,19 @@ from kwire.capture.calls.model import (
 from kwire.capture.limits import LOST_TOGETHER_US, MAX_KEPT_FRAME, MAX_LOST, MAX_NOTES, MAX_PENDING, MAX_TOKENS, STRANGE
 from kwire.envelope import answers_unsupported
 from kwire.errors import DecodeError
-from kwire.headers import API_VERSIONS
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from kwire.redact import redact
 
-SECRET_APIS = (36, 38, 39, 40, 41, 51)  # whose frames may hold what redact hides
-PRODUCE, SASL_HANDSHAKE = 0, 17
+# APIs whose frames may hold what redact hides.
+SECRET_APIS = (
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+)
 
 
 class Exchange:
@@ -196,7 +203,7 @@ class Exchange:
             return
         if self.redacted and call.api_key in SECRET_APIS:
             redact(call.request)
-        if call.api_key == API_VERSIONS and form.version >= 3:
+        if call.api_key == ApiKey.API_VERSIONS and form.version >= 3:
             self.connection.software_name = call.request.client_software_name
             self.connection.software_version = call.request.client_software_version
 
@@ -228,7 +235,7 @@ class Exchange:
 
     def _asked(self, call: Call, frame: bytes, body: int) -> None:
         """A request that waits for its response, unless it gets none."""
-        if call.api_key == PRODUCE and produce_acks(frame, body, call.api_version or 0) == 0:
+        if call.api_key == ApiKey.PRODUCE and produce_acks(frame, body, call.api_version or 0) == 0:
             self.calls.append(call)
             return
         assert call.correlation_id is not None
@@ -272,14 +279,14 @@ class Exchange:
         version = call.api_version or 0
         form = form_of(call.api_key, version)
         if form is None and call.api_key in APIS and answers_unsupported(APIS[call.api_key], frame, 8):
-            form = form_of(API_VERSIONS, 0)
+            form = form_of(ApiKey.API_VERSIONS, 0)
         if form is None:
             call.response_raw = self._kept(frame, call.api_key)
-        elif self.bodies is None or call.api_key in self.bodies or call.api_key == SASL_HANDSHAKE:
+        elif self.bodies is None or call.api_key in self.bodies or call.api_key == ApiKey.SASL_HANDSHAKE:
             self._read_response(call, form, frame)
         if self.raw:
             call.response_raw = self._kept(frame, call.api_key)
-        if call.api_key == SASL_HANDSHAKE and version == 0 and call.response and not call.response.error_code:
+        if call.api_key == ApiKey.SASL_HANDSHAKE and version == 0 and call.response and not call.response.error_code:
             self._in_tokens = 1
         return True
 

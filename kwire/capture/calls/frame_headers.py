@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kwire import codec
+from kwire.apikeys import ApiKey
 from kwire.engines import compiled
 from kwire.errors import DecodeError
 from kwire.headers import (
-    API_VERSIONS,
     RequestHeader,
     ResponseHeader,
     request_header_version,
@@ -81,7 +81,7 @@ def read_header(data: bytes, at: int) -> Header:
     if body > len(data):
         raise DecodeError("the client id does not end")
     form = form_of(key, version)
-    if form.request_header == 2 if form else key == API_VERSIONS:
+    if form.request_header == 2 if form else key == ApiKey.API_VERSIONS:
         if data[body : body + 1] == b"\0":
             body += 1
         else:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
+from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
 from kwire.capture.limits import MAX_TOPICS
 from kwire.schema import ZERO_UUID
 
 # Answers that name topics by both: API key -> the name of the array of topics.
-TOPICS_IN = {
-    3: "topics",  # Metadata
-    19: "topics",  # CreateTopics
-    20: "responses",  # DeleteTopics
-    75: "topics",  # DescribeTopicPartitions
+TOPICS_IN: Mapping[int, str] = {
+    ApiKey.METADATA: "topics",
+    ApiKey.CREATE_TOPICS: "topics",
+    ApiKey.DELETE_TOPICS: "responses",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "topics",
 }
-MEMBERS_IN = {69: "groups", 77: "groups"}  # ConsumerGroupDescribe, ShareGroupDescribe: inside what members own
+# Answers that name the topics that members own: API key -> the name of the array of groups.
+MEMBERS_IN: Mapping[int, str] = {
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "groups",
+    ApiKey.SHARE_GROUP_DESCRIBE: "groups",
+}
 NAMING_APIS = frozenset({*TOPICS_IN, *MEMBERS_IN})
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 
-KEY = 18
 OPTIONAL_FEATURES_SINCE = 4
 FEATURES_EPOCH = 0  # they never change
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
@@ -52,7 +52,7 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
 
 def unsupported(broker: Broker) -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is not served: an error and where to go on."""
-    entry = _entry(KEY, broker.served[KEY])
+    entry = _entry(ApiKey.API_VERSIONS, broker.served[ApiKey.API_VERSIONS])
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, ClassVar
 
+from kwire.apikeys import ApiKey
 from kwire.assignors import Assignor, assignor, read_subscription, without_racks
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
@@ -45,9 +46,15 @@ from mockbroker.topics.model import Cluster, Node
 
 RELEASE = "4.2"
 REBALANCE = 60.0  # seconds that members may take to join again, as max.poll.interval.ms in short
-FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 10, 11, 12, 13, 14, 68
-OF_GROUPS = (FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT)
-BEATS = (HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
+OF_GROUPS = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+)
+BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from mockbroker.base.effects import Call, Effects, Reply
@@ -24,7 +25,6 @@ from mockbroker.lab.history.scheme import BROKER
 from mockbroker.lab.history.watching import CONSUMERS
 from mockbroker.lab.history.zookeeper import Asking, Session, ZooKeeper, carry_out
 
-OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 NOTHING = -1  # the offset that stands beside an error
 
 
@@ -43,8 +43,8 @@ class OldOffsets:
         self._answer = answer
         self.handlers: Mapping[int, Handler] = {
             **HANDLERS,
-            OFFSET_COMMIT: self._before(OFFSET_COMMIT, self._commits),
-            OFFSET_FETCH: self._before(OFFSET_FETCH, self._fetches),
+            ApiKey.OFFSET_COMMIT: self._before(ApiKey.OFFSET_COMMIT, self._commits),
+            ApiKey.OFFSET_FETCH: self._before(ApiKey.OFFSET_FETCH, self._fetches),
         }
 
     def _before(self, api_key: int, old: Callable[[Broker, Call[Any]], Asking]) -> Handler:

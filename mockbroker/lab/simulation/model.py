@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 
 Place = tuple[str, int]  # topic name and partition
 Key = tuple[str, Place]  # group and place
-OFFSET_COMMIT, INIT_PRODUCER_ID, END_TXN, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE = 8, 22, 26, 28, 42, 47
 
 ABORTING = (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)  # of InitProducerId: what was open is not any more
 
@@ -59,27 +59,27 @@ class Model:
         """What an answer means for the offsets."""
         request = call.request
         match call.ticket.api_key:
-            case key if key == OFFSET_COMMIT:
+            case ApiKey.OFFSET_COMMIT:
                 for place, offset in accepted(request, response):
                     self._store((request.group_id, place), self._next(offset, now))
-            case key if key == TXN_OFFSET_COMMIT:
+            case ApiKey.TXN_OFFSET_COMMIT:
                 held = self.held.setdefault(request.producer_id, {})
                 for place, offset in accepted(request, response):
                     held[request.group_id, place] = self._next(offset, now)
-            case key if key == END_TXN and not response.error_code:
+            case ApiKey.END_TXN if not response.error_code:
                 self._finish(request.producer_id, committed=request.committed)
-            case key if key == INIT_PRODUCER_ID and response.error_code in ABORTING:
+            case ApiKey.INIT_PRODUCER_ID if response.error_code in ABORTING:
                 producer_id = self.producers.get(request.transactional_id, -1)
                 if producer_id in self.undecided:
                     self.unsettled.append(dict(self.held.get(producer_id, {})))
                 self._finish(producer_id, committed=False)
                 if not response.error_code:
                     self.producers[request.transactional_id] = response.producer_id
-            case key if key == DELETE_GROUPS:
+            case ApiKey.DELETE_GROUPS:
                 for result in response.results:
                     if not result.error_code:
                         self.delete(result.group_id)
-            case key if key == OFFSET_DELETE and not response.error_code:
+            case ApiKey.OFFSET_DELETE if not response.error_code:
                 for topic in response.topics:
                     for partition in topic.partitions:
                         if not partition.error_code:
@@ -89,7 +89,7 @@ class Model:
     def acknowledged(self, call: Call[Any]) -> None:
         """The answer has left: everything up to it is there for good."""
         number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
-        if call.ticket.api_key == INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
+        if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
             self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
         if number > self.durable:
             self.durable = number

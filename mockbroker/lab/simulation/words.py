@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kwire import APIS
+from kwire.apikeys import ApiKey
 
 
 def told_request(api_key: int, request: Any) -> str:
@@ -37,35 +38,49 @@ def _shares(lines: Iterable[Any] | None) -> str:
 
 NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
 REQUESTS: Mapping[int, Callable[[Any], str]] = {
-    8: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id_or_member_epoch} {_offsets(r.topics)}",
-    9: lambda r: " ".join(f"{g.group_id} {g.member_epoch}" for g in r.groups),
-    10: lambda r: f"{r.coordinator_keys}",
-    11: lambda r: f"{r.group_id} {r.member_id!r} {r.group_instance_id or ''}",
-    12: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id}",
-    13: lambda r: f"{r.group_id} {[(m.member_id, m.group_instance_id) for m in r.members]}",
-    14: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id} {len(r.assignments)} assignments",
-    22: lambda r: f"{r.transactional_id}",
-    25: lambda r: f"{r.transactional_id} {r.group_id} {r.producer_id}/{r.producer_epoch}",
-    26: lambda r: f"{r.transactional_id} {r.producer_id}/{r.producer_epoch} {'commit' if r.committed else 'abort'}",
-    28: lambda r: f"{r.group_id} {r.producer_id}/{r.producer_epoch} {_offsets(r.topics)}",
-    37: lambda r: f"{[(topic.name, topic.count) for topic in r.topics]}",
-    42: lambda r: f"{r.groups_names}",
-    47: lambda r: f"{r.group_id} {[(t.name, p.partition_index) for t in r.topics for p in t.partitions]}",
-    68: lambda r: f"{r.group_id} {r.member_id[-4:]} {r.member_epoch} {_shares(r.topic_partitions)}",
+    ApiKey.OFFSET_COMMIT: lambda r: (
+        f"{r.group_id} {r.member_id!r} {r.generation_id_or_member_epoch} {_offsets(r.topics)}"
+    ),
+    ApiKey.OFFSET_FETCH: lambda r: " ".join(f"{g.group_id} {g.member_epoch}" for g in r.groups),
+    ApiKey.FIND_COORDINATOR: lambda r: f"{r.coordinator_keys}",
+    ApiKey.JOIN_GROUP: lambda r: f"{r.group_id} {r.member_id!r} {r.group_instance_id or ''}",
+    ApiKey.HEARTBEAT: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id}",
+    ApiKey.LEAVE_GROUP: lambda r: f"{r.group_id} {[(m.member_id, m.group_instance_id) for m in r.members]}",
+    ApiKey.SYNC_GROUP: lambda r: f"{r.group_id} {r.member_id!r} {r.generation_id} {len(r.assignments)} assignments",
+    ApiKey.INIT_PRODUCER_ID: lambda r: f"{r.transactional_id}",
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda r: f"{r.transactional_id} {r.group_id} {r.producer_id}/{r.producer_epoch}",
+    ApiKey.END_TXN: lambda r: (
+        f"{r.transactional_id} {r.producer_id}/{r.producer_epoch} {'commit' if r.committed else 'abort'}"
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: lambda r: f"{r.group_id} {r.producer_id}/{r.producer_epoch} {_offsets(r.topics)}",
+    ApiKey.CREATE_PARTITIONS: lambda r: f"{[(topic.name, topic.count) for topic in r.topics]}",
+    ApiKey.DELETE_GROUPS: lambda r: f"{r.groups_names}",
+    ApiKey.OFFSET_DELETE: lambda r: (
+        f"{r.group_id} {[(t.name, p.partition_index) for t in r.topics for p in t.partitions]}"
+    ),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda r: (
+        f"{r.group_id} {r.member_id[-4:]} {r.member_epoch} {_shares(r.topic_partitions)}"
+    ),
 }
 ANSWERS: Mapping[int, Callable[[Any], str]] = {
-    8: _errors,
-    9: lambda r: ",".join(f"{g.error_code} {_offsets(g.topics)}" for g in r.groups),
-    10: lambda r: f"{[c.node_id for c in r.coordinators]}",
-    11: lambda r: f"{r.error_code} {r.generation_id} {r.member_id!r} leader {r.leader!r} {len(r.members)} members",
-    13: lambda r: f"{r.error_code} {[m.error_code for m in r.members]}",
-    14: lambda r: f"{r.error_code} {len(r.assignment)} bytes",
-    15: lambda r: ",".join(f"{g.group_id} {g.group_state} {len(g.members)}" for g in r.groups),
-    16: lambda r: ",".join(f"{g.group_id} {g.group_state}" for g in r.groups),
-    22: lambda r: f"{r.error_code} {r.producer_id}/{r.producer_epoch}",
-    28: _errors,
-    37: lambda r: f"{[result.error_code for result in r.results]}",
-    42: lambda r: f"{[result.error_code for result in r.results]}",
-    68: lambda r: f"{r.error_code} {r.member_epoch} {_shares(r.assignment and r.assignment.topic_partitions)}",
-    69: lambda r: ",".join(f"{g.group_id} {g.group_state} {len(g.members)}" for g in r.groups),
+    ApiKey.OFFSET_COMMIT: _errors,
+    ApiKey.OFFSET_FETCH: lambda r: ",".join(f"{g.error_code} {_offsets(g.topics)}" for g in r.groups),
+    ApiKey.FIND_COORDINATOR: lambda r: f"{[c.node_id for c in r.coordinators]}",
+    ApiKey.JOIN_GROUP: lambda r: (
+        f"{r.error_code} {r.generation_id} {r.member_id!r} leader {r.leader!r} {len(r.members)} members"
+    ),
+    ApiKey.LEAVE_GROUP: lambda r: f"{r.error_code} {[m.error_code for m in r.members]}",
+    ApiKey.SYNC_GROUP: lambda r: f"{r.error_code} {len(r.assignment)} bytes",
+    ApiKey.DESCRIBE_GROUPS: lambda r: ",".join(f"{g.group_id} {g.group_state} {len(g.members)}" for g in r.groups),
+    ApiKey.LIST_GROUPS: lambda r: ",".join(f"{g.group_id} {g.group_state}" for g in r.groups),
+    ApiKey.INIT_PRODUCER_ID: lambda r: f"{r.error_code} {r.producer_id}/{r.producer_epoch}",
+    ApiKey.TXN_OFFSET_COMMIT: _errors,
+    ApiKey.CREATE_PARTITIONS: lambda r: f"{[result.error_code for result in r.results]}",
+    ApiKey.DELETE_GROUPS: lambda r: f"{[result.error_code for result in r.results]}",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda r: (
+        f"{r.error_code} {r.member_epoch} {_shares(r.assignment and r.assignment.topic_partitions)}"
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda r: ",".join(
+        f"{g.group_id} {g.group_state} {len(g.members)}" for g in r.groups
+    ),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.messages.create_partitions import CreatePartitionsRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest
@@ -14,9 +15,6 @@ from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.lab.simulation.network import Connection
-
-LEAVE_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 13, 15, 16
-CREATE_PARTITIONS, DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_DESCRIBE = 37, 42, 47, 69
 
 
 class Admin(Client):
@@ -53,27 +51,27 @@ class Admin(Client):
         wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
         self.to(
             min(self.cluster().nodes, default=-1),
-            CREATE_PARTITIONS,
+            ApiKey.CREATE_PARTITIONS,
             3,
             CreatePartitionsRequest(topics=[wanted]),
             self.heard,
         )
 
     def delete_group(self, node: int, group: str) -> None:
-        self.to(node, DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[group]), self.heard)
+        self.to(node, ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(groups_names=[group]), self.heard)
 
     def delete_offsets(self, node: int, group: str, topic: str, indexes: list[int]) -> None:
         kind = OffsetDeleteRequest.Topic
         wanted = kind(name=topic, partitions=[kind.Partition(partition_index=index) for index in indexes])
-        self.to(node, OFFSET_DELETE, 0, OffsetDeleteRequest(group_id=group, topics=[wanted]), self.heard)
+        self.to(node, ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(group_id=group, topics=[wanted]), self.heard)
 
     def retire(self, node: int, group: str, member_id: str, instance: str | None) -> None:
         line = LeaveGroupRequest.Member(member_id="" if instance else member_id, group_instance_id=instance)
-        self.to(node, LEAVE_GROUP, 5, LeaveGroupRequest(group_id=group, members=[line]), self.heard)
+        self.to(node, ApiKey.LEAVE_GROUP, 5, LeaveGroupRequest(group_id=group, members=[line]), self.heard)
 
     def look(self, node: int, groups: list[str]) -> None:
-        self.to(node, LIST_GROUPS, 5, ListGroupsRequest(), self.heard)
-        self.to(node, DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups), self.heard)
+        self.to(node, ApiKey.LIST_GROUPS, 5, ListGroupsRequest(), self.heard)
+        self.to(node, ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups), self.heard)
 
     def look_at_consumers(self, node: int, groups: list[str]) -> None:
-        self.to(node, CONSUMER_GROUP_DESCRIBE, 0, ConsumerGroupDescribeRequest(group_ids=groups), self.heard)
+        self.to(node, ApiKey.CONSUMER_GROUP_DESCRIBE, 0, ConsumerGroupDescribeRequest(group_ids=groups), self.heard)

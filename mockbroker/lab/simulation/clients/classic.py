@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kwire import ErrorCode as E
+from kwire.apikeys import ApiKey
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -14,7 +15,6 @@ from mockbroker.lab.simulation.clients import plans
 from mockbroker.lab.simulation.clients.client import BACKOFF
 from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
 
-JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 JOIN_SLACK = 5.0  # seconds that a JoinGroup may take beyond the rebalance timeout, as in Kafka's client
 AWAY, JOINING, SYNCING, STABLE = "away", "joining", "syncing", "stable"
 LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # whatever it had, it has no more
@@ -84,7 +84,7 @@ class ClassicMember(Reader):
     def rebalancing(self) -> bool:
         """True while a JoinGroup or SyncGroup is under way; as in Kafka's client there is at most one."""
         waiting = self.coordinator.waiting if self.coordinator is not None else ()
-        return any(call.ticket.api_key in (JOIN_GROUP, SYNC_GROUP) for call, _, _ in waiting)
+        return any(call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) for call, _, _ in waiting)
 
     def join(self) -> None:
         self.rejoin_due = False
@@ -112,7 +112,7 @@ class ClassicMember(Reader):
             protocol_type="consumer",
             protocols=[protocol],
         )
-        self.ask(JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
+        self.ask(ApiKey.JOIN_GROUP, self.script.version, request, self._joined, self.script.rebalance + JOIN_SLACK)
 
     def join_later(self) -> None:
         """After what the application takes to notice."""
@@ -165,7 +165,7 @@ class ClassicMember(Reader):
             protocol_name=joined.protocol_name or self.strategy,
             assignments=assignments,
         )
-        self.ask(SYNC_GROUP, 5, request, self._synced, self.script.rebalance + JOIN_SLACK)
+        self.ask(ApiKey.SYNC_GROUP, 5, request, self._synced, self.script.rebalance + JOIN_SLACK)
 
     def _plan(self, joined: JoinGroupResponse) -> dict[str, frozenset[plans.Place]]:
         said = {member.member_id: plans.understood(member.metadata) for member in joined.members}
@@ -215,7 +215,7 @@ class ClassicMember(Reader):
             member_id=self.member_id,
             group_instance_id=self.script.instance,
         )
-        self.ask(HEARTBEAT, 4, request, self._beaten)
+        self.ask(ApiKey.HEARTBEAT, 4, request, self._beaten)
         if self.seen != {topic: self.partitions(topic) for topic in self.seen}:
             self.join_later()  # topics have grown; a member that does not lead is answered that nothing has changed
 
@@ -261,7 +261,7 @@ class ClassicMember(Reader):
         if self.coordinator is not None and self.member_id and self.script.instance is None:
             line = LeaveGroupRequest.Member(member_id=self.member_id, reason="closing")
             request = LeaveGroupRequest(group_id=self.script.group, members=[line])
-            self.ask(LEAVE_GROUP, 5, request, self._left)
+            self.ask(ApiKey.LEAVE_GROUP, 5, request, self._left)
             self.state = AWAY
             self.member_id = ""
             self.later(BACKOFF * 5, self.stop)

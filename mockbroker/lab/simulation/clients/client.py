@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.network import Connection, Link, Network
@@ -16,7 +17,6 @@ from mockbroker.topics.model import Cluster
 
 BACKOFF = 0.1  # seconds
 REQUEST_TIMEOUT = 5.0
-FIND_COORDINATOR = 10
 GROUP, TRANSACTION = 0, 1
 
 
@@ -133,7 +133,7 @@ class Client:
             self.bootstrap = self.network.connect(self, self.link, node, self.name)
         name, kind = self.key
         request = FindCoordinatorRequest(coordinator_keys=[name], key_type=kind)
-        self._send(self.bootstrap, FIND_COORDINATOR, 4, request, self._found)
+        self._send(self.bootstrap, ApiKey.FIND_COORDINATOR, 4, request, self._found)
 
     def find_later(self) -> None:
         self.drop_coordinator()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire import ErrorCode as E
+from kwire.apikeys import ApiKey
 from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from mockbroker.lab.simulation.clients.client import BACKOFF
 from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import NOT_HERE, NOT_YET, Reader
 
-CONSUMER_GROUP_HEARTBEAT = 68
 JOINING, LEAVING, GOING_AWAY = 0, -1, -2
 LOST = (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND)
 Share = frozenset[tuple[UUID, int]]
@@ -69,7 +69,7 @@ class ConsumerMember(Reader):
             request.topic_partitions = _lines(self.held)
         self.said, self.full = self.held, False
         self.beating = True
-        self.ask(CONSUMER_GROUP_HEARTBEAT, 1, request, self._beaten)
+        self.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, self._beaten)
 
     def _beaten(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         self.beating = False
@@ -136,7 +136,7 @@ class ConsumerMember(Reader):
             member_epoch=epoch,
             instance_id=self.script.instance,
         )
-        self.ask(CONSUMER_GROUP_HEARTBEAT, 1, request, self._left)
+        self.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request, self._left)
         self.epoch = JOINING
         self._hold(frozenset())
         self.later(BACKOFF * 5, self.stop)

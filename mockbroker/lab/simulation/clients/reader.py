@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from mockbroker.lab.simulation.clients.client import BACKOFF, Client
 from mockbroker.lab.simulation.clients.plans import Place, by_topic
 
-OFFSET_COMMIT, OFFSET_FETCH = 8, 9
 MOST_READ = 50  # records between two commits
 
 NOT_HERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -53,7 +53,7 @@ class Reader(Client):
         topics = [kind.Topic(name=name, partition_indexes=indexes) for name, indexes in by_topic(unknown).items()]
         asked = kind(group_id=self.script.group, member_id=member_id or None, member_epoch=epoch, topics=topics)
         self.wants = True
-        self.ask(OFFSET_FETCH, 9, OffsetFetchRequest(groups=[asked], require_stable=True), self._positions_known)
+        self.ask(ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=[asked], require_stable=True), self._positions_known)
 
     def _positions_known(self, answer: OffsetFetchResponse) -> None:
         self.wants = False
@@ -98,7 +98,7 @@ class Reader(Client):
             group_instance_id=self.script.instance if member_id else None,
             topics=[kind(name=topic, partitions=found) for topic, found in lines.items()],
         )
-        self.ask(OFFSET_COMMIT, self.commit_version, request, self._committed)
+        self.ask(ApiKey.OFFSET_COMMIT, self.commit_version, request, self._committed)
 
     def _committed(self, answer: OffsetCommitResponse) -> None:
         for topic in answer.topics:

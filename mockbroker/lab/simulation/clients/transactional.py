@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from kwire import ErrorCode as E
+from kwire.apikeys import ApiKey
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from mockbroker.lab.simulation.clients.client import BACKOFF, FIND_COORDINATOR, GROUP, TRANSACTION, Client
+from mockbroker.lab.simulation.clients.client import BACKOFF, GROUP, TRANSACTION, Client
 from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import NOT_HERE
 from mockbroker.lab.simulation.network import Connection
 
-INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
 TIMEOUT_MS = 10_000
 ABORTED = 0.3  # of all transactions
 MOST_OFFSET = 1_000_000  # that only a zombie asks for
@@ -49,7 +49,7 @@ class Transactional(Client):
         """Take the id once more: whatever was open is aborted."""
         self.producer, self.busy = None, False
         request = InitProducerIdRequest(transactional_id=self.key[0], transaction_timeout_ms=TIMEOUT_MS)
-        self.ask(INIT_PRODUCER_ID, 4, request, self._begun)
+        self.ask(ApiKey.INIT_PRODUCER_ID, 4, request, self._begun)
 
     def _begun(self, answer: InitProducerIdResponse) -> None:
         if answer.error_code:
@@ -70,14 +70,14 @@ class Transactional(Client):
         joins = AddOffsetsToTxnRequest(**identity, group_id=self.script.group)
         ends = EndTxnRequest(**identity, committed=self.dice.chance(0.5))
         if self.dice.chance(0.5):
-            self.ask(ADD_OFFSETS_TO_TXN, 3, joins, self._ignored)
+            self.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, joins, self._ignored)
         else:
-            self.ask(END_TXN, 3, ends, self._ignored)
+            self.ask(ApiKey.END_TXN, 3, ends, self._ignored)
         place = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=MOST_OFFSET)
         topics = [TxnOffsetCommitRequest.Topic(name=topic, partitions=[place]) for topic in self.topics]
         if self.keeper is not None:
             request = TxnOffsetCommitRequest(**identity, group_id=self.script.group, topics=topics)
-            self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._ignored)
+            self._send(self.keeper, ApiKey.TXN_OFFSET_COMMIT, 3, request, self._ignored)
 
     def _ignored(self, answer: object) -> None:
         pass
@@ -94,12 +94,12 @@ class Transactional(Client):
         request = AddOffsetsToTxnRequest(
             transactional_id=self.key[0], producer_id=producer_id, producer_epoch=epoch, group_id=self.script.group
         )
-        self.ask(ADD_OFFSETS_TO_TXN, 3, request, self._added)
+        self.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, request, self._added)
 
     def _find_keeper(self) -> None:
         assert self.coordinator is not None
         request = FindCoordinatorRequest(coordinator_keys=[self.script.group], key_type=GROUP)
-        self._send(self.coordinator, FIND_COORDINATOR, 4, request, self._keeper_found)
+        self._send(self.coordinator, ApiKey.FIND_COORDINATOR, 4, request, self._keeper_found)
 
     def _keeper_found(self, answer: FindCoordinatorResponse) -> None:
         (found,) = answer.coordinators
@@ -130,7 +130,7 @@ class Transactional(Client):
             producer_epoch=epoch,
             topics=topics,
         )
-        self._send(self.keeper, TXN_OFFSET_COMMIT, 3, request, self._held)
+        self._send(self.keeper, ApiKey.TXN_OFFSET_COMMIT, 3, request, self._held)
 
     def _next(self, place: Place) -> int:
         self.offset += self.dice.whole(1, 9)
@@ -153,7 +153,7 @@ class Transactional(Client):
             producer_epoch=epoch,
             committed=not self.dice.chance(ABORTED),
         )
-        self.ask(END_TXN, 3, request, self._ended)
+        self.ask(ApiKey.END_TXN, 3, request, self._ended)
 
     def _ended(self, answer: EndTxnResponse) -> None:
         self.busy = False

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kwire import APIS
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import Group
 from mockbroker.lab.simulation.watching import Broken, Watcher
-
-JOIN_GROUP, SYNC_GROUP = 11, 14
 
 
 class Answered(Watcher):
@@ -51,7 +50,7 @@ class Answered(Watcher):
             if now - since > self._longest and not self._forgotten(broker, call):
                 raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has waited {now - since:.3f} s for its answer")
 
-            if ticket.api_key == JOIN_GROUP and not self._is_parked(broker, call):
+            if ticket.api_key == ApiKey.JOIN_GROUP and not self._is_parked(broker, call):
                 raise self.broken(f"JoinGroup {ticket} waits for its answer, and its group knows nothing of it")
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
@@ -65,7 +64,7 @@ class Answered(Watcher):
         return any(each.join == call.ticket for each in group.members.values())
 
     def _forgotten(self, broker: Broker, call: Call[Any]) -> bool:
-        if call.ticket.api_key != SYNC_GROUP:
+        if call.ticket.api_key != ApiKey.SYNC_GROUP:
             return False
         group = broker.groups.get(call.request.group_id)
         return not isinstance(group, Group) or call.request.member_id not in group.members

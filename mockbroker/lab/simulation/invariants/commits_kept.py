@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.lab.simulation.model import Key, Model
 from mockbroker.lab.simulation.watching import Watcher, is_away
-
-OFFSET_FETCH = 9
 
 
 class CommitsKept(Watcher):
@@ -24,7 +23,7 @@ class CommitsKept(Watcher):
         self.model = model
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key == OFFSET_FETCH:
+        if call.ticket.api_key == ApiKey.OFFSET_FETCH:
             for group in response.groups:
                 if not group.error_code:
                     self._fetched(group, stable=call.request.require_stable)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.broker.broker import Broker
 from mockbroker.lab.simulation.model import accepted
 from mockbroker.lab.simulation.watching import Watcher
-
-INIT_PRODUCER_ID, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 22, 25, 26, 28
 
 Producer = tuple[int, int]  # id and epoch
 
@@ -28,15 +27,15 @@ class FencedProducers(Watcher):
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         match call.ticket.api_key:
-            case key if key == INIT_PRODUCER_ID and not response.error_code:
+            case ApiKey.INIT_PRODUCER_ID if not response.error_code:
                 self._newest[call.request.transactional_id] = response.producer_id, response.producer_epoch
-            case key if key in (ADD_OFFSETS_TO_TXN, END_TXN) and not response.error_code:
+            case ApiKey.ADD_OFFSETS_TO_TXN | ApiKey.END_TXN if not response.error_code:
                 self._accepted(call)
-            case key if key == TXN_OFFSET_COMMIT and accepted(call.request, response):
+            case ApiKey.TXN_OFFSET_COMMIT if accepted(call.request, response):
                 self._accepted(call)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key == INIT_PRODUCER_ID and not response.error_code:
+        if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and not response.error_code:
             self._durable[call.request.transactional_id] = response.producer_id, response.producer_epoch
 
     def gone(self, broker: Broker, now: float) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Origins, Watcher
-
-JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 11, 14, 68
 
 
 class Generations(Watcher):
@@ -78,23 +77,23 @@ class Generations(Watcher):
         self._reached[event.group] = event.generation
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key in (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT):
+        if call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT):
             self._origins.answered(call.ticket, call.request.group_id)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         key = call.ticket.api_key
-        if key not in (JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT):
+        if key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT):
             return
         group = call.request.group_id
         lives, current = self._origins.take(call.ticket, group)
         if not lives:
             return
-        if key == SYNC_GROUP and not response.error_code:
+        if key == ApiKey.SYNC_GROUP and not response.error_code:
             self._settled[group] = max(call.request.generation_id, self._settled.get(group, 0))
-        if key == JOIN_GROUP and not response.error_code:
+        if key == ApiKey.JOIN_GROUP and not response.error_code:
             if current:
                 self._rises(group, response.generation_id)
-        elif key == CONSUMER_GROUP_HEARTBEAT and not response.error_code:
+        elif key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:
             member = response.member_id
             if response.member_epoch <= 0:
                 self._members.pop((group, member), None)

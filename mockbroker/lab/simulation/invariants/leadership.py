@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
@@ -11,7 +12,6 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group
 from mockbroker.lab.simulation.watching import Watcher
 
-JOIN_GROUP = 11
 # Afterwards the group has no leader that the next one could inherit from.
 GONE = (EventKind.UNLOAD, EventKind.DELETE, EventKind.UPGRADE, EventKind.DOWNGRADE)
 
@@ -33,7 +33,7 @@ class Leadership(Watcher):
         self._instances: dict[tuple[str, str], str] = {}  # by group and member id
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key == JOIN_GROUP:
+        if call.ticket.api_key == ApiKey.JOIN_GROUP:
             request = call.request
             self._joining[call.ticket] = request.group_id, request.group_instance_id or request.member_id
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
@@ -12,8 +13,6 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.model import accepted
 from mockbroker.lab.simulation.watching import Watcher, is_away
-
-JOIN_GROUP, LEAVE_GROUP, OFFSET_COMMIT, TXN_OFFSET_COMMIT, CONSUMER_GROUP_HEARTBEAT = 11, 13, 8, 28, 68
 
 
 class MembersCommit(Watcher):
@@ -30,7 +29,7 @@ class MembersCommit(Watcher):
         self._fenced: dict[tuple[str, str], None] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key == OFFSET_COMMIT:
+        if call.ticket.api_key == ApiKey.OFFSET_COMMIT:
             why = self._why_not(broker, call.request)
             node, group_id = call.client.node, call.request.group_id
             if broker.coordinator(group_id) != node:
@@ -42,15 +41,15 @@ class MembersCommit(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request
         match call.ticket.api_key:
-            case key if key == OFFSET_COMMIT:
+            case ApiKey.OFFSET_COMMIT:
                 why = self._may.pop((call.ticket.connection, call.ticket.correlation_id), "")
                 if why and accepted(request, response):
                     raise self.broken(f"a commit to {request.group_id} by {request.member_id!r} was accepted: {why}")
                 if not why and self._refused(response, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
                     raise self.broken(f"a commit to {request.group_id} by {request.member_id!r} was refused")
-            case key if key in (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT) and not response.error_code:
+            case ApiKey.JOIN_GROUP | ApiKey.CONSUMER_GROUP_HEARTBEAT if not response.error_code:
                 self._joined(call, response)
-            case key if key == LEAVE_GROUP and not response.error_code:
+            case ApiKey.LEAVE_GROUP if not response.error_code:
                 for line in response.members:
                     if not line.error_code and line.member_id:
                         self._fenced[request.group_id, line.member_id] = None
@@ -66,7 +65,7 @@ class MembersCommit(Watcher):
 
     def _joined(self, call: Call[Any], response: Any) -> None:
         request = call.request
-        instance = request.group_instance_id if call.ticket.api_key == JOIN_GROUP else request.instance_id
+        instance = request.group_instance_id if call.ticket.api_key == ApiKey.JOIN_GROUP else request.instance_id
         self._fenced.pop((request.group_id, response.member_id), None)
         if instance is not None:
             before = self._holders.get((request.group_id, instance))

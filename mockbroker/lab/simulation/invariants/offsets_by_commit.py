@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.lab.simulation.model import Model, Place
 from mockbroker.lab.simulation.watching import Watcher, is_away
-
-END_TXN, DELETE_GROUPS = 26, 42
 
 
 class OffsetsByCommit(Watcher):
@@ -35,12 +34,12 @@ class OffsetsByCommit(Watcher):
         self._model.forget(event.group, place)
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key == DELETE_GROUPS:
+        if call.ticket.api_key == ApiKey.DELETE_GROUPS:
             self._in_use = [name for name in call.request.groups_names if name in broker.groups]
             self._in_use = [name for name in self._in_use if broker.groups[name].members]
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key == DELETE_GROUPS:
+        if call.ticket.api_key == ApiKey.DELETE_GROUPS:
             for result in response.results:
                 if not result.error_code and result.group_id in self._in_use:
                     raise self.broken(f"{result.group_id} was deleted, and had members")
@@ -49,7 +48,7 @@ class OffsetsByCommit(Watcher):
         group = getattr(call.request, "group_id", None)
         if group:
             self._compare(broker, group)
-        elif call.ticket.api_key == END_TXN:
+        elif call.ticket.api_key == ApiKey.END_TXN:
             self.look(broker, now)
 
     def look(self, broker: Broker, now: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
@@ -11,8 +12,6 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.clients.plans import decoded_share
 from mockbroker.lab.simulation.watching import Origins, Watcher, taken_out
-
-SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 14, 68
 
 
 class OneOwner(Watcher):
@@ -38,7 +37,7 @@ class OneOwner(Watcher):
 
         A report on an older connection does not count, nor do partitions that the member had already given back.
         """
-        if call.ticket.api_key != CONSUMER_GROUP_HEARTBEAT:
+        if call.ticket.api_key != ApiKey.CONSUMER_GROUP_HEARTBEAT:
             return
         request = call.request
         lines = request.topic_partitions
@@ -53,15 +52,15 @@ class OneOwner(Watcher):
         return newest == call.ticket.connection
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key == SYNC_GROUP:
+        if call.ticket.api_key == ApiKey.SYNC_GROUP:
             self._origins.answered(call.ticket, call.request.group_id)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key == SYNC_GROUP:
+        if call.ticket.api_key == ApiKey.SYNC_GROUP:
             lives, _ = self._origins.take(call.ticket, call.request.group_id)
             if lives and not response.error_code:
                 self._synced(call, response)
-        elif call.ticket.api_key == CONSUMER_GROUP_HEARTBEAT and not response.error_code:
+        elif call.ticket.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:
             self._beaten(broker, call, response)
 
     # --- classic ---

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.registry import AnyGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-END_TXN, INIT_PRODUCER_ID, DELETE_GROUPS = 26, 22, 42
-OF_TRANSACTIONS = (END_TXN, INIT_PRODUCER_ID)  # these end transactions, and so touch the groups that are part of them
+# These end transactions, and so touch the groups that are part of them.
+OF_TRANSACTIONS = (
+    ApiKey.END_TXN,
+    ApiKey.INIT_PRODUCER_ID,
+)
 
 
 class OthersUntouched(Watcher):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import Group, State
 from mockbroker.lab.simulation.watching import Watcher, taken_out
-
-JOIN_GROUP, SYNC_GROUP = 11, 14
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class SameView(Watcher):
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
-        if call.ticket.api_key == SYNC_GROUP and request.assignments:
+        if call.ticket.api_key == ApiKey.SYNC_GROUP and request.assignments:
             group = broker.groups.get(request.group_id)
             view = self._views.get((request.group_id, request.generation_id))
             if not isinstance(group, Group) or view is None or view.shares is not None:
@@ -83,9 +82,9 @@ class SameView(Watcher):
             return
         self._learn(group)
         match call.ticket.api_key:
-            case key if key == JOIN_GROUP:
+            case ApiKey.JOIN_GROUP:
                 self._joined(call.request, response)
-            case key if key == SYNC_GROUP:
+            case ApiKey.SYNC_GROUP:
                 self._synced(call.request, response)
 
     def _joined(self, request: Any, response: Any) -> None:

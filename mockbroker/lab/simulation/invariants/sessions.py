@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kwire import ErrorCode as E
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
@@ -13,7 +14,6 @@ from mockbroker.groups.classic.state import Group
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 8, 11, 12, 14, 68
 ALIVE = (E.NONE, E.REBALANCE_IN_PROGRESS)
 SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
 
@@ -45,7 +45,7 @@ class Sessions(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request
         match call.ticket.api_key:
-            case key if key == JOIN_GROUP:
+            case ApiKey.JOIN_GROUP:
                 session = request.session_timeout_ms / 1000
                 if response.error_code == E.MEMBER_ID_REQUIRED:
                     self._given[request.group_id, response.member_id] = now + session
@@ -53,16 +53,16 @@ class Sessions(Watcher):
                     self._sessions[request.group_id, response.member_id] = session
                     # a follower that joins again in Stable is told where it stands, and its session is not renewed
                     self._sign(request.group_id, response.member_id, now, sure=False)
-            case key if key == HEARTBEAT:
+            case ApiKey.HEARTBEAT:
                 if response.error_code in ALIVE:
                     self._sign(request.group_id, request.member_id, now, sure=True)
-            case key if key == SYNC_GROUP:
+            case ApiKey.SYNC_GROUP:
                 self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
-            case key if key == OFFSET_COMMIT:
+            case ApiKey.OFFSET_COMMIT:
                 if request.member_id and not response.topics[0].partitions[0].error_code:
                     classic = isinstance(broker.groups.get(request.group_id), Group)
                     self._sign(request.group_id, request.member_id, now, sure=classic)
-            case key if key == CONSUMER_GROUP_HEARTBEAT:
+            case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
                     who = request.group_id, response.member_id
                     self._sessions[who] = broker.settings.group_consumer_session_timeout_ms / 1000

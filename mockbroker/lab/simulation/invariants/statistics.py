@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.api.snapshots import committed, snapshots
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
@@ -12,8 +13,6 @@ from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import DEAD, Group
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
-
-DESCRIBE_GROUPS, LIST_GROUPS, CONSUMER_GROUP_DESCRIBE = 15, 16, 69
 
 
 class Statistics(Watcher):
@@ -26,14 +25,14 @@ class Statistics(Watcher):
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         match call.ticket.api_key:
-            case key if key == LIST_GROUPS:
+            case ApiKey.LIST_GROUPS:
                 here = call.client.node
                 told = {group.group_id: group.group_state for group in response.groups}
                 there = {name: g.state_name for name, g in broker.groups.items() if broker.coordinator(name) == here}
                 if response.error_code:
                     return  # while it reads groups
                 self._same(f"the groups of broker {here}", told, there)
-            case key if key in (DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE):
+            case ApiKey.DESCRIBE_GROUPS | ApiKey.CONSUMER_GROUP_DESCRIBE:
                 for group in response.groups:
                     if not group.error_code and group.group_state != DEAD:
                         self._described(broker, group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
@@ -12,7 +13,6 @@ from mockbroker.groups.classic.state import Group
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
-SYNC_GROUP = 14
 E, P, C, S = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
 # From which state to which others one step leads; a step may go through several. Source: Kafka's ClassicGroupState.
 STEPS = {
@@ -76,5 +76,5 @@ class Transitions(Watcher):
             return
         if state == C and not grown:
             raise self.broken(f"{group.group_id} went to {state} and stayed in generation {group.generation}")
-        if state == S and (grown or api_key != SYNC_GROUP):
+        if state == S and (grown or api_key != ApiKey.SYNC_GROUP):
             raise self.broken(f"{group.group_id} became {state} without a SyncGroup")
