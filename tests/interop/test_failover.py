@@ -18,7 +18,7 @@ from scenarios import SCENARIOS, Scenario
 from tools.striking import Strike, strike
 
 from kwire.messages.offset_commit import OffsetCommitRequest
-from mockbroker import run_cluster
+from mockbroker import ThreadCluster, run_cluster
 
 pytestmark = MARKS
 AT_ONCE = 4  # scenarios
@@ -176,7 +176,7 @@ class Failing:
         condition = CONDITIONS[self.play.condition]
         stale = condition.get("stale", False)
 
-        def also(cluster, dies):
+        def also(cluster: ThreadCluster, dies: int) -> None:
             if stale:
                 cluster.freeze_metadata(next(node.node_id for node in cluster.nodes if node.node_id != dies))
 

@@ -13,6 +13,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bad_inputs import inputs
@@ -66,7 +67,7 @@ def api_versions_v3(name: bytes) -> bytes:
     return frame(header(API_VERSIONS, 3, tags=b"\0"), name, b"\x041.0\0")
 
 
-def error(key: int, version: int, code: E):
+def error(key: int, version: int, code: E) -> Any:
     """The answer that must come, as a function of its frame."""
 
     def check(answer: bytes) -> None:
@@ -82,7 +83,7 @@ def too_new(answer: bytes) -> None:
     assert [(one.api_key, one.min_version, one.max_version) for one in decoded.body.api_keys] == [(18, 0, 4)]
 
 
-def answered(key: int, version: int):
+def answered(key: int, version: int) -> Any:
     return lambda answer: decode_response(answer, key, version)
 
 
@@ -317,7 +318,7 @@ class Healthy:
         self.member_id = self.ask(join, 3).member_id
         self.ask(SyncGroupRequest(group_id="well", generation_id=1, member_id=self.member_id), 2)
 
-    def ask(self, request, version: int):
+    def ask(self, request: Any, version: int) -> Any:
         self.sock.sendall(self.side.send(request, version))
         while (response := self.side.next_response()) is None:
             data = self.sock.recv(65_536)
@@ -331,12 +332,12 @@ class Healthy:
 
 
 @pytest.fixture(scope="module")
-def address(cluster) -> tuple[str, int]:
+def address(cluster: Any) -> tuple[str, int]:
     return cluster.nodes[0].host, cluster.nodes[0].port
 
 
 @pytest.fixture(scope="module")
-def healthy(address) -> Iterator[Healthy]:
+def healthy(address: Any) -> Iterator[Healthy]:
     found = Healthy(address)
     yield found
     found.sock.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +40,7 @@ def grow(desk: Desk, topic: str, count: int) -> None:
     assert [result.error_code for result in answer.results] == [E.NONE]
 
 
-def described(desk: Desk, group: str = "g"):
+def described(desk: Desk, group: str = "g") -> Any:
     (found,) = desk.ask(DescribeGroupsRequest(groups=[group]), 5, node=desk.broker.coordinator(group)).groups
     return found
 
@@ -228,7 +229,7 @@ def test_producers_write_to_the_leader_of_each_partition_and_to_no_other_broker(
 # --- old offset requests and new ones ----------------------------------------------------------------------------
 
 
-def commit(desk: Desk, version: int, offset: int, **who) -> E:
+def commit(desk: Desk, version: int, offset: int, **who: Any) -> E:
     kind = OffsetCommitRequest.Topic
     place = kind.Partition(partition_index=0, committed_offset=offset)
     topics = [kind(name="t", topic_id=desk.topic_id("t"), partitions=[place])]

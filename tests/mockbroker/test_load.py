@@ -6,6 +6,7 @@ Cost is counted in calls of Python functions, which do not depend on the machine
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 from tools.consumers import Consumers
@@ -55,7 +56,7 @@ def beat(desk: Desk, group: str, member_id: str) -> int:
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk()
     desk.watched = 0  # what is counted is the broker's own
     return desk
@@ -168,7 +169,7 @@ def test_repeated_metadata_costs_the_same_in_any_cluster(desk):
 def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
     desk.broker.cluster.create_topic("other", [[0]])
 
-    def fetch(topic: str):
+    def fetch(topic: str) -> Any:
         partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=100)
         topics = [FetchRequest.Topic(topic=topic, partitions=[partition])]
         return desk.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=100, topics=topics), 11)
@@ -246,7 +247,7 @@ def test_a_generation_of_thousands_is_an_event_without_names(desk):
 
 
 def test_ten_thousand_groups_of_the_consumer_protocol_are_served(desk):
-    def ask(number: int, epoch: int, topics: list[str] | None = None):
+    def ask(number: int, epoch: int, topics: list[str] | None = None) -> Any:
         request = ConsumerGroupHeartbeatRequest(
             group_id=f"g{number}",
             member_id="m",

@@ -15,6 +15,7 @@ import re
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import kafka
 
@@ -44,13 +45,14 @@ def described(address: str) -> list[dict[str, object]]:
         sock.sendall(side.send(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4))
         while (response := side.next_response()) is None:
             side.receive(sock.recv(65_536))
+    answer: Any = response.body
     return [
         {
             name: getattr(config, name)
             for name in ("name", "value", "read_only", "config_source", "is_sensitive", "config_type")
         }
         | {"synonyms": [[one.name, one.value, one.source] for one in config.synonyms]}
-        for config in sorted(response.body.results[0].configs, key=lambda config: config.name)
+        for config in sorted(answer.results[0].configs, key=lambda config: config.name)
     ]
 
 

@@ -38,10 +38,11 @@ def main() -> None:
         counted[outcome.verdict] += 1
         print(f"{outcome.verdict:<8} {outcome.name} {outcome.detail}", flush=True)
 
-    for settings, files in by_settings.items():
-        with kafka.running(asked.release, asked.port, dict(settings)) as address:
+    for given, files in by_settings.items():
+        settings = dict(given)
+        with kafka.running(asked.release, asked.port, settings) as address:
             host, _, port = address.rpartition(":")
-            sasl_port = kafka.sasl_port(int(port)) if "SASL_PLAINTEXT" in dict(settings).get("listeners", "") else None
+            sasl_port = kafka.sasl_port(int(port)) if "SASL_PLAINTEXT" in settings.get("listeners", "") else None
             trio.run(partial(run, files, (host, int(port)), tell, at_once=1, sasl_port=sasl_port))
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counted.items())), file=sys.stderr)
     sys.exit(1 if counted["differs"] or counted["failed"] else 0)

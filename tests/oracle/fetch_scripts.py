@@ -46,7 +46,7 @@ class Reader:
         **changes: Any,
     ) -> Asked:
         version = version or self.version
-        topics = [(self.topic, partitions)] if partitions else []
+        topics: list[tuple[str, Sequence[Wanted]]] = [(self.topic, partitions)] if partitions else []
         topics += also
         request = FetchRequest(
             **{

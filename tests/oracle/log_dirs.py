@@ -184,7 +184,7 @@ class Story:
             )
             for (topic, index), offset in offsets.items()
         ]
-        expiring = {"retention_time_ms": retention_ms} if retention_ms >= 0 else {}
+        expiring: dict[str, Any] = {"retention_time_ms": retention_ms} if retention_ms >= 0 else {}
         self.ask(
             OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, topics=topics, **expiring),
             2 if expiring else 8,

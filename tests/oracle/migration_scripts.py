@@ -99,7 +99,7 @@ async def kip848_classic_joins_wrongly(p: Prober) -> None:
     a = Consumer(p=p, conn="A")
     await a.join()
     c = Client(p=p, conn="C")
-    for changes in (
+    tries: tuple[dict[str, Any], ...] = (
         {"protocol_type": "connect"},
         {"protocol_type": ""},
         {"protocols": []},
@@ -107,7 +107,8 @@ async def kip848_classic_joins_wrongly(p: Prober) -> None:
         {"protocols": [("range", b"?")]},
         {"protocols": [("range", b"")]},
         {"group_id": ""},
-    ):
+    )
+    for changes in tries:
         await p.answer(await p.send("C", c._join(**({"member_id": "made-up-1"} | changes)), 9))
     await p.answer(await p.send("C", c._join(protocol_type="connect"), 9))
     await look(p)

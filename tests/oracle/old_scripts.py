@@ -47,7 +47,11 @@ async def produce(
     p: Prober, topic: str, records: bytes | None, version: int, partition: int = 0, **changes: Any
 ) -> Any:
     data = ProduceRequest.Topic.Partition(index=partition, records=records)
-    fields = {"acks": 1, "timeout_ms": 5000, "topic_data": [ProduceRequest.Topic(name=topic, partition_data=[data])]}
+    fields: dict[str, Any] = {
+        "acks": 1,
+        "timeout_ms": 5000,
+        "topic_data": [ProduceRequest.Topic(name=topic, partition_data=[data])],
+    }
     return await p.ask("P", ProduceRequest(**fields | changes), version)
 
 
@@ -55,7 +59,11 @@ async def fetch(
     p: Prober, topic: str, version: int, offset: int = 0, most: int = 1 << 20, partition: int = 0, **changes: Any
 ) -> Any:
     wanted = FetchRequest.Topic.Partition(partition=partition, fetch_offset=offset, partition_max_bytes=most)
-    fields = {"max_wait_ms": 0, "min_bytes": 0, "topics": [FetchRequest.Topic(topic=topic, partitions=[wanted])]}
+    fields: dict[str, Any] = {
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "topics": [FetchRequest.Topic(topic=topic, partitions=[wanted])],
+    }
     return await p.ask("F", FetchRequest(**fields | changes), version)
 
 

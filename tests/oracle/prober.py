@@ -108,7 +108,7 @@ class Prober:
         connection = self.connections[asked.conn]
         if not await connection.wait(lambda: asked.n in connection.answers, PATIENCE):
             raise RuntimeError(f"{self.scenario}: no answer to step {asked.n}, {asked.api}")
-        frame, came = connection.answers[asked.n]
+        frame, came, _ = connection.answers[asked.n]
         response = decode_response(frame, asked.key, asked.version)
         fields = to_json(response.body, response.version)
         self._label(asked, fields)
@@ -324,7 +324,7 @@ class Client:
 
     def _join(self, **changes: Any) -> JoinGroupRequest:
         protocols = changes.pop("protocols", self.protocols)
-        fields = {
+        fields: dict[str, Any] = {
             "group_id": self.group,
             "session_timeout_ms": self.session,
             "rebalance_timeout_ms": self.rebalance if self.join_version else -1,

@@ -254,10 +254,10 @@ async def repeated_offsets(p: Prober) -> None:
     for version in (1, 7):
         await p.ask("C", OffsetFetchRequest(group_id=p.group, topics=twice), version)
     for version in (8, 10):
-        named = [{"name": "probe"}, {"name": "probe2"}] if version < 10 else []
+        named: list[dict[str, Any]] = [{"name": "probe"}, {"name": "probe2"}] if version < 10 else []
         named = named or [{"topic_id": topic_id(p, "probe")}, {"topic_id": topic_id(p, "probe2")}]
-        topics = [wanted.Topic(**one, partition_indexes=[0, 1, 0]) for one in (named[0], named[1], named[0])]
-        group = wanted(group_id=p.group, topics=topics)
+        lists = [wanted.Topic(**one, partition_indexes=[0, 1, 0]) for one in (named[0], named[1], named[0])]
+        group = wanted(group_id=p.group, topics=lists)
         everything = wanted(group_id=p.group, topics=None)
         await p.ask("C", OffsetFetchRequest(groups=[group, everything, group]), version)
     gone = OffsetDeleteRequest.Topic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 from uuid import UUID
 
 import trio
@@ -867,7 +868,7 @@ async def partitions_created(p: Prober) -> None:
     await p.wait(300)
     kind = CreatePartitionsRequest.Topic
     one, many = kind.Assignment(broker_ids=[1]), kind.Assignment(broker_ids=[1, 7])
-    tries: list[tuple[str, int, list[object] | None, bool]] = [
+    tries: list[tuple[str, int, list[Any] | None, bool]] = [
         (name, 3, None, True),
         (name, 2, None, False),
         (name, 1, None, False),

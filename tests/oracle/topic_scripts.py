@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from fetch_scripts import create
@@ -190,9 +191,9 @@ async def topics_refused(p: Prober) -> None:
     kind = Topic.Assignment
     unknown = [("no.such.config", "1")]
 
-    def placed(suffix: str, *brokers: Sequence[int], first: int = 0, step: int = 1, **more: int) -> Topic:
+    def placed(suffix: str, *brokers: Sequence[int], first: int = 0, step: int = 1, **more: Any) -> Topic:
         lists = [kind(partition_index=first + n * step, broker_ids=list(ids)) for n, ids in enumerate(brokers)]
-        counts = {"num_partitions": -1, "replication_factor": -1} | more
+        counts: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1} | more
         return Topic(name=f"{p.scenario}-{suffix}", assignments=lists, **counts)
 
     tries = [

@@ -60,8 +60,12 @@ class Producer:
         return answer
 
     async def add(self, *topics: tuple[str, Sequence[int]], version: int = 3, **changes: Any) -> Any:
-        fields = {"transactional_id": self.name, "producer_id": self.producer_id, "producer_epoch": self.epoch}
-        fields |= changes | {"topics": [Topic(name=name, partitions=list(which)) for name, which in topics]}
+        fields: dict[str, Any] = {"transactional_id": self.name, "producer_id": self.producer_id}
+        fields |= (
+            {"producer_epoch": self.epoch}
+            | changes
+            | {"topics": [Topic(name=name, partitions=list(which)) for name, which in topics]}
+        )
         request = AddPartitionsToTxnRequest(**{f"v3_and_below_{name}": value for name, value in fields.items()})
         return await self.p.ask(self.conn, request, version)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
 from consumer import Consumer, consumer_script, create
 from prober import SHARE, Client, Prober
@@ -552,7 +554,7 @@ async def txn_listed(p: Prober) -> None:
     await b.init()
     await a.add((topic, [0]))
     newest = 2 if p.release == NEW else 1
-    ours = {"producer_id_filters": [a.producer_id, b.producer_id]}
+    ours: dict[str, Any] = {"producer_id_filters": [a.producer_id, b.producer_id]}
     for states in ([], ["Ongoing"], ["Empty", "Ongoing"], ["Nonsense", "Empty"], ["ongoing"], ["Dead"]):
         await p.ask("L", ListTransactionsRequest(state_filters=states, **ours), 0)
     await p.ask("L", ListTransactionsRequest(producer_id_filters=[b.producer_id]), 0)

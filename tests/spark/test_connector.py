@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,12 @@ def cluster() -> Iterator[ThreadCluster]:
         yield cluster
 
 
-def read(spark, cluster: ThreadCluster, **options: str):
+def read(spark: Any, cluster: ThreadCluster, **options: str) -> Any:
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     return spark.read.format("kafka").options(**servers, **options).load()
 
 
-def copy(spark, cluster: ThreadCluster, checkpoint: Path, **options: str) -> None:
+def copy(spark: Any, cluster: ThreadCluster, checkpoint: Path, **options: str) -> None:
     """What is in ``orders`` and was not copied before goes to ``copy``."""
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     frames = spark.readStream.format("kafka").options(

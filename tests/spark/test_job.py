@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Iterator
+from typing import Any
 
 import commands
 import pytest
@@ -30,7 +32,7 @@ from kwire.spark.source import files, parts
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory):
+def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return traces.long_capture(tmp_path_factory.mktemp("long"))
 
 
@@ -87,7 +89,7 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
     """What they had written by then is not in the tables."""
     paths = [str(long)]
 
-    def breaking(batches):
+    def breaking(batches: Any) -> Iterator[Any]:
         for batch in batches:
             yield batch
             if TaskContext.get().attemptNumber() == 0:

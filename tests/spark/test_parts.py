@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -14,11 +16,11 @@ from kwire.spark import bundles, parts
 DAY = parts.DAY
 
 
-def frame(capture_id, ts, number=0):
+def frame(capture_id: Any, ts: Any, number: int = 0) -> Any:
     return TABLES["frames"].row(capture_id=capture_id, conn_id="c", number=number, request_ts=ts)
 
 
-def written(staging, name, rows, mark=""):
+def written(staging: Any, name: str, rows: Any, mark: str = "") -> Any:
     made = parts.Parts(str(staging))
     made.add(name, rows, mark)
     return made.close()
@@ -45,7 +47,7 @@ def test_what_another_attempt_wrote_is_not_put_in_place(tmp_path):
 
 
 def test_only_what_is_stale_goes(tmp_path):
-    def put(number, mark, stale):
+    def put(number: Any, mark: int, stale: Any) -> list[Any]:
         told = written(tmp_path / "s", "frames", [frame("c", 1, number)], mark) if mark else []
         parts.put(str(tmp_path / "s"), str(tmp_path / "t"), "c", told, stale)
         return [row["number"] for row in parquet.read(tmp_path / "t", ["frames"])["frames"]]

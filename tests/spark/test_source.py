@@ -7,6 +7,7 @@ import io
 import json
 import random
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,18 +26,18 @@ from kwire.spark.following import AT_ONCE, Payloads
 SIZES = [65_536, 65_537, 100_003, 200_000]
 
 
-def all_references(path, size):
+def all_references(path: Any, size: int) -> list[Any]:
     found = [batch for split in source.parts(str(path), size) for batch in source.references(source.Part(0, split))]
     return [row for batch in found for row in batch.to_pylist()]
 
 
-def references(path, size):
+def references(path: Any, size: int) -> list[Any]:
     """Those that do not say how many packets of a part were skipped, without their numbers in it."""
     found = [row for row in all_references(path, size) if row["skipped"] is None]
     return [{name: value for name, value in row.items() if name != "number"} for row in found]
 
 
-def skipped(path, size):
+def skipped(path: Any, size: int) -> Counter:
     """Packets by why they were skipped."""
     found = Counter()
     for row in all_references(path, size):
@@ -46,7 +47,7 @@ def skipped(path, size):
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory):
+def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return traces.long_capture(tmp_path_factory.mktemp("long"))
 
 
@@ -100,7 +101,7 @@ def test_the_format(spark, long):
 
 
 class TestStream:
-    def stream(self, folder, settle=0.0, most=0):
+    def stream(self, folder: Any, settle: float = 0.0, most: int = 0) -> Any:
         return source.CaptureStream([str(folder)], 1 << 20, settle, most)
 
     def test_files_come_in_the_order_of_their_times(self, long, tmp_path):
@@ -169,7 +170,7 @@ class TestStream:
         assert stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit()) == stream.initialOffset()
 
 
-def interleaved(path, connections=100, rounds=60, *, mss=1448):
+def interleaved(path: Any, connections: int = 100, rounds: int = 60, *, mss: int = 1448) -> Any:
     """Connections that all go on over the whole file, with small and large frames, in no order."""
     chance = random.Random(7)
     every = []
@@ -191,7 +192,7 @@ def interleaved(path, connections=100, rounds=60, *, mss=1448):
     return path
 
 
-def ordered(path, count=10_000, **how):
+def ordered(path: Any, count: int = 10_000, **how: Any) -> Any:
     """References as Spark brings them to the task that follows connections."""
     split = source.parts(str(path), 1 << 40)[0]
     table = pa.Table.from_batches(source.references(source.Part(0, split, **how)))
@@ -204,7 +205,7 @@ class Counting(io.FileIO):
 
     read_bytes = largest = 0
 
-    def read(self, size=-1):
+    def read(self, size: int = -1) -> Any:
         found = super().read(size)
         Counting.read_bytes += len(found)
         Counting.largest = max(Counting.largest, len(found))
@@ -212,8 +213,8 @@ class Counting(io.FileIO):
 
 
 @pytest.fixture
-def counting(monkeypatch):
-    def opened(path, *, exact=False):
+def counting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def opened(path: Any, *, exact: bool = False) -> Counting:
         assert exact
         return Counting(path)
 
@@ -223,7 +224,7 @@ def counting(monkeypatch):
     return Counting
 
 
-def followed(path, **how):
+def followed(path: Any, **how: Any) -> Any:
     found = []
     for rows in stages.followed([str(path)], "c", iter(ordered(path, **how))):
         found += rows.pop("frames", [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from captures import snapped
 from spark import traces
@@ -22,7 +24,7 @@ LIMIT = 120  # seconds
 
 
 @pytest.fixture(scope="module")
-def long(tmp_path_factory):
+def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return traces.long_capture(tmp_path_factory.mktemp("long"), every_nth=3)
 
 
@@ -39,7 +41,7 @@ def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long,
 
     put, done = Output.put, []
 
-    def breaking(*arguments):
+    def breaking(*arguments: Any) -> None:
         put(*arguments)
         done.append(arguments)
         if len(done) == 2:
@@ -69,7 +71,7 @@ def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
     assert stream.damaged == {str(path) for path in paths}
 
 
-def rows_by_connection(paths, files=None):
+def rows_by_connection(paths: Any, files: Any = None) -> Any:
     found = {}
     for number, path in enumerate(paths):
         for split in source.parts(str(path), 1 << 40):
@@ -79,7 +81,7 @@ def rows_by_connection(paths, files=None):
     return found
 
 
-def said(told, *, provisional):
+def said(told: bool, *, provisional: Any) -> tuple[Any, ...]:
     """The kinds of rows, and the rows of those that name frames."""
     found = [(row.kind, unbundle(row.rows)) for row in told if row.provisional is provisional]
     return [kind for kind, _ in found], {

@@ -6,6 +6,7 @@ import gzip
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from captures import tls_hello
 from tools.pcap import Talk, packets, pcap
@@ -107,6 +108,6 @@ def single(paths: Iterable[Path], capture_id: str, assignor: str | None = None) 
     return run.analyse(calls, connections, capture_id, noticed, assignor=assignor)
 
 
-def rows(name: str, found) -> list[Row]:
+def rows(name: str, found: Any) -> list[Row]:
     """The rows of a DataFrame, in the order of the table."""
     return TABLES[name].sorted(rows_of(found.toArrow()))

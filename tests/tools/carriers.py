@@ -5,7 +5,8 @@ They do as consumers do, one request at a time; what each was told stands in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tools.desk import Desk, Sent
 
@@ -30,7 +31,7 @@ from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
-from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
@@ -45,11 +46,13 @@ JOIN, SYNC, BEAT = 9, 5, 4  # versions
 class Carriers(Desk):
     """A desk with such members; ``members``: those that are alive, in the order in which they came."""
 
-    def __init__(self, **how) -> None:
+    def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.members: list[Carrier] = []
 
-    def carrier(self, name: str, *carries: str | Assignor, group: str = "g", topics=("t",), **how) -> Carrier:
+    def carrier(
+        self, name: str, *carries: str | Assignor, group: str = "g", topics: Sequence[str] = ("t",), **how: Any
+    ) -> Carrier:
         """Somebody who has not joined yet. ``carries``: range, if nothing is said."""
         found = [assignor(each) if isinstance(each, str) else each for each in carries or ("range",)]
         made = Carrier(self, name, group, topics, found, **how)
@@ -93,11 +96,11 @@ class Carrier:
         desk: Carriers,
         name: str,
         group: str,
-        topics,
+        topics: Sequence[str],
         carried: Sequence[Assignor],
         *,
-        session=10.0,
-        rebalance=60.0,
+        session: float = 10.0,
+        rebalance: float = 60.0,
     ) -> None:
         self.desk, self.name, self.group, self.topics = desk, name, group, list(topics)
         self.session, self.rebalance = session, rebalance
@@ -168,7 +171,8 @@ class Carrier:
         return encode_stored(write_subscription(said), 3 if self.cooperative else 0)
 
     def _joined(self, sent: Sent) -> bool:
-        self._joining, answer = None, sent.answer
+        answer: Any = sent.answer
+        self._joining = None
         if answer.error_code:
             self._refused("join", answer.error_code)
             if answer.error_code == E.MEMBER_ID_REQUIRED:
@@ -184,18 +188,18 @@ class Carrier:
         self._send_sync(self._plan(answer) if self.led else {})
         return True
 
-    def _plan(self, answer) -> dict[str, Assignment]:
+    def _plan(self, answer: JoinGroupResponse) -> dict[str, Assignment]:
         members = {
             each.member_id: read_subscription(decode_stored(ConsumerProtocolSubscription, each.metadata)[0])
             for each in answer.members
         }
         self._knows = self._counts({topic for member in members.values() for topic in member.topics})
-        topics, chosen = without_racks(self._knows), self.assignors[answer.protocol_name]
+        topics, chosen = without_racks(self._knows), self.assignors[self.protocol]
         plan = dict(chosen.assign(topics, members))
         check(plan, topics, members, COOPERATIVE if self.cooperative else "eager")
         return plan
 
-    def _counts(self, topics) -> dict[str, int]:
+    def _counts(self, topics: Iterable[str]) -> dict[str, int]:
         wanted = [MetadataRequest.Topic(name=topic) for topic in sorted(topics)]
         found = self.desk.ask(MetadataRequest(topics=wanted), 9).topics if wanted else []
         return {topic.name: len(topic.partitions) for topic in found}
@@ -217,7 +221,8 @@ class Carrier:
         self._syncing = self.desk.send(request, SYNC, node=self.node, client_id=self.name)
 
     def _synced(self, sent: Sent) -> bool:
-        self._syncing, answer = None, sent.answer
+        answer: Any = sent.answer
+        self._syncing = None
         if answer.error_code:
             self._refused("sync", answer.error_code)
             return True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from tools.desk import Desk
@@ -13,9 +15,9 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerPr
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kwire.messages.heartbeat import HeartbeatRequest
-from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest
-from kwire.messages.sync_group import SyncGroupRequest
+from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 NEWEST = 1
 Owned = frozenset[tuple[str, int]]
@@ -38,22 +40,22 @@ class Client:
 class Consumers(Desk):
     """A desk with one group ``g``, and what each client believes."""
 
-    def __init__(self, **how) -> None:
+    def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.clients: dict[str, Client] = {}
 
     @property
-    def group(self):
+    def group(self) -> Any:
         return self.broker.groups["g"]
 
-    def beat(self, name: str, *, version: int = NEWEST, **fields) -> ConsumerGroupHeartbeatResponse:
+    def beat(self, name: str, *, version: int = NEWEST, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """One heartbeat with just these fields; no client believes its answer."""
         return self.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id=name, **fields), version, client_id=name)
 
-    def join(self, name: str, topics=("t",), **fields) -> Client:  # type: ignore[override]
+    def join(self, name: str, topics: Sequence[str] = ("t",), **fields: Any) -> Client:  # type: ignore[override]
         """A new client, or one that begins anew: it owns nothing."""
         client = self.clients[name] = Client(name, instance_id=fields.get("instance_id"), topics=list(topics))
-        given = {
+        given: dict[str, Any] = {
             "member_epoch": 0,
             "rebalance_timeout_ms": 60_000,
             "subscribed_topic_names": list(topics),
@@ -62,7 +64,7 @@ class Consumers(Desk):
         self._believe(client, self.beat(name, **given | fields))
         return client
 
-    def poll(self, name: str, **fields) -> Client:
+    def poll(self, name: str, **fields: Any) -> Client:
         """What a client does when its heartbeat is due: say what it owns, take in the answer, give up and take over."""
         client = self.clients[name]
         given = {
@@ -109,20 +111,20 @@ class Consumers(Desk):
         line = ConsumerGroupHeartbeatRequest.TopicPartition
         return [line(topic_id=self.topic_id(topic), partitions=indexes) for topic, indexes in found.items()]
 
-    def read(self, lines) -> Owned:
+    def read(self, lines: Iterable[Any]) -> Owned:
         """By topic name."""
         return frozenset((self._name(line.topic_id), index) for line in lines for index in line.partitions)
 
     def _name(self, topic_id: UUID) -> str:
         return self.broker.cluster.by_id[topic_id].name
 
-    def describe(self, group: str = "g"):
+    def describe(self, group: str = "g") -> Any:
         """The group as an administrator sees it."""
         answer = self.ask(ConsumerGroupDescribeRequest(group_ids=[group]), NEWEST)
         return answer.groups[0]
 
 
-def subscription(topics=("t",), owned=(), version=1):
+def subscription(topics: Iterable[str] = ("t",), owned: Iterable[int] = (), version: int = 1) -> bytes:
     lines = [ConsumerProtocolSubscription.TopicPartition(topic="t", partitions=list(owned))] if owned else []
     return encode_stored(ConsumerProtocolSubscription(topics=list(topics), owned_partitions=lines), version)
 
@@ -130,16 +132,31 @@ def subscription(topics=("t",), owned=(), version=1):
 class Mixed(Consumers):
     """The same, and requests of the classic protocol to the same group."""
 
-    def __init__(self, config=None, **how) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, **how: Any) -> None:
         super().__init__(topics={"t": 3, "u": 2}, config=config, **how)
 
     def classic_join(
-        self, member_id="", *, version=5, instance_id=None, metadata=None, name="range", session=10_000, **how
-    ):
+        self,
+        member_id: str = "",
+        *,
+        version: int = 5,
+        instance_id: str | None = None,
+        metadata: bytes | None = None,
+        name: str = "range",
+        session: int = 10_000,
+        **how: Any,
+    ) -> JoinGroupResponse:
         return self.ask(self.joining(member_id, name, metadata, instance_id, session, **how), version)
 
     @staticmethod
-    def joining(member_id, name="range", metadata=None, instance_id=None, session=10_000, **how):
+    def joining(
+        member_id: str,
+        name: str = "range",
+        metadata: bytes | None = None,
+        instance_id: str | None = None,
+        session: int = 10_000,
+        **how: Any,
+    ) -> JoinGroupRequest:
         protocols = [JoinGroupRequest.Protocol(name=name, metadata=metadata or subscription())]
         return JoinGroupRequest(
             group_id="g",
@@ -151,7 +168,7 @@ class Mixed(Consumers):
             protocols=protocols,
         )
 
-    def classic(self, *, instance_id=None, **how) -> str:
+    def classic(self, *, instance_id: str | None = None, **how: Any) -> str:
         """A classic member that has joined; its id."""
         if instance_id is None:
             member_id = self.classic_join(**how).member_id
@@ -161,22 +178,22 @@ class Mixed(Consumers):
         assert joined.error_code == ErrorCode.NONE
         return joined.member_id
 
-    def sync(self, member_id, generation, **given):
+    def sync(self, member_id: str, generation: int, **given: Any) -> SyncGroupResponse:
         return self.ask(SyncGroupRequest(group_id="g", generation_id=generation, member_id=member_id, **given), 5)
 
-    def share(self, member_id, generation):
+    def share(self, member_id: str, generation: int) -> dict[str, list[int]]:
         answer = self.sync(member_id, generation, protocol_type="consumer", protocol_name="range")
         assert answer.error_code == ErrorCode.NONE
         found, _ = decode_stored(ConsumerProtocolAssignment, answer.assignment)
         return {line.topic: line.partitions for line in found.assigned_partitions}
 
-    def heartbeat(self, member_id, generation, instance_id=None):
+    def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> int:
         request = HeartbeatRequest(
             group_id="g", generation_id=generation, member_id=member_id, group_instance_id=instance_id
         )
         return self.ask(request, 4).error_code
 
-    def classic_leave(self, *members):
+    def classic_leave(self, *members: tuple[str, str | None]) -> list[int]:
         lines = [LeaveGroupRequest.Member(member_id=m, group_instance_id=i) for m, i in members]
         answer = self.ask(LeaveGroupRequest(group_id="g", members=lines), 5)
         return [member.error_code for member in answer.members]

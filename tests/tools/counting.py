@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
@@ -13,12 +14,12 @@ class Calls:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, _, event, __) -> None:
+    def __call__(self, _: object, event: str, __: object) -> None:
         self.count += event == "call"
 
 
 @contextmanager
-def counted():
+def counted() -> Iterator[Calls]:
     calls = Calls()
     gc.collect()
     gc.disable()  # what it ends would be counted

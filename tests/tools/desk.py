@@ -6,7 +6,9 @@ carry is an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from tools.written import check_written
@@ -18,7 +20,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Close, NoReply, Reply, Ticket
-from mockbroker.base.release import KAFKA_4_2
+from mockbroker.base.release import KAFKA_4_2, Release
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
@@ -50,10 +52,18 @@ class Sent:
 class Desk:
     """``topics``: names to partitions, one replica each; ``config``: Kafka's names; the clock begins at 0."""
 
-    def __init__(self, *, brokers: int = 1, topics=None, config=None, first_node: int = 0, release=KAFKA_4_2) -> None:
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, Any] | None = None,
+        first_node: int = 0,
+        release: Release = KAFKA_4_2,
+    ) -> None:
         ids = count(1)
         nodes = [Node(first_node + number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
-        settings = Settings.parse(QUICK | (config or {}))
+        settings = Settings.parse(QUICK | dict(config or {}))
         self.broker = Broker(nodes, settings, lambda: UUID(int=next(ids)), release, wall_at_zero=WALL)
         cluster = self.broker.cluster
         for name, partitions in ({"t": 2} if topics is None else topics).items():
@@ -89,7 +99,7 @@ class Desk:
     def leader(self, topic: str, index: int) -> int:
         return self.broker.cluster.topics[topic].partitions[index].leader
 
-    def send(self, request, version: int, *, node: int | None = None, client_id: str = "client") -> Sent:
+    def send(self, request: Any, version: int, *, node: int | None = None, client_id: str = "client") -> Sent:
         """A request of a new connection, to broker ``node``."""
         api = schema_of(type(request)).api
         assert api is not None
@@ -104,7 +114,7 @@ class Desk:
         self.wait(0.0)
         return sent
 
-    def ask(self, request, version: int, **how):
+    def ask(self, request: Any, version: int, **how: Any) -> Any:
         """The answer, which must be there at once."""
         sent = self.send(request, version, **how)
         assert sent.answer is not None, f"no answer: {sent.closed or 'parked'}"
@@ -117,7 +127,7 @@ class Desk:
             self._take(self.router.tick(self.now))
         self.now = until
 
-    def _take(self, outcomes) -> None:
+    def _take(self, outcomes: Iterable[Any]) -> None:
         self.watched -= 1
         if self.watched >= 0:
             check_written(self.broker, WALL)

@@ -109,7 +109,7 @@ class History:
 
     def _join(self, member_id: str, at: float, *listed: str, took: float) -> None:
         blobs = {one: self._blob(one) for one in (member_id, *listed)}
-        more = {"protocol": self.name, "instance": self.members[member_id].instance}
+        more: dict[str, Any] = {"protocol": self.name, "instance": self.members[member_id].instance}
         self.wire.join(member_id, at, self.generation, *listed, took=took, **more)
         call = self.wire.calls[-1]
         call.request.protocols[0].metadata = blobs[member_id]
@@ -139,7 +139,7 @@ class History:
         shares = {member: list(made[member].partitions) for member in self.members}
         plan = {member: names(share) for member, share in shares.items()}
         for member in self.members:
-            more = {"plan": plan} if member == leader else {}
+            more: dict[str, Any] = {"plan": plan} if member == leader else {}
             took = self.random.randint(5, 60)
             self.wire.sync(member, done + 20 + (member != leader), self.generation, plan[member], took=took, **more)
         gave_up = [m for m, one in self.members.items() if {*said[m].owned} - {*shares[m]}]

@@ -23,11 +23,11 @@ class InsideStream(trio.abc.Stream):
         self._asking = False
         self.cut = False
 
-    async def send_all(self, data: bytes) -> None:
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await trio.lowlevel.checkpoint()
         if self.cut:
             raise trio.BrokenResourceError
-        self._frames.feed(data)
+        self._frames.feed(bytes(data))
         while (frame := self._frames.next_frame()) is not None:
             self._waiting.append(frame)
         self._come.set()

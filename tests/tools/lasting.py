@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from tools.desk import QUICK, WALL, WATCHED, Desk
@@ -21,12 +22,14 @@ from mockbroker.topics.model import Node
 class Lasting(Desk):
     """``restart``: the next broker has what is on the disk, and nothing else."""
 
-    def __init__(self, *, brokers: int = 1, topics=None, config=None) -> None:
+    def __init__(
+        self, *, brokers: int = 1, topics: Mapping[str, int] | None = None, config: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(brokers=brokers, topics={}, config=config)
         self.disk = PretendDisk()
         self._ids = count(1)
         self._nodes = [Node(number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
-        self._settings = Settings.parse(QUICK | (config or {}))
+        self._settings = Settings.parse(QUICK | dict(config or {}))
         self._begin()
         cluster = self.broker.cluster
         for name, partitions in ({"t": 2} if topics is None else topics).items():

@@ -80,9 +80,9 @@ class Nodes:
         self.topics = dict(topics or {"t": 3})
         self.nodes, self.coordinator = list(nodes), coordinator
         self.racks: dict[int, str] = {}
-        self.served = {APIS[key].name: (a.versions.first, a.versions.last) for key, a in APIS.items()} | dict(
-            served or {}
-        )
+        self.served: dict[str, tuple[int, Any]] = {
+            APIS[key].name: (a.versions.first, a.versions.last) for key, a in APIS.items()
+        } | dict(served or {})
         self.engine = Engine(
             [("boot", BOOTSTRAP)], group, Settings(**settings), chance=lambda: 0.5, wall_ms=lambda: 0, member_id="uuid"
         )
@@ -138,7 +138,14 @@ class Nodes:
 
     def _overdue(self) -> list[str]:
         engine = self.engine
-        parts = [engine.network, engine.metadata, engine.committer, engine.resolver, engine.fetcher, engine.coordinator]
+        parts: list[Any] = [
+            engine.network,
+            engine.metadata,
+            engine.committer,
+            engine.resolver,
+            engine.fetcher,
+            engine.coordinator,
+        ]
         return [type(part).__name__ for part in [*parts, engine.member] if part and part.due() <= self.now]
 
     def poll(self) -> None:
@@ -241,7 +248,10 @@ class Nodes:
 
     def group_link(self) -> Link:
         """The connection to the coordinator."""
-        return self.engine.coordinator.node.link
+        node = self.engine.coordinator.node
+        assert node is not None
+        assert node.link is not None
+        return node.link
 
     # What nodes say by themselves
 

@@ -7,6 +7,8 @@ connection leave in the order in which they were asked for, as those of a broker
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 from kwire import envelope
@@ -17,7 +19,7 @@ from kwire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from kwire.messages.fetch import FETCH, FetchResponse
 from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorResponse
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
-from kwire.messages.metadata import METADATA, MetadataResponse
+from kwire.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitResponse
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchResponse
 from kwire.messages.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochResponse
@@ -29,6 +31,7 @@ from mockbroker.client.settings import Settings
 PORT = 9_000  # of node 0
 WALL_MS = 1_700_000_000_000
 Line = FetchResponse.Topic.Partition
+TopicPartition = tuple[str, int]
 
 
 class Log:
@@ -45,7 +48,7 @@ class Log:
     def end(self) -> int:
         return self.batches[-1][1] + 1 if self.batches else self.start
 
-    def add(self, count: int = 1, **how: object) -> int:
+    def add(self, count: int = 1, **how: Any) -> int:
         """A batch of so many records whose values are their offsets; gives the first offset."""
         base = self.end
         records = [Record(value=b"%d" % (base + n), timestamp=WALL_MS + base + n) for n in range(count)]
@@ -81,7 +84,8 @@ class Asked:
     """A request under way: ``body`` as it was read; ``answer`` once there is one."""
 
     def __init__(self, node: int, link: Link, request: envelope.Request) -> None:
-        self.node, self.link, self.body = node, link, request.body
+        self.node, self.link = node, link
+        self.body: Any = request.body
         self.key, self.version, self.correlation = request.api.key, request.version, request.header.correlation_id
         self.answer: object | None = None
 
@@ -92,7 +96,17 @@ class Pretend:
     ``ids``: whether topics have ids. ``settings``: of the consumer, which begins ``earliest`` here.
     """
 
-    def __init__(self, leaders, *, group=None, versions=None, ids=True, sessions=True, assign=True, **settings) -> None:
+    def __init__(
+        self,
+        leaders: Mapping[TopicPartition, int],
+        *,
+        group: str | None = None,
+        versions: Mapping[int, tuple[int, int]] | None = None,
+        ids: bool = True,
+        sessions: bool = True,
+        assign: bool = True,
+        **settings: Any,
+    ) -> None:
         self.leaders = dict(leaders)
         self.epochs = dict.fromkeys(leaders, 0)
         self.logs = {partition: Log() for partition in leaders}
@@ -101,16 +115,18 @@ class Pretend:
         self.nodes = set(leaders.values())
         self.unlisted: set[int] = set()  # nodes that Metadata does not have
         self.down: set[int] = set()
-        self.versions = {key: (api.versions.first, api.versions.last) for key, api in APIS.items()} | (versions or {})
+        self.versions: dict[int, tuple[int, Any]] = {
+            key: (api.versions.first, api.versions.last) for key, api in APIS.items()
+        } | dict(versions or {})
         self.committed: dict[tuple[str, int], int] = {}
         self.held = {FETCH.key}
         self.asked: list[Asked] = []
         self.seen: list[Asked] = []
         self.connections: dict[Link, tuple[int, FrameBuffer, deque[Asked]]] = {}
-        self.sessions: dict[int, tuple[int, dict]] = {}  # epoch that is due, and what is wanted
+        self.sessions: dict[int, tuple[int, dict[TopicPartition, Any]]] = {}  # epoch that is due, and what is wanted
         self.keeps_sessions = sessions
         self._next_session = 100
-        defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+        defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
         self.engine = Engine(
             [("n", PORT + min(self.nodes))],
             group,
@@ -126,7 +142,7 @@ class Pretend:
 
     # The consumer's side
 
-    def poll(self, most: int = 500) -> list:
+    def poll(self, most: int = 500) -> list[Any]:
         """What Consumer.poll does when nothing is there to wait for: records, and the next fetches are on their way."""
         self.run()
         self.engine.step(polling=True)
@@ -135,11 +151,11 @@ class Pretend:
         self.run()
         return records
 
-    def seek(self, partition, offset: int) -> None:
+    def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions.of(partition).move(offset)
         self.positions.unsettled = True
 
-    def at(self, partition) -> int | None:
+    def at(self, partition: TopicPartition) -> int | None:
         return self.positions.of(partition).offset
 
     def wait(self, seconds: float) -> None:
@@ -238,7 +254,7 @@ class Pretend:
             for line in topic.partitions
         }
 
-    def name(self, topic, version: int, since: int = 13) -> str:
+    def name(self, topic: Any, version: int, since: int = 13) -> str:
         if version < since:
             return topic.topic
         return next((name for name, known in self.ids.items() if known == topic.topic_id), "")
@@ -262,12 +278,12 @@ class Pretend:
             case OFFSET_FOR_LEADER_EPOCH.key:
                 return self.epoch_ends(asked)
             case FIND_COORDINATOR.key:
-                where = {"node_id": min(self.nodes), "host": "n", "port": PORT + min(self.nodes)}
+                where: dict[str, Any] = {"node_id": min(self.nodes), "host": "n", "port": PORT + min(self.nodes)}
                 if asked.version < 4:
                     return FindCoordinatorResponse(**where)
-                kind = FindCoordinatorResponse.Coordinator
+                found = FindCoordinatorResponse.Coordinator
                 return FindCoordinatorResponse(
-                    coordinators=[kind(key=key, **where) for key in asked.body.coordinator_keys]
+                    coordinators=[found(key=key, **where) for key in asked.body.coordinator_keys]
                 )
             case OFFSET_FETCH.key:
                 return self.offset_fetch(asked)
@@ -275,7 +291,7 @@ class Pretend:
                 return self.offset_commit(asked)
         raise AssertionError(f"nobody asks {asked.body}")
 
-    def metadata(self, request) -> MetadataResponse:
+    def metadata(self, request: MetadataRequest) -> MetadataResponse:
         names = sorted(self.ids) if request.topics is None else [topic.name for topic in request.topics]
         topics = []
         for name in names:
@@ -289,9 +305,9 @@ class Pretend:
                 if topic == name
             ]
             topics.append(MetadataResponse.Topic(name=name, topic_id=self.ids[name], partitions=lines))
-        kind = MetadataResponse.Broker
+        broker = MetadataResponse.Broker
         nodes = sorted(self.nodes - self.unlisted)
-        return MetadataResponse(brokers=[kind(node_id=n, host="n", port=PORT + n) for n in nodes], topics=topics)
+        return MetadataResponse(brokers=[broker(node_id=n, host="n", port=PORT + n) for n in nodes], topics=topics)
 
     def fetched(self, asked: Asked) -> FetchResponse:
         """The answer of an honest broker, which keeps sessions unless it was told not to."""
@@ -340,7 +356,7 @@ class Pretend:
         answer.responses = list(topics.values())
         return answer
 
-    def line_alone(self, asked: Asked, partition, **fields) -> FetchResponse:
+    def line_alone(self, asked: Asked, partition: TopicPartition, **fields: Any) -> FetchResponse:
         """An honest answer as to its session, but with this one partition in it."""
         answer = self.fetched(asked)
         topic = FetchResponse.Topic(partitions=[Line(partition_index=partition[1], **fields)])
@@ -351,13 +367,13 @@ class Pretend:
         answer.responses = [topic]
         return answer
 
-    def line(self, partition, wanted, asked: Asked, limit: int = 2**31 - 1) -> Line:
+    def line(self, partition: TopicPartition, wanted: Any, asked: Asked, limit: int = 2**31 - 1) -> Line:
         """One partition of the answer."""
         if partition not in self.logs:
             return Line(partition_index=wanted.partition, error_code=E.UNKNOWN_TOPIC_ID, high_watermark=-1)
         log, number = self.logs[partition], partition[1]
         stable = log.end if log.stable is None else log.stable
-        marks = {"high_watermark": log.end, "last_stable_offset": stable, "log_start_offset": log.start}
+        marks: dict[str, Any] = {"high_watermark": log.end, "last_stable_offset": stable, "log_start_offset": log.start}
         if not log.start <= wanted.fetch_offset <= log.end:
             return Line(partition_index=number, error_code=E.OFFSET_OUT_OF_RANGE, **marks)
         found = Line(partition_index=number, **marks)
@@ -409,13 +425,13 @@ class Pretend:
             topics.append(OffsetForLeaderEpochResponse.Topic(topic=topic.topic, partitions=lines))
         return OffsetForLeaderEpochResponse(topics=topics)
 
-    def offset_fetch(self, asked: Asked, *, error: int = 0, of=None) -> OffsetFetchResponse:
+    def offset_fetch(self, asked: Asked, *, error: int = 0, of: Any = None) -> OffsetFetchResponse:
         """``error``: of the group, or of the partition ``of``."""
         request = asked.body
         single = asked.version < 8
         topics = []
         for topic in request.topics if single else request.groups[0].topics:
-            kind = OffsetFetchResponse.Topic if single else OffsetFetchResponse.Group.Topic
+            kind: Any = OffsetFetchResponse.Topic if single else OffsetFetchResponse.Group.Topic
             name = self.name(topic, asked.version, 10) if asked.version >= 10 else topic.name
             lines = [
                 kind.Partition(
@@ -450,5 +466,5 @@ class Pretend:
         return OffsetCommitResponse(topics=topics)
 
 
-def offsets(records) -> list[int]:
+def offsets(records: Iterable[Any]) -> list[int]:
     return [record.offset for record in records]

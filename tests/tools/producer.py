@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
@@ -29,7 +31,7 @@ class Producer:
         self.sequences: dict[int, int] = {}
 
     @property
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> dict[str, Any]:
         return {"transactional_id": self.name, "producer_id": self.producer_id, "producer_epoch": self.epoch}
 
     def init(self, *, known: bool = False, version: int = 4) -> E:

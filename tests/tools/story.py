@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from kwire.records.batch import Record, batches, build_batch, read_batch
@@ -38,7 +39,7 @@ def content(partition: Partition) -> Log:
     return tuple(batch.data for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)))
 
 
-def a_batch(text: str, **options: int) -> bytes:
+def a_batch(text: str, **options: Any) -> bytes:
     return build_batch([Record(timestamp=1_000, value=text.encode())], **options)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -125,7 +126,7 @@ class World(Desk):
         done = [one for one in self._open if one[0].done]
         self._open = [one for one in self._open if not one[0].done]
         for sent, then in done:
-            self.at(self.now + THINK, lambda sent=sent, then=then: then(sent.answer))
+            self.at(self.now + THINK, partial(then, sent.answer))
 
 
 class Member:

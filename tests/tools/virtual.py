@@ -83,7 +83,7 @@ class Member:
         assert answer.error_code == 0, answer
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self.world.named[self.member_id] = self
-        plan = {member.member_id: [] for member in answer.members}
+        plan: dict[str, list[int]] = {member.member_id: [] for member in answer.members}
         for partition in range(PARTITIONS):
             if plan:
                 plan[sorted(plan)[partition % len(plan)]].append(partition)

@@ -4,10 +4,11 @@ import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import InvalidProducerEpoch, ProducerFenced
+from aiokafka.structs import TopicPartition
 from talk import OPTIONS, awaited, tell, tell_fenced, tell_left, tell_record, transformed
 
 
-async def take(consumer, producer, wanted):
+async def take(consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, wanted: int) -> dict[TopicPartition, int]:
     """Transform this many records in a transaction; returns where the next would be."""
     positions = {}
     await producer.begin_transaction()
@@ -23,13 +24,13 @@ async def take(consumer, producer, wanted):
     return positions
 
 
-async def rewind(consumer, positions):
+async def rewind(consumer: AIOKafkaConsumer, positions: dict[TopicPartition, int]) -> None:
     """To where the group is: what was aborted comes again."""
     for at in positions:
         consumer.seek(at, await consumer.committed(at) or 0)
 
 
-async def run(consumer, producer):
+async def run(consumer: AIOKafkaConsumer, producer: AIOKafkaProducer) -> None:
     positions = {}
     await producer.start()
     tell("ready")
@@ -48,7 +49,7 @@ async def run(consumer, producer):
                 tell("aborted")
 
 
-async def main():
+async def main() -> None:
     consumer = AIOKafkaConsumer(
         OPTIONS["topic"],
         bootstrap_servers=OPTIONS["bootstrap"],

@@ -28,7 +28,7 @@ producer = Producer(
 )
 
 
-def take(wanted):
+def take(wanted: int) -> dict[tuple[str, int], int]:
     """Transform this many records in a transaction; returns where the next would be."""
     positions = {}
     producer.begin_transaction()
@@ -44,14 +44,14 @@ def take(wanted):
     return positions
 
 
-def abort(positions):
+def abort(positions: dict[tuple[str, int], int]) -> None:
     """What was aborted comes again: back to where the group is."""
     producer.abort_transaction()
     for at in consumer.committed(list(positions.values())):
         consumer.seek(TopicPartition(at.topic, at.partition, max(at.offset, 0)))
 
 
-def run():
+def run() -> None:
     producer.init_transactions()
     tell("ready")
     consumer.subscribe([OPTIONS["topic"]])

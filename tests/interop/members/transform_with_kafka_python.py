@@ -23,7 +23,7 @@ producer = KafkaProducer(
 )
 
 
-def take(wanted):
+def take(wanted: int) -> dict[tuple[str, int], int]:
     """Transform this many records in a transaction; returns where the next would be."""
     positions = {}
     producer.begin_transaction()
@@ -39,7 +39,7 @@ def take(wanted):
     return positions
 
 
-def abort(positions):
+def abort(positions: dict[tuple[str, int], int]) -> None:
     """What was aborted comes again: back to where the group is."""
     producer.abort_transaction()
     for at in positions:
@@ -47,7 +47,7 @@ def abort(positions):
         consumer.seek(at, committed or 0)
 
 
-def run():
+def run() -> None:
     producer.init_transactions()
     tell("ready")
     transact(take, producer.commit_transaction, abort)

@@ -7,6 +7,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
 from talk import OPTIONS, POLL, awaited, command, tell, tell_left, tell_partitions, tell_record
 
 ASSIGNORS = {
@@ -17,14 +18,14 @@ ASSIGNORS = {
 
 
 class Listener(ConsumerRebalanceListener):
-    def on_partitions_assigned(self, assigned):
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
         tell_partitions("assigned", assigned)
 
-    def on_partitions_revoked(self, revoked):
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         tell_partitions("revoked", revoked)
 
 
-async def committed(consumer):
+async def committed(consumer: AIOKafkaConsumer) -> bool:
     """False if that has to be tried again."""
     try:
         await consumer.commit()
@@ -35,7 +36,7 @@ async def committed(consumer):
     return True
 
 
-async def main():
+async def main() -> None:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=OPTIONS["bootstrap"],
         client_id=OPTIONS["client_id"],

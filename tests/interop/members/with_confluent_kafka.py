@@ -36,7 +36,7 @@ consumer.subscribe(
 )
 
 
-def committed():
+def committed() -> bool:
     """False if the group has moved on, as this member will with its next poll, or its coordinator has."""
     try:
         consumer.commit(asynchronous=False)

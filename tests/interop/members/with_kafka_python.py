@@ -1,6 +1,7 @@
 """A group member with kafka-python."""
 
 import logging
+from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -8,6 +9,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaConnectionError
+from kafka.structs import TopicPartition
 from talk import OPTIONS, awaited, command, interrupt_on_command, tell, tell_left, tell_partitions, tell_record, waiting
 
 ASSIGNORS = {
@@ -21,10 +23,10 @@ logging.basicConfig()  # that it is fenced it tells nowhere else
 
 
 class Listener(ConsumerRebalanceListener):
-    def on_partitions_assigned(self, assigned):
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         tell_partitions("assigned", assigned)
 
-    def on_partitions_revoked(self, revoked):
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         tell_partitions("revoked", revoked)
 
 
@@ -47,7 +49,7 @@ class Asked(Exception):
     """The test wants something."""
 
 
-def poll():
+def poll() -> dict[TopicPartition, list[Any]]:
     """All there is. Polls have no end but records and commands.
 
     If a poll ends while kafka-python 3.0.12 joins, and SyncGroup is answered before the next poll begins, then that
@@ -66,7 +68,7 @@ def poll():
         polling = False
 
 
-def interrupt(*_):
+def interrupt(*_: object) -> None:
     if polling:
         raise Asked
 

@@ -1,28 +1,37 @@
 """A group member with mockbroker.consumer. Beside what the others tell, it tells the plan of each group that it leads."""
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import trio
 from talk import OPTIONS, POLL, command, tell, tell_fenced, tell_left, tell_record
 
-from kwire.assignors import assignor
-from mockbroker.consumer import CommitFailed, FencedInstance, RebalanceInProgress, RebalanceListener, open_consumer
+from kwire.assignors import Assignor, assignor
+from mockbroker.consumer import (
+    CommitFailed,
+    Consumer,
+    FencedInstance,
+    RebalanceInProgress,
+    RebalanceListener,
+    open_consumer,
+)
 
 
 class Listener(RebalanceListener):
-    async def on_assigned(self, _, partitions):
+    async def on_assigned(self, _: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
         tell("assigned", partitions=sorted(partitions))
 
-    async def on_revoked(self, _, partitions):
+    async def on_revoked(self, _: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
         tell("revoked", partitions=sorted(partitions))
 
 
-def telling(name):
+def telling(name: str) -> Assignor:
     """The assignor of this name; it tells what it planned."""
     kind = type(assignor(name))
 
     class Telling(kind):
-        def assign(self, topics, members):
+        def assign(self, topics: Mapping[str, Any], members: Sequence[Any]) -> dict[str, Any]:
             plan = super().assign(topics, members)
             tell("planned", shares={member_id: sorted(share.partitions) for member_id, share in plan.items()})
             return plan
@@ -30,7 +39,7 @@ def telling(name):
     return Telling()
 
 
-def settings():
+def settings() -> dict[str, Any]:
     if OPTIONS["protocol"] == "consumer":
         return {"group_protocol": "consumer", "group_remote_assignor": OPTIONS["assignor"]}
     return {
@@ -40,7 +49,7 @@ def settings():
     }
 
 
-async def committed(consumer):
+async def committed(consumer: Consumer) -> bool:
     """False if the group has moved on, as this member will with its next poll."""
     try:
         await consumer.commit()
@@ -49,7 +58,7 @@ async def committed(consumer):
     return True
 
 
-async def main():
+async def main() -> None:
     async with open_consumer(
         OPTIONS["bootstrap"],
         client_id=OPTIONS["client_id"],

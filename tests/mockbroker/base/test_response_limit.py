@@ -27,7 +27,7 @@ REFUSAL = "and mockbroker.response.max.bytes is 2000: ask for less at once"
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk(config={SETTING: LIMIT})
     desk.watched = 0
     member(desk, "classic", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff", assignment=bytes(200))

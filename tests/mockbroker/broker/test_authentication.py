@@ -58,7 +58,7 @@ class Connection:
         self.now = 0.0
         self.last = None
 
-    def say(self, request, version):
+    def say(self, request, version: int):
         key = AUTHENTICATE if isinstance(request, Token) else 18
         if not isinstance(request, Token | UnsupportedVersion):
             key = schema_of(type(request)).api.key

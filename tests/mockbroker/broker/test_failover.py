@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from tools.carriers import Carriers
 from tools.desk import Desk, commit_simple, member
@@ -38,13 +41,13 @@ LOAD = {"mockbroker.coordinator.load.ms": 1_000}
 class Failing(Desk):
     """Three brokers, and what a cluster does with them."""
 
-    def __init__(self, **how) -> None:
+    def __init__(self, **how: Any) -> None:
         super().__init__(brokers=3, topics={}, **how)
         cluster = self.broker.cluster
         cluster.create_topic("t", [[0, 1, 2], [1, 2, 0]], {"min.insync.replicas": "2"})
         cluster.create_topic("alone", [[0]])
 
-    def make(self, what, *args) -> None:
+    def make(self, what: Any, *args: Any) -> None:
         """Let something happen: a function of failover.py without broker and time."""
         self._take(self.router.finish(what(self.broker, *args, now=self.now), self.now))
 
@@ -84,7 +87,7 @@ class Failing(Desk):
 
 
 @pytest.fixture
-def desk():
+def desk() -> Failing:
     return Failing()
 
 
@@ -319,7 +322,7 @@ def test_a_fetch_that_waits_hears_that_the_leader_moved(desk):
 
 
 def test_too_few_replicas_for_acks_all(desk):
-    def write(acks):
+    def write(acks: int) -> E:
         records = build_batch([Record(value=b"v")])
         data = ProduceRequest.Topic.Partition(index=1, records=records)
         asked = ProduceRequest(
@@ -361,7 +364,7 @@ def test_the_preferred_leader_is_elected(desk):
     member_id = member(desk, "g")
     desk.kill(0)
 
-    def elect(kind=0, topics=("t",)):
+    def elect(kind: int = 0, topics: Iterable[str] = ("t",)) -> list[Any]:
         places = [ElectLeadersRequest.TopicPartition(topic=name, partitions=[0]) for name in topics]
         asked = ElectLeadersRequest(election_type=kind, topic_partitions=places)
         found = desk.ask(asked, 2, node=1).replica_election_results

@@ -19,7 +19,7 @@ PLAN = ConsumerProtocolAssignment(
 
 
 @pytest.fixture
-def journal():
+def journal() -> Journal:
     return Journal(begin=100.0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 from tools.desk import Desk
@@ -19,7 +20,7 @@ from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 
 
-def join(**given) -> JoinGroupRequest:
+def join(**given: Any) -> JoinGroupRequest:
     fields = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -31,7 +32,7 @@ def join(**given) -> JoinGroupRequest:
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 
@@ -59,8 +60,8 @@ def test_each_key_has_the_handler_of_its_api():
 def test_a_request_goes_to_the_handler_of_its_key_and_to_no_other(desk, key):
     told = []
 
-    def spy(at):
-        def handle(broker, call, now):
+    def spy(at: int) -> Any:
+        def handle(broker: Any, call: Any, now: Any) -> Any:
             told.append((at, broker, call, now))
             return [NoReply(call.ticket)]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 from tools.nodes import Nodes
@@ -39,19 +40,19 @@ UNJOINED, PREPARING, COMPLETING, STABLE = MemberState
 EAGER, COOPERATIVE = {"assignors": ["range"]}, {"assignors": ["cooperative-sticky"]}
 
 
-def subscribed(what=("t",), /, **settings) -> Nodes:
+def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> Nodes:
     nodes = Nodes(**settings)
     nodes.engine.subscribe(what if isinstance(what, re.Pattern) else list(what))
     return nodes
 
 
-def subscription(asked, number: int = 0) -> Subscription:
+def subscription(asked: Any, number: int = 0) -> Subscription:
     """As the JoinGroup has it."""
     blob, _ = decode_stored(ConsumerProtocolSubscription, asked.protocols[number].metadata)
     return read_subscription(blob)
 
 
-def shares(asked) -> dict[str, list[str]]:
+def shares(asked: Any) -> dict[str, list[str]]:
     """As the leader's SyncGroup has them."""
     found = {}
     for one in asked.assignments:
@@ -607,7 +608,7 @@ class Nonsense(Assignor):
     def __init__(self, answer: Mapping[str, list[tuple[str, int]]]) -> None:
         self.answer = answer
 
-    def assign(self, topics, members):
+    def assign(self, topics: Any, members: Any) -> dict[Any, Any]:
         return {member_id: Assignment(partitions) for member_id, partitions in self.answer.items()}
 
 
@@ -665,7 +666,7 @@ def test_the_assignor_of_each_member_hears_what_it_got() -> None:
     heard = []
 
     class Hears(Nonsense):
-        def on_assignment(self, assignment, generation):
+        def on_assignment(self, assignment: Any, generation: int) -> None:
             heard.append((list(assignment.partitions), generation))
             raise OSError("mine")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.nodes import Nodes, topic_id
 
@@ -14,7 +16,7 @@ from mockbroker.client.positions import OffsetAndMetadata
 T0, T1 = ("t", 0), ("t", 1)
 
 
-def stable(**options) -> Nodes:
+def stable(**options: Any) -> Nodes:
     nodes = Nodes(**options)
     nodes.answers["Heartbeat"] = lambda _: HeartbeatResponse()
     nodes.engine.subscribe(["t"])

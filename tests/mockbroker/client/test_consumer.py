@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -30,7 +31,7 @@ QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
 
 @asynccontextmanager
-async def cluster_of(topics: dict[str, int] | None = None, **options: Any):
+async def cluster_of(topics: dict[str, int] | None = None, **options: Any) -> AsyncIterator[Any]:
     async with open_cluster(topics=topics or {"t": 4}, config=QUICK, **options) as cluster:
         yield cluster
 
@@ -57,13 +58,13 @@ class Heard(RebalanceListener):
     def __init__(self) -> None:
         self.said: list[tuple[str, list[int]]] = []
 
-    async def on_revoked(self, consumer, partitions):
+    async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
         self.said.append(("revoked", [number for _, number in partitions]))
 
-    async def on_assigned(self, consumer, partitions):
+    async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
         self.said.append(("assigned", [number for _, number in partitions]))
 
-    async def on_lost(self, consumer, partitions):
+    async def on_lost(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
         self.said.append(("lost", [number for _, number in partitions]))
 
 
@@ -388,7 +389,7 @@ async def test_two_tasks_at_once_are_refused(autojump_clock, use: str) -> None:
 
 async def test_a_listener_uses_the_consumer_that_called_it(autojump_clock) -> None:
     class Seeks(RebalanceListener):
-        async def on_assigned(self, consumer, partitions):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             for partition in partitions:
                 consumer.seek(partition, 1)
             await consumer.commit({("t", 3): 1})
@@ -402,7 +403,7 @@ async def test_a_listener_uses_the_consumer_that_called_it(autojump_clock) -> No
 @pytest.mark.parametrize("use", ["poll", "anext", "close", "unsubscribe"])
 async def test_a_listener_cannot_do_what_would_call_it_again(autojump_clock, use: str) -> None:
     class Bad(Heard):
-        async def on_assigned(self, consumer, partitions):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             await (consumer.unsubscribe() if use == "unsubscribe" else USES[use](consumer))
 
     heard = Bad()
@@ -466,7 +467,7 @@ async def test_an_error_while_being_cancelled_comes_out_as_it_is(autojump_clock)
 
 async def test_what_a_listener_raises_at_the_end_comes_out_after_it_has_left(autojump_clock) -> None:
     class Bad(RebalanceListener):
-        async def on_revoked(self, consumer, partitions):
+        async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             raise Mine
 
     async with cluster_of() as cluster:

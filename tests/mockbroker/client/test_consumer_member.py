@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tools.nodes import Nodes, topic_id
@@ -19,7 +21,7 @@ JOINING, STABLE, RECONCILING = ConsumerState.JOINING, ConsumerState.STABLE, Cons
 ACKNOWLEDGING, FENCED, UNSUBSCRIBED = ConsumerState.ACKNOWLEDGING, ConsumerState.FENCED, ConsumerState.UNSUBSCRIBED
 
 
-def subscribed(what=("t",), /, **settings) -> Nodes:
+def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> Nodes:
     nodes = Nodes(group_protocol="consumer", **settings)
     nodes.engine.subscribe(what if isinstance(what, re.Pattern) else list(what))
     return nodes
@@ -46,7 +48,7 @@ def owning(*numbers: int) -> list[tuple[object, list[int]]]:
     return [(topic_id("t"), list(numbers))] if numbers else []
 
 
-def stable(share=(T0,), **settings) -> Nodes:
+def stable(share: Any = (T0,), **settings: Any) -> Nodes:
     """Joined with epoch 1, and what it was given is acknowledged."""
     nodes = subscribed(**settings)
     nodes.poll()

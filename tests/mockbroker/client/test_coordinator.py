@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.nodes import BOOTSTRAP, Nodes
 
@@ -11,7 +13,7 @@ from mockbroker.client.errors import ConsumerError, UnsupportedVersion
 from mockbroker.client.network import COORDINATOR
 
 
-def subscribed(**settings) -> Nodes:
+def subscribed(**settings: Any) -> Nodes:
     nodes = Nodes(**settings)
     nodes.engine.subscribe(["t"])
     return nodes

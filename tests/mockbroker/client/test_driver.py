@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import trio
@@ -26,7 +28,7 @@ async def test_over_real_sockets() -> None:
         assert (cluster.committed("g")["t", 0], cluster.groups()["g"].state) == (2, "Empty")
 
 
-async def zip_of(consumer, count: int):
+async def zip_of(consumer: Any, count: int) -> AsyncIterator[tuple[Any, ...]]:
     """So many of its records."""
     for number in range(count):
         yield await consumer.__anext__(), number

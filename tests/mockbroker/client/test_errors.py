@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from tools.nodes import Nodes
@@ -34,7 +35,7 @@ def raised(act: Callable[[], None]) -> Exception | None:
     return None
 
 
-def subscribed(**settings) -> Nodes:
+def subscribed(**settings: Any) -> Nodes:
     nodes = Nodes(**settings)
     nodes.engine.subscribe(["t"])
     return nodes

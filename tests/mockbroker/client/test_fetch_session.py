@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from mockbroker.client.fetch_session import MAX_EPOCH, Asked, FetchSession
@@ -14,7 +15,7 @@ def asked(offset: int = 0, epoch: int = 0, topic_id: UUID = ID) -> Asked:
     return Asked(offset, epoch, -1, topic_id)
 
 
-def begun(*partitions) -> FetchSession:
+def begun(*partitions: Any) -> FetchSession:
     session = FetchSession()
     session.ask({partition: asked() for partition in partitions})
     session.answered(7)

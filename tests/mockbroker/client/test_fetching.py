@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,7 +21,7 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 VERSIONS = range(4, 19)
 
 
-def ready(leaders=None, *, records: int = 10, batch: int = 5, **how) -> Pretend:
+def ready(leaders: Any = None, *, records: int = 10, batch: int = 5, **how: Any) -> Pretend:
     """Logs with some records, and the first fetches under way."""
     pretend = Pretend({T0: 0} if leaders is None else leaders, **how)
     for log in pretend.logs.values():
@@ -30,7 +31,7 @@ def ready(leaders=None, *, records: int = 10, batch: int = 5, **how) -> Pretend:
     return pretend
 
 
-def only(pretend: Pretend):
+def only(pretend: Pretend) -> Any:
     (asked,) = pretend.fetches
     return asked
 
@@ -39,7 +40,7 @@ def lines(answer: FetchResponse) -> list[Line]:
     return [line for topic in answer.responses for line in topic.partitions]
 
 
-def changed(pretend: Pretend, asked, **fields) -> FetchResponse:
+def changed(pretend: Pretend, asked: Any, **fields: Any) -> FetchResponse:
     """The right answer, but for these fields of its partitions."""
     answer = pretend.fetched(asked)
     for line in lines(answer):
@@ -48,7 +49,7 @@ def changed(pretend: Pretend, asked, **fields) -> FetchResponse:
     return answer
 
 
-def failing(pretend: Pretend, asked, code: int, **fields) -> FetchResponse:
+def failing(pretend: Pretend, asked: Any, code: int, **fields: Any) -> FetchResponse:
     return changed(pretend, asked, error_code=code, records=b"", high_watermark=-1, **fields)
 
 
@@ -654,7 +655,7 @@ def twice(pretend: Pretend) -> None:
     pretend.poll()
 
 
-def moved(pretend: Pretend, epoch: int, **how) -> None:
+def moved(pretend: Pretend, epoch: int, **how: Any) -> None:
     """Another leader, which metadata tells of."""
     pretend.epochs[T0] = pretend.logs[T0].epoch = epoch
     pretend.engine.metadata.refresh()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 from mockbroker.client.flow import POLL, WAIT, Flow, Tell
@@ -9,8 +12,8 @@ from mockbroker.client.flow import POLL, WAIT, Flow, Tell
 TELL = Tell("revoked", (("t", 0),))
 
 
-def run(*waits, said: list | None = None):
-    def steps():
+def run(*waits: Any, said: list[Any] | None = None) -> Flow:
+    def steps() -> Generator[Any, Exception | None, None]:
         for wait in waits:
             got = yield wait
             if said is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.nodes import Nodes
 
@@ -85,7 +87,7 @@ def test_failed_heartbeat_backs_off() -> None:
 # --- of a whole consumer ----------------------------------------------------------------------------------------
 
 
-def subscribed(**settings) -> Nodes:
+def subscribed(**settings: Any) -> Nodes:
     nodes = Nodes(**settings)
     nodes.engine.subscribe(["t"])
     return nodes

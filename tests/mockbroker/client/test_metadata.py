@@ -32,7 +32,7 @@ def held(*topics: str, **options: Any) -> Nodes:
 
 
 def topic(
-    name: str, *leaders: tuple[int, int], error: int = 0, id_: UUID | None = None, numbers=None
+    name: str, *leaders: tuple[int, int], error: int = 0, id_: UUID | None = None, numbers: Any = None
 ) -> MetadataResponse.Topic:
     """``leaders``: node and epoch, by partition."""
     partition = MetadataResponse.Topic.Partition
@@ -47,7 +47,7 @@ def topic(
     )
 
 
-def answer(*topics: MetadataResponse.Topic, brokers=(1, 2, 3)) -> MetadataResponse:
+def answer(*topics: MetadataResponse.Topic, brokers: Any = (1, 2, 3)) -> MetadataResponse:
     listed = [MetadataResponse.Broker(node_id=n, host=f"node{n}", port=9000 + n) for n in brokers]
     return MetadataResponse(brokers=listed, topics=list(topics))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -26,7 +27,7 @@ def topics(pretend: Pretend, *found: Line, name: str = "t") -> list[FetchRespons
     return [FetchResponse.Topic(topic=name, topic_id=pretend.ids.get(name, UUID(int=77)), partitions=list(found))]
 
 
-def filled(leaders, **how) -> Pretend:
+def filled(leaders: Any, **how: Any) -> Pretend:
     pretend = Pretend(leaders, **how)
     for log in pretend.logs.values():
         log.add(5)
@@ -223,13 +224,13 @@ class Interleaved(RuleBasedStateMachine):
         self.pretend.poll()
 
     @rule(partition=PARTITIONS, count=st.integers(1, 9), codec=st.integers(0, 4))
-    def add(self, partition, count, codec):
+    def add(self, partition: tuple[str, int], count: int, codec: int) -> None:
         log = self.pretend.logs[partition]
         first = log.add(count, codec=codec)
         self.real[partition] += range(first, first + count)
 
     @rule(partition=PARTITIONS, gap=st.integers(1, 5))
-    def add_what_compaction_left(self, partition, gap):
+    def add_what_compaction_left(self, partition: tuple[str, int], gap: int) -> None:
         log = self.pretend.logs[partition]
         at = log.end + gap
         log.append(
@@ -238,7 +239,7 @@ class Interleaved(RuleBasedStateMachine):
         self.real[partition].append(at)
 
     @rule(partition=PARTITIONS, count=st.integers(1, 4), aborted=st.booleans())
-    def add_a_transaction(self, partition, count, aborted):
+    def add_a_transaction(self, partition: tuple[str, int], count: int, aborted: bool) -> None:
         log = self.pretend.logs[partition]
         first = log.add(count, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
         if aborted:
@@ -249,7 +250,7 @@ class Interleaved(RuleBasedStateMachine):
         log.append(build_marker(kind, producer_id=7, producer_epoch=0, timestamp=1, base_offset=log.end))
 
     @rule(most=st.integers(1, 20))
-    def poll(self, most):
+    def poll(self, most: int) -> None:
         pretend = self.pretend
         try:
             records = pretend.poll(most)
@@ -266,7 +267,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pretend.fetches)
     @rule(data=st.data())
-    def answer(self, data):
+    def answer(self, data: st.DataObject) -> None:
         asked = data.draw(st.sampled_from(self.pretend.fetches))
         body = self.pretend.fetched(asked)
         for partition, offset in self.pretend.wanted(asked).items():
@@ -279,7 +280,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pretend.fetches)
     @rule(data=st.data())
-    def answer_with_what_was_answered_before(self, data):
+    def answer_with_what_was_answered_before(self, data: st.DataObject) -> None:
         """Lines of earlier answers, to requests from no later offset."""
         asked = data.draw(st.sampled_from(self.pretend.fetches))
         body = self.pretend.fetched(asked)
@@ -294,7 +295,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pretend.fetches)
     @rule(data=st.data(), tamper=st.sampled_from(TAMPERED[:6]))
-    def answer_tampered(self, data, tamper):
+    def answer_tampered(self, data: st.DataObject, tamper: Any) -> None:
         asked = data.draw(st.sampled_from(self.pretend.fetches))
         body = self.pretend.fetched(asked)
         full = asked.version < 7 or asked.body.session_epoch <= 0
@@ -313,7 +314,7 @@ class Interleaved(RuleBasedStateMachine):
         mark=st.integers(0, 30),
         kind=st.sampled_from(["cut", "spoiled", "mark", "parts"]),
     )
-    def answer_spoiled(self, data, cut, mark, kind):
+    def answer_spoiled(self, data: st.DataObject, cut: int, mark: int, kind: Any) -> None:
         asked = data.draw(st.sampled_from(self.pretend.fetches))
         body = self.pretend.fetched(asked)
         for line in (line for topic in body.responses for line in topic.partitions):
@@ -334,7 +335,7 @@ class Interleaved(RuleBasedStateMachine):
             [E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_LEADER_EPOCH, E.TOPIC_AUTHORIZATION_FAILED, E.FENCED_LEADER_EPOCH]
         ),
     )
-    def answer_with_an_error(self, data, code):
+    def answer_with_an_error(self, data: st.DataObject, code: E) -> None:
         asked = data.draw(st.sampled_from(self.pretend.fetches))
         body = self.pretend.fetched(asked)
         for line in (line for topic in body.responses for line in topic.partitions):
@@ -343,15 +344,15 @@ class Interleaved(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pretend.fetches)
     @rule(data=st.data(), code=st.sampled_from([70, 71, 106, -1]))
-    def answer_that_the_session_failed(self, data, code):
+    def answer_that_the_session_failed(self, data: st.DataObject, code: E) -> None:
         self.pretend.answer(data.draw(st.sampled_from(self.pretend.fetches)), FetchResponse(error_code=code))
 
     @rule(node=st.integers(0, 2))
-    def hang_up(self, node):
+    def hang_up(self, node: int) -> None:
         self.pretend.hang_up(node)
 
     @rule(partition=PARTITIONS, node=st.integers(0, 2), told=st.booleans())
-    def move_the_leader(self, partition, node, told):
+    def move_the_leader(self, partition: tuple[str, int], node: int, told: bool) -> None:
         self.pretend.leaders[partition] = node
         self.pretend.epochs[partition] += 1
         self.pretend.logs[partition].epoch += 1
@@ -359,19 +360,19 @@ class Interleaved(RuleBasedStateMachine):
             self.pretend.engine.metadata.refresh()
 
     @rule(partition=PARTITIONS, data=st.data())
-    def seek(self, partition, data):
+    def seek(self, partition: tuple[str, int], data: st.DataObject) -> None:
         if partition in self.pretend.positions:
             at = data.draw(st.integers(0, self.pretend.logs[partition].end))
             self.pretend.seek(partition, at)
             self.due[partition] = at
 
     @rule(partition=PARTITIONS, paused=st.booleans())
-    def pause(self, partition, paused):
+    def pause(self, partition: tuple[str, int], paused: bool) -> None:
         if partition in self.pretend.positions:
             self.pretend.positions.of(partition).paused = paused
 
     @rule(partition=PARTITIONS, by_group=st.booleans())
-    def revoke_or_assign(self, partition, by_group):
+    def revoke_or_assign(self, partition: tuple[str, int], by_group: bool) -> None:
         left = [each for each in LEADERS if (each in self.pretend.positions) is not (each == partition)]
         if partition not in self.pretend.positions:
             self.due[partition] = 0
@@ -379,17 +380,17 @@ class Interleaved(RuleBasedStateMachine):
         self.pretend.engine.metadata.want({topic for topic, _ in LEADERS})
 
     @rule(seconds=st.floats(0, 2))
-    def wait(self, seconds):
+    def wait(self, seconds: float) -> None:
         self.pretend.wait(seconds)
 
     @invariant()
-    def never_ahead_of_what_was_handed_out(self):
+    def never_ahead_of_what_was_handed_out(self) -> None:
         for partition, position in self.pretend.positions.items():
             if position.known:
                 missed = [at for at in self.real[partition] if self.due[partition] <= at < position.offset]
                 assert missed == [], f"{partition} stands at {position.offset}"
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Honest from now on: everything comes."""
         for partition in self.pretend.positions:
             self.pretend.positions.of(partition).paused = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -56,7 +56,7 @@ async def members(
     *,
     static: bool = False,
     **options: Any,
-):
+) -> AsyncIterator[Any]:
     """Consumers by name, each with the assignor that it carries, in one group that has come to rest."""
     async with AsyncExitStack() as stack:
         found: dict[str, Consumer] = {}

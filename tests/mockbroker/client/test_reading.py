@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -29,7 +30,7 @@ QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
 
 @asynccontextmanager
-async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1):
+async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1) -> AsyncIterator[Any]:
     """So many records in each partition, whose values are their offsets."""
     topics: dict[str, int] = {}
     for name, number in counts:
@@ -43,13 +44,13 @@ async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1):
 
 
 @asynccontextmanager
-async def reader(cluster: Cluster, *partitions, **options: Any):
+async def reader(cluster: Cluster, *partitions: Any, **options: Any) -> AsyncIterator[Any]:
     options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait": 0.05} | options
     async with open_consumer(cluster.bootstrap_servers, partitions=partitions, **options) as consumer:
         yield consumer
 
 
-async def settled(consumer: Consumer, partition) -> int:
+async def settled(consumer: Consumer, partition: tuple[str, int]) -> int:
     """Where it stands, once that is known; there must be nothing to read."""
     while (at := consumer.position(partition)) is None:
         assert await consumer.poll(0.05) == []
@@ -185,7 +186,7 @@ class Counting:
     def __init__(self) -> None:
         self.seen: list[int] = []
 
-    def on_consume(self, records):
+    def on_consume(self, records: Any) -> list[Any]:
         self.seen.append(len(records))
         return [record for record in records if record.offset % 2]
 
@@ -201,7 +202,7 @@ async def test_interceptors_see_records_first():
 
 
 class Failing:
-    def on_consume(self, records):
+    def on_consume(self, records: Any) -> None:
         raise RuntimeError(f"not today: {len(records)}")
 
 
@@ -484,7 +485,7 @@ async def test_transactions():
             assert sorted(set(values)) == [b"0", b"1", b"aborted", b"committed", b"open", b"plain"]
 
 
-async def limited(consumer: Consumer, count: int):
+async def limited(consumer: Consumer, count: int) -> AsyncIterator[Any]:
     while count:
         yield await anext(consumer)
         count -= 1
@@ -511,7 +512,7 @@ def break_batch(consumer: Consumer, base: int) -> None:
     fetcher = consumer._engine.fetcher
     right = fetcher._lines
 
-    def lines(answer, version, wanted):
+    def lines(answer: Any, version: int, wanted: Any) -> Any:
         found = right(answer, version, wanted)
         for _, line in found or []:
             at = (line.records or b"").find(base.to_bytes(8, "big"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from golden import ROOT, read
 
@@ -21,11 +23,11 @@ def line(*data: bytes, end: int = END, aborted: tuple[tuple[int, int], ...] = ()
     return Line(records=b"".join(data), high_watermark=end, aborted_transactions=gone)
 
 
-def reader(*data: bytes, at: int = 0, committed: bool = False, check_crcs: bool = True, **how) -> Reader:
+def reader(*data: bytes, at: int = 0, committed: bool = False, check_crcs: bool = True, **how: Any) -> Reader:
     return Reader(("t", 0), at, line(*data, **how), committed=committed, check_crcs=check_crcs)
 
 
-def batch(base: int, count: int, **how) -> bytes:
+def batch(base: int, count: int, **how: Any) -> bytes:
     records = [Record(value=b"%d" % (base + n), timestamp=n) for n in range(count)]
     return build_batch(records, base_offset=base, **how)
 
@@ -34,7 +36,7 @@ def marker(kind: ControlType, base: int, producer: int) -> bytes:
     return build_marker(kind, producer_id=producer, producer_epoch=0, timestamp=1, base_offset=base)
 
 
-def offsets(some) -> list[int]:
+def offsets(some: Any) -> list[int]:
     return [record.offset for record in some]
 
 

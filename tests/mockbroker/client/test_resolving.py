@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,7 +21,9 @@ T0, T1 = ("t", 0), ("t", 1)
 ASKED = OFFSET_FETCH.key, LIST_OFFSETS.key
 
 
-def begun(leaders=None, *, group="g", held=ASKED, committed=None, start=2, **how) -> Pretend:
+def begun(
+    leaders: Any = None, *, group: str = "g", held: Any = ASKED, committed: Any = None, start: int = 2, **how: Any
+) -> Pretend:
     """Logs from 2 to 12; what is ``held`` waits."""
     pretend = Pretend({T0: 0} if leaders is None else leaders, group=group, **how)
     for log in pretend.logs.values():
@@ -37,7 +40,7 @@ def twice(pretend: Pretend) -> None:
     pretend.poll()
 
 
-def only(pretend: Pretend, key: int):
+def only(pretend: Pretend, key: int) -> Any:
     (asked,) = (each for each in pretend.asked if each.key == key)
     return asked
 
@@ -274,7 +277,7 @@ def test_records_from_before_there_were_timestamps():
     assert (asked.done, asked.error, asked.found) == (True, None, {T0: None})
 
 
-def refusal(code: int, *partitions) -> ListOffsetsResponse:
+def refusal(code: int, *partitions: Any) -> ListOffsetsResponse:
     kind = ListOffsetsResponse.Topic
     lines = [kind.Partition(partition_index=n, error_code=code) for _, n in partitions]
     return ListOffsetsResponse(topics=[kind(name="t", partitions=lines)])

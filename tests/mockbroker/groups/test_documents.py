@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import permutations
+from typing import Any
 
 import pytest
 from tools.desk import Desk, commit_simple, committed
@@ -114,7 +115,7 @@ class Served(Desk):
 
     # --- what is answered: the error, or WAITS ---
 
-    def said(self, request, version: int) -> E | str:
+    def said(self, request: Any, version: int) -> E | str:
         answer = self.send(request, version).answer
         return WAITS if answer is None else E(answer.error_code)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from math import inf
+from typing import Any
 
 import pytest
 import trio
@@ -65,7 +67,7 @@ async def test_it_is_moved_standing_or_running(mock_clock):
 # --- a cluster's ------------------------------------------------------------------------------------------------
 
 
-def join(group="g", member_id="", session=45.0, rebalance=60.0):
+def join(group: str = "g", member_id: str = "", session: float = 45.0, rebalance: float = 60.0) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=round(session * 1000),
@@ -77,11 +79,11 @@ def join(group="g", member_id="", session=45.0, rebalance=60.0):
 
 
 @pytest.fixture
-async def connect():
+async def connect() -> AsyncIterator[Any]:
     """Connects to a cluster; closed at the end."""
     peers = []
 
-    async def connected(cluster) -> Peer:
+    async def connected(cluster: Any) -> Peer:
         peers.append(Peer(await trio.open_tcp_stream("127.0.0.1", cluster.nodes[0].port)))
         return peers[-1]
 
@@ -90,7 +92,7 @@ async def connect():
         peer.stream.socket.close()
 
 
-def told(events):
+def told(events: Any) -> list[Any]:
     return [(event.time_ms / 1000, event.event, event.group) for event in events]
 
 
@@ -222,7 +224,7 @@ async def test_no_step_goes_back_or_into_eternity(seconds):
         assert cluster.clock.now() == 0.0
 
 
-async def commit(peer, group="g", offset=5, topic="t") -> None:
+async def commit(peer: Any, group: str = "g", offset: int = 5, topic: str = "t") -> None:
     wanted = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
     answer = await peer.ask(
         OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequest.Topic(name=topic, partitions=[wanted])]), 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,16 +29,16 @@ JOIN = JoinGroupRequest(
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 
 @pytest.fixture
-def session(desk):
+def session(desk: Desk) -> Session:
     return Session(7, 0, "/127.0.0.1", desk.router)
 
 
-def answer_all(session: Session, router) -> bytes:
+def answer_all(session: Session, router: Any) -> bytes:
     """Serve what there is, as the shell does."""
     out = b""
     while call := session.next_call():

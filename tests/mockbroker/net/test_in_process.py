@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from tools.members import Classic, Consumer
@@ -82,7 +84,7 @@ async def test_a_fetch_waits_in_virtual_time_and_wakes_for_records(autojump_cloc
         await line.ask(fetch(500.0), 12)
         assert trio.current_time() - began == pytest.approx(500.0, abs=1e-6)
 
-        async def write():
+        async def write() -> None:
             await trio.sleep(7.0)
             cluster.produce("t", ["tea"])
 
@@ -98,7 +100,7 @@ async def test_tasks_take_turns_on_one_line(autojump_clock):
         line = cluster.connect()
         order = []
 
-        async def ask(name, request, version):
+        async def ask(name: str, request: Any, version: int) -> None:
             await line.ask(request, version)
             order.append((name, round(cluster.clock.now(), 3)))
 
@@ -123,7 +125,7 @@ async def test_a_reset_ends_every_line(autojump_clock):
     async with open_cluster(topics={"t": 1}) as cluster, trio.open_nursery() as nursery:
         line = cluster.connect()
 
-        async def reset():
+        async def reset() -> None:
             await trio.sleep(3)
             cluster.reset()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -20,20 +22,20 @@ KINDS = [OneTask, TaskEach] if hasattr(select, "epoll") else [TaskEach]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
-def kind(request):
+def kind(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 class Reader:
     """Takes a byte of each socket that it is told of, and remembers whose."""
 
-    def __init__(self, kind) -> None:
+    def __init__(self, kind: Any) -> None:
         self.told: list[str] = []
         self.sockets: dict[str, socket.socket] = {}
         self.others: list[socket.socket] = []
         self.watch = kind(self.ready)
 
-    def ready(self, names) -> None:
+    def ready(self, names: Iterable[str]) -> None:
         for name in names:
             self.told.append(name)
             self.sockets[name].recv(1)
@@ -49,7 +51,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(kind):
+async def reading(kind: Any) -> AsyncIterator[Reader]:
     reader = Reader(kind)
     try:
         async with trio.open_nursery() as nursery:
@@ -63,7 +65,7 @@ async def reading(kind):
             sock.close()
 
 
-async def until(condition) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     with trio.fail_after(10):
         while not condition():
             await trio.testing.wait_all_tasks_blocked(0.001)

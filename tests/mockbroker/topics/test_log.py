@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -175,16 +176,16 @@ def test_replaced_batches_end_where_the_log_ends(batches):
 class Heard:
     """A copy that remembers what it was told."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.told = []
 
-    def appended(self, stored, leader_epoch):
+    def appended(self, stored: Any, leader_epoch: int) -> None:
         self.told.append(("appended", stored.base_offset, leader_epoch))
 
-    def cut(self, start):
+    def cut(self, start: int) -> None:
         self.told.append(("cut", start))
 
-    def replaced(self, batches):
+    def replaced(self, batches: Any) -> None:
         self.told.append(("replaced", [stored.base_offset for stored in batches]))
 
 

@@ -10,7 +10,7 @@ from mockbroker.topics.model import OFFSETS_TOPIC, Cluster, Node, legal_topic_na
 
 
 @pytest.fixture
-def cluster():
+def cluster() -> Cluster:
     ids = (UUID(int=number) for number in range(1, 1_000))
     return Cluster([Node(1, "b", 2), Node(0, "a", 1)], lambda: next(ids))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kwire import ErrorCode as E
@@ -9,12 +11,12 @@ from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.topics.producers import REMEMBERED, SEQUENCES, Appended, Producers
 
 
-def batch(sequence, count=1, *, epoch=0, producer_id=7):
+def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> Any:
     records = [Record(value=b"v", timestamp=5)] * count
     return read_batch(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
 
-def known(*batches):
+def known(*batches: Any) -> Any:
     """Producers that stored these, one offset a record."""
     producers, offset = Producers(), 0
     for stored in batches:

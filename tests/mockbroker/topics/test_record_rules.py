@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import WALL, Desk
 
@@ -18,7 +20,7 @@ KEYED, BARE = Record(key=b"k", value=b"v", timestamp=NOW), Record(value=b"v", ti
 EARLY, LATE = Record(value=b"v", timestamp=NOW - 2_000), Record(value=b"v", timestamp=NOW + 2_000)
 
 
-def send(desk: Desk, *records: Record, version: int = 9, **batch):
+def send(desk: Desk, *records: Record, version: int = 9, **batch: Any) -> Any:
     data = ProduceRequest.Topic.Partition(index=0, records=build_batch(records, **batch))
     topic = ProduceRequest.Topic(name="t", partition_data=[data])
     answer = desk.ask(ProduceRequest(acks=-1, topic_data=[topic]), version, node=desk.leader("t", 0))

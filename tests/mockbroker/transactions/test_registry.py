@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -23,7 +24,7 @@ FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"
 LOOKS_EVERY = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 
 
-def ready(desk: Desk, name: str = "tx", **how) -> Producer:
+def ready(desk: Desk, name: str = "tx", **how: Any) -> Producer:
     producer = Producer(desk, name, **how)
     assert producer.init() == E.NONE
     return producer
@@ -120,21 +121,21 @@ ZOMBIE_ASKS = [
 ]
 
 
-def is_empty(young):
+def is_empty(young: Any) -> None:
     """It has the id, and no more."""
 
 
-def has_a_transaction(young):
+def has_a_transaction(young: Any) -> None:
     assert young.produce(b"mine") == E.NONE
     assert young.commit("g", 5) == E.NONE
 
 
-def has_aborted(young):
+def has_aborted(young: Any) -> None:
     has_a_transaction(young)
     assert young.end(committed=False) == E.NONE
 
 
-def has_committed(young):
+def has_committed(young: Any) -> None:
     has_a_transaction(young)
     assert young.end(committed=True) == E.NONE
 

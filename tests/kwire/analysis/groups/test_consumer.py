@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,8 +21,8 @@ def beat(
     epoch: int,
     answer: int,
     *,
-    owned=None,
-    told=None,
+    owned: Any = None,
+    told: bool | None = None,
     error: int = 0,
     first: bool = False,
     instance: str | None = None,

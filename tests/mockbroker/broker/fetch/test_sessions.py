@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -23,7 +24,7 @@ class Reader:
     def __init__(self, desk: Desk, version: int = 11) -> None:
         self.desk, self.version, self.session, self.epoch = desk, version, 0, 0
 
-    def send(self, *wanted: tuple[int, int], forget: tuple[int, ...] = (), **changes):
+    def send(self, *wanted: tuple[int, int], forget: tuple[int, ...] = (), **changes: Any) -> Any:
         named = {"topic_id": self.desk.topic_id("t")} if self.version >= 13 else {"topic": "t"}
         fields = {"max_wait_ms": 0, "min_bytes": 1, "session_id": self.session, "session_epoch": self.epoch}
         places = [Topic.Partition(partition=n, fetch_offset=at, partition_max_bytes=10**6) for n, at in wanted]
@@ -38,12 +39,12 @@ class Reader:
             self.session = sent.answer.session_id
         return sent
 
-    def fetch(self, *wanted: tuple[int, int], **changes) -> dict[int, tuple[int, int]]:
+    def fetch(self, *wanted: tuple[int, int], **changes: Any) -> dict[int, tuple[int, int]]:
         """Partitions that are told, with high watermark and bytes of records."""
         return told(self.send(*wanted, **changes).answer)
 
 
-def told(answer) -> dict[int, tuple[int, int]]:
+def told(answer: Any) -> dict[int, tuple[int, int]]:
     assert answer.error_code == E.NONE
     return {
         each.partition_index: (each.high_watermark, len(each.records))
@@ -57,12 +58,12 @@ def fill(desk: Desk, index: int) -> None:
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(topics={"t": 3})
 
 
 @pytest.fixture(params=[7, 11, 13, 18])
-def reader(desk, request):
+def reader(desk: Desk, request: pytest.FixtureRequest) -> Reader:
     return Reader(desk, request.param)
 
 
@@ -137,7 +138,7 @@ class Room:
         assert not isinstance(reading, E)
         return self.sessions.begin(reading)
 
-    def use(self, session_id: int, epoch: int, now: float):
+    def use(self, session_id: int, epoch: int, now: float) -> Any:
         return self.sessions.open(FetchRequest(session_id=session_id, session_epoch=epoch), 11, now)
 
 

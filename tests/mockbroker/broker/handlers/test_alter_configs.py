@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -11,7 +13,9 @@ from kwire.messages.alter_configs import AlterConfigsRequest
 Resource = AlterConfigsRequest.Resource
 
 
-def alter(desk, version=2, *, name="t", kind=2, validate_only=False, **configs):
+def alter(
+    desk: Desk, version: int = 2, *, name: str = "t", kind: int = 2, validate_only: bool = False, **configs: Any
+) -> Any:
     given = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     asked = Resource(resource_type=kind, resource_name=name, configs=given)
     (found,) = desk.ask(AlterConfigsRequest(resources=[asked], validate_only=validate_only), version).responses

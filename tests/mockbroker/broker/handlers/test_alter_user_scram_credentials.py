@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 from scramp import ScramClient
@@ -30,7 +31,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def alter(desk, *asked):
+def alter(desk: Desk, *asked: Any) -> list[Any]:
     deletions = [one for one in asked if isinstance(one, Request.Deletion)]
     upsertions = [one for one in asked if isinstance(one, Request.Upsertion)]
     answer = desk.ask(Request(deletions=deletions, upsertions=upsertions), 0)
@@ -77,7 +78,7 @@ def test_what_is_refused_changes_nothing(desk):
         assert desk.broker.users.scram == before
 
 
-def enters(desk, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
+def enters(desk: Desk, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
     server = Scram256Or512(mechanism, desk.broker.users, lambda: "server")
     client = ScramClient([mechanism], "alice", password)
     verdict = server.take(client.get_client_first().encode(), 0)

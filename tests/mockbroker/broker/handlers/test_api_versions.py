@@ -22,11 +22,11 @@ PRODUCE = 0
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 
-def named(name="client", version="1.0"):
+def named(name: str = "client", version: str = "1.0") -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 

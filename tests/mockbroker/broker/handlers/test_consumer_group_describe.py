@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.consumers import Mixed
 
@@ -13,11 +15,11 @@ UNASKED = -2_147_483_648
 
 
 @pytest.fixture
-def desk():
+def desk() -> Mixed:
     return Mixed()
 
 
-def lines(assignment):
+def lines(assignment: Any) -> dict[Any, Any]:
     return {line.topic_name: line.partitions for line in assignment.topic_partitions}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.consumers import Consumers
 
@@ -19,12 +21,12 @@ JOIN = {
 }
 
 
-def ask(desk, version=1, node=None, **fields):
+def ask(desk: Any, version: int = 1, node: int | None = None, **fields: Any) -> Any:
     return desk.ask(ConsumerGroupHeartbeatRequest(**JOIN | fields), version, node=node)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Consumers:
     return Consumers(topics={"t": 3})
 
 

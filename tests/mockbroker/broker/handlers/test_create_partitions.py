@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -12,16 +14,16 @@ Topic = CreatePartitionsRequest.Topic
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(brokers=3, topics={"t": 2})
 
 
-def grow(desk, version=3, *topics, **how):
+def grow(desk: Desk, version: int = 3, *topics: Any, **how: Any) -> list[Any]:
     results = desk.ask(CreatePartitionsRequest(topics=list(topics), **how), version).results
     return [(result.name, E(result.error_code)) for result in results]
 
 
-def size(desk):
+def size(desk: Desk) -> int:
     return len(desk.broker.cluster.topics["t"].partitions)
 
 
@@ -36,7 +38,7 @@ def test_only_checked(desk):
     assert size(desk) == 2
 
 
-def assigned(*replicas):
+def assigned(*replicas: Any) -> list[Any]:
     return [Topic.Assignment(broker_ids=list(nodes)) for nodes in replicas]
 
 

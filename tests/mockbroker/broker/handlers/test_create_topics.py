@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,11 +20,11 @@ VERSIONS = range(2, 8)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(brokers=3, topics={"old": 1})
 
 
-def wanted(name: str = "new", partitions: int = 2, replicas: int = 1, **given) -> Topic:
+def wanted(name: str = "new", partitions: int = 2, replicas: int = 1, **given: Any) -> Topic:
     return Topic(name=name, num_partitions=partitions, replication_factor=replicas, **given)
 
 
@@ -32,7 +33,7 @@ def assigned(*brokers: list[int], first: int = 0) -> Topic:
     return wanted(partitions=-1, replicas=-1, assignments=lists)
 
 
-def create(desk: Desk, version: int, *topics: Topic, **given):
+def create(desk: Desk, version: int, *topics: Topic, **given: Any) -> Any:
     return desk.ask(CreateTopicsRequest(topics=list(topics), **given), version).topics
 
 

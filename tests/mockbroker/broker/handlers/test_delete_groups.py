@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk, commit_simple, committed, member
 
@@ -11,11 +13,11 @@ from kwire.messages.leave_group import LeaveGroupRequest
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 
-def delete(desk, version, *groups, **how):
+def delete(desk: Desk, version: int, *groups: Any, **how: Any) -> list[Any]:
     results = desk.ask(DeleteGroupsRequest(groups_names=list(groups)), version, **how).results
     return [(result.group_id, E(result.error_code)) for result in results]
 

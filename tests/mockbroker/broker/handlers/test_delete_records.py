@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -15,18 +17,20 @@ DATA = build_batch([Record(value=b"v")] * 2)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk(brokers=2, topics={"t": 1})
     for _ in range(3):
         log(desk).append(read_batch(DATA), 0)
     return desk
 
 
-def log(desk):
+def log(desk: Desk) -> Any:
     return desk.broker.cluster.topics["t"].partitions[0].log
 
 
-def delete(desk, offset, version=2, *, topic="t", index=0, node=None):
+def delete(
+    desk: Desk, offset: int, version: int = 2, *, topic: str = "t", index: int = 0, node: int | None = None
+) -> tuple[Any, ...]:
     place = Topic.Partition(partition_index=index, offset=offset)
     request = DeleteRecordsRequest(topics=[Topic(name=topic, partitions=[place])], timeout_ms=1000)
     ((found,),) = [

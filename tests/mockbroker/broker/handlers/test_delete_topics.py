@@ -14,7 +14,7 @@ Topic = DeleteTopicsRequest.Topic
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(topics={"t": 2, "u": 1})
 
 

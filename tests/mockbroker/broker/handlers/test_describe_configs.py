@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -15,17 +17,17 @@ OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(config={"num.partitions": 3})
 
 
-def refusal(desk, type_, name):
+def refusal(desk: Desk, type_: int, name: str) -> Any:
     resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name)
     (result,) = desk.ask(DescribeConfigsRequest(resources=[resource]), 4).results
     return result.error_message
 
 
-def describe(desk, type_, name, version=4, keys=None, **how):
+def describe(desk: Desk, type_: int, name: str, version: int = 4, keys: Any = None, **how: Any) -> tuple[Any, ...]:
     resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name, configuration_keys=keys)
     (result,) = desk.ask(DescribeConfigsRequest(resources=[resource], **how), version).results
     return E(result.error_code), {config.name: config for config in result.configs}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk, member
 
@@ -13,11 +15,11 @@ NOT_ASKED = -2147483648
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 
-def describe(desk, version, *groups, **how):
+def describe(desk: Desk, version: int, *groups: Any, **how: Any) -> Any:
     return desk.ask(DescribeGroupsRequest(groups=list(groups), **how), version).groups
 
 

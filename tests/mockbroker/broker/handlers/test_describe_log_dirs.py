@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -13,7 +15,7 @@ Topic = DescribeLogDirsRequest.Topic
 DATA = build_batch([Record(value=b"v")])
 
 
-def sizes(answer) -> dict[tuple[str, int], int]:
+def sizes(answer: Any) -> dict[tuple[str, int], int]:
     (folder,) = answer.results
     assert folder.error_code == E.NONE
     return {

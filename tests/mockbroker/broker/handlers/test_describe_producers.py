@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -16,7 +18,7 @@ LEADER, FOLLOWER, OTHER = range(3)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     """Topic two: on brokers 0 and 1, with a record of an idempotent producer."""
     desk = Desk(brokers=3, topics={})
     places = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[LEADER, FOLLOWER])
@@ -30,7 +32,7 @@ def desk():
     return desk
 
 
-def described(desk: Desk, node: int, topic: str = "two", index: int = 0):
+def described(desk: Desk, node: int, topic: str = "two", index: int = 0) -> Any:
     wanted = DescribeProducersRequest.Topic(name=topic, partition_indexes=[index])
     return desk.ask(DescribeProducersRequest(topics=[wanted]), 0, node=node).topics[0].partitions[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,18 +15,18 @@ A, B, C = ("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(topics={"a": 3, "b": 2, "c": 1})
 
 
-def ask(desk: Desk, *names: str, cursor: tuple[str, int] | None = None, limit: int = 2000):
+def ask(desk: Desk, *names: str, cursor: tuple[str, int] | None = None, limit: int = 2000) -> Any:
     request = Request(topics=[Request.Topic(name=name) for name in names], response_partition_limit=limit)
     if cursor:
         request.cursor = Request.Cursor(topic_name=cursor[0], partition_index=cursor[1])
     return desk.ask(request, 0)
 
 
-def following(answer) -> tuple[str, int] | None:
+def following(answer: Any) -> tuple[str, int] | None:
     return answer.next_cursor and (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -18,7 +21,7 @@ def desk() -> Desk:
     return found
 
 
-def describe(desk, names):
+def describe(desk: Desk, names: Iterable[str]) -> list[Any]:
     users = None if names is None else [Request.User(name=name) for name in names]
     answer = desk.ask(Request(users=users), 0)
     assert (answer.error_code, answer.error_message) == (E.NONE, "")

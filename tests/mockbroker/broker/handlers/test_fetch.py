@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -27,7 +28,17 @@ def wanted(index: int = 0, offset: int = 0, limit: int = 10**6, epoch: int = -1)
     return Topic.Partition(partition=index, fetch_offset=offset, partition_max_bytes=limit, current_leader_epoch=epoch)
 
 
-def fetch(desk: Desk, version: int, *partitions, topic="t", wait=0, least=1, most=10**7, node=None, **given):
+def fetch(
+    desk: Desk,
+    version: int,
+    *partitions: Any,
+    topic: str = "t",
+    wait: int = 0,
+    least: int = 1,
+    most: int = 10**7,
+    node: int | None = None,
+    **given: Any,
+) -> Any:
     known = desk.broker.cluster.topics.get(topic)
     topic_id = known.topic_id if known else UUID(int=999_999)
     topics = [Topic(topic=topic, topic_id=topic_id, partitions=list(partitions))] if partitions else []
@@ -35,11 +46,11 @@ def fetch(desk: Desk, version: int, *partitions, topic="t", wait=0, least=1, mos
     return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
 
 
-def lines(sent):
+def lines(sent: Any) -> list[Any]:
     return [found for topic in sent.answer.responses for found in topic.partitions]
 
 
-def count(found) -> int:
+def count(found: Any) -> int:
     return len(list(batches(found.records)))
 
 
@@ -50,7 +61,7 @@ def produce(desk: Desk, index: int = 0, topic: str = "t") -> None:
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(topics={"t": 3, "u": 1})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -11,7 +13,7 @@ from mockbroker.base.java import partition_for
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(brokers=3)
 
 
@@ -77,7 +79,7 @@ def test_transactional_ids_have_a_coordinator_of_their_own(version):
     assert "__transaction_state" in desk.broker.cluster.topics
 
 
-def _node(desk, name, version):
+def _node(desk: Desk, name: str, version: int) -> Any:
     if version >= 4:
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
         return desk.ask(request, version).coordinators[0].node_id

@@ -13,7 +13,7 @@ VERSIONS = range(5)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(brokers=3)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -11,7 +13,7 @@ from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequ
 Resource = IncrementalAlterConfigsRequest.Resource
 
 
-def resource(*changes, name="t", kind=2):
+def resource(*changes: Any, name: str = "t", kind: int = 2) -> Any:
     configs = [Resource.Config(name=key, config_operation=operation, value=value) for key, operation, value in changes]
     return Resource(resource_type=kind, resource_name=name, configs=configs)
 
@@ -21,7 +23,7 @@ def test_what_is_not_named_stays(version):
     desk = Desk(topics={"t": 1, "u": 1})
     kept = desk.broker.cluster.topics
 
-    def alter(*resources, validate_only=False):
+    def alter(*resources: Any, validate_only: bool = False) -> list[Any]:
         asked = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
         return [each.error_code for each in desk.ask(asked, version).responses]
 

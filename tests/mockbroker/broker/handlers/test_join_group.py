@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from tools.desk import Desk
@@ -14,7 +15,7 @@ VERSIONS = range(10)
 LIMITS = {"group.min.session.timeout.ms": 6_000, "group.max.session.timeout.ms": 1_800_000}
 
 
-def join(**given) -> JoinGroupRequest:
+def join(**given: Any) -> JoinGroupRequest:
     fields = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -26,7 +27,7 @@ def join(**given) -> JoinGroupRequest:
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 

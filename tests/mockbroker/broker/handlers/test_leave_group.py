@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -19,7 +21,7 @@ def leave(version: int, *member_ids: str, group_id: str = "g") -> LeaveGroupRequ
     return LeaveGroupRequest(group_id=group_id, members=members)
 
 
-def join(desk: Desk, version: int = 3):
+def join(desk: Desk, version: int = 3) -> Any:
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -30,7 +32,7 @@ def join(desk: Desk, version: int = 3):
     return desk.send(request, version)
 
 
-def errors(version: int, answer) -> list[int]:
+def errors(version: int, answer: Any) -> list[int]:
     """Of the one member, or of all; from v3 on the request itself must have succeeded."""
     if version < 3:
         return [answer.error_code]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk, commit_simple, member
 
@@ -9,14 +11,14 @@ from kwire.messages.list_groups import ListGroupsRequest
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk()
     member(desk, "stable")
     commit_simple(desk, "simple")
     return desk
 
 
-def listed(desk, version, **filters):
+def listed(desk: Desk, version: int, **filters: Any) -> dict[Any, Any]:
     return {found.group_id: found for found in desk.ask(ListGroupsRequest(**filters), version).groups}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from google_crc32c import value as crc32c
@@ -18,7 +19,7 @@ VERSIONS = range(1, 12)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk(topics={"t": 2})
     log = desk.broker.cluster.topics["t"].partitions[0].log
     for timestamps in ((100, 300), (200,)):
@@ -26,7 +27,9 @@ def desk():
     return desk
 
 
-def ask(desk: Desk, version: int, timestamp: int, name: str = "t", index: int = 0, node: int = 0, epoch: int = -1):
+def ask(
+    desk: Desk, version: int, timestamp: int, name: str = "t", index: int = 0, node: int = 0, epoch: int = -1
+) -> tuple[Any, ...]:
     asked = Topic.Partition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
     answer = desk.ask(
         ListOffsetsRequest(replica_id=-1, topics=[Topic(name=name, partitions=[asked])]), version, node=node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,11 +16,11 @@ VERSIONS = range(14)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(brokers=3, topics={"t": 2})
 
 
-def ask(desk: Desk, version: int, *names: str, **given):
+def ask(desk: Desk, version: int, *names: str, **given: Any) -> Any:
     topics = [MetadataRequest.Topic(name=name) for name in names]
     return desk.ask(MetadataRequest(**{"topics": topics} | given), version)
 

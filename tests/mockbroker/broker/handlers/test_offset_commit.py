@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -27,17 +28,17 @@ def topic(desk: Desk, name: str, *partitions: Topic.Partition, topic_id: UUID | 
     return Topic(name=name, topic_id=found, partitions=list(partitions))
 
 
-def commit(desk: Desk, version: int, *topics: Topic, node: int | None = None, **given):
+def commit(desk: Desk, version: int, *topics: Topic, node: int | None = None, **given: Any) -> Any:
     request = OffsetCommitRequest(**{"group_id": "g"} | given, topics=list(topics))
     return desk.ask(request, version, node=node)
 
 
-def errors(answer) -> list[int]:
+def errors(answer: Any) -> list[int]:
     return [found.error_code for each in answer.topics for found in each.partitions]
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(topics={"t": 3, "u": 1})
 
 

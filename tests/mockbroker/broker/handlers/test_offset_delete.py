@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk, commit_simple, committed, member
 
@@ -16,11 +18,11 @@ READS_U = encode_stored(ConsumerProtocolSubscription(topics=["u"]), 1)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk(topics={"t": 2, "u": 1})
 
 
-def delete(desk, group, *indexes, topic="t"):
+def delete(desk: Desk, group: str, *indexes: Any, topic: str = "t") -> tuple[Any, ...]:
     partitions = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in indexes]
     request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequest.Topic(name=topic, partitions=partitions)])
     answer = desk.ask(request, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -16,7 +17,7 @@ NOWHERE = UUID(int=999_999)
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk(topics={"t": 3, "u": 1})
     offsets = desk.broker.groups.make("g", 0.0).offsets
     offsets.store("t", 0, Committed(offset=7, leader_epoch=4, metadata="note"))
@@ -25,7 +26,9 @@ def desk():
     return desk
 
 
-def fetch(desk: Desk, version: int, wanted: dict[str, list[int]] | None, group_id: str = "g", node: int | None = None):
+def fetch(
+    desk: Desk, version: int, wanted: dict[str, list[int]] | None, group_id: str = "g", node: int | None = None
+) -> tuple[Any, ...]:
     """Partition to (offset, epoch, metadata, error) by topic name, and the error of the group."""
     topics = None
     if version >= 8:

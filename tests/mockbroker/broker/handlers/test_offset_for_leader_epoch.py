@@ -13,7 +13,7 @@ Topic = OffsetForLeaderEpochRequest.Topic
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     desk = Desk()
     partition = desk.broker.cluster.partition("t", 0)
     partition.log.append(read_batch(build_batch([Record(value=b"v")] * 3)), partition.leader_epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -35,7 +36,18 @@ def forged(data: bytes = GOOD, **fields: int) -> bytes:
     return HEADER.pack(*values.values())[:21] + tail
 
 
-def produce(desk: Desk, version: int, records, *, topic="t", index=0, acks=-1, topic_id=None, node=None, **given):
+def produce(
+    desk: Desk,
+    version: int,
+    records: Any,
+    *,
+    topic: str = "t",
+    index: int = 0,
+    acks: int = -1,
+    topic_id: Any = None,
+    node: int | None = None,
+    **given: Any,
+) -> Any:
     known = desk.broker.cluster.topics.get(topic)
     data = Topic.Partition(index=index, records=records)
     wanted = topic_id or (known.topic_id if known else UUID(int=999_999))
@@ -44,17 +56,17 @@ def produce(desk: Desk, version: int, records, *, topic="t", index=0, acks=-1, t
     return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
 
 
-def line(sent):
+def line(sent: Any) -> Any:
     ((found,),) = [topic.partition_responses for topic in sent.answer.responses]
     return found
 
 
-def log(desk: Desk, index: int = 0):
+def log(desk: Desk, index: int = 0) -> Any:
     return desk.broker.cluster.topics["t"].partitions[index].log
 
 
 @pytest.fixture
-def desk():
+def desk() -> Desk:
     return Desk()
 
 

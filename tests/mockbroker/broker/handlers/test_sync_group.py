@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.desk import Desk
 
@@ -12,7 +14,7 @@ from kwire.messages.sync_group import SyncGroupRequest
 VERSIONS = range(6)
 
 
-def sync(version: int, **given) -> SyncGroupRequest:
+def sync(version: int, **given: Any) -> SyncGroupRequest:
     fields = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     if version >= 5:
         fields |= {"protocol_type": "consumer", "protocol_name": "range"}

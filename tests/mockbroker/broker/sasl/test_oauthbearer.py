@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,12 +20,12 @@ NONE = {"alg": "none"}
 INVALID_TOKEN, REFUSED = Challenge(INVALID), Refused()
 
 
-def segment(value) -> bytes:
+def segment(value: Any) -> bytes:
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def token(claims=None, head=None, signature=b"", **changes) -> bytes:
+def token(claims: Any = None, head: Any = None, signature: bytes = b"", **changes: Any) -> bytes:
     body = OK | changes if claims is None else claims
     return segment(NONE if head is None else head) + b"." + segment(body) + b"." + signature
 

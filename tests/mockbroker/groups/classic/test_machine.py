@@ -22,7 +22,7 @@ OTHER = (("range", b"other"),)
 
 
 @pytest.fixture
-def play():
+def play() -> Play:
     return Play()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.play import Play
 
@@ -9,7 +11,7 @@ from kwire import ErrorCode as E
 from mockbroker.groups.classic.state import State
 
 
-def turned_away(ask):
+def turned_away(ask: Any) -> bool:
     return (ask.error, ask.answer.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.play import Play
 
@@ -13,7 +15,7 @@ BOTH = (("range", b"m"), ("roundrobin", b"m"))
 
 
 @pytest.fixture
-def play():
+def play() -> Play:
     """Two static members, i1 (who leads) and i2, in Stable."""
     play = Play(delay=1.0)
     play.join_static("i1", "a1")
@@ -104,7 +106,7 @@ def test_a_restart_in_completing_is_a_rebalance():
     assert (ask.answer.generation_id, ask.answer.leader, ask.answer.skip_assignment) == (2, "a2", False)
 
 
-def in_preparing(play, joined):
+def in_preparing(play: Play, joined: Any) -> None:
     """A third member has begun a rebalance; members by these ids have joined, i1 leads."""
     play.join("c")
     for member_id in joined:
@@ -112,7 +114,7 @@ def in_preparing(play, joined):
     assert play.state is State.PREPARING
 
 
-def in_completing(play, joined):
+def in_completing(play: Play, joined: Any) -> None:
     """The generation has begun, and the leader has not synced."""
     play.join("c")
     play.join_as("a1", instance_id="i1")
@@ -120,7 +122,7 @@ def in_completing(play, joined):
     assert play.state is State.COMPLETING
 
 
-def in_stable(play, joined):
+def in_stable(play: Play, joined: Any) -> None:
     assert play.state is State.STABLE
 
 
@@ -171,7 +173,7 @@ def test_leader_that_joins_again_leads_the_next_generation(leader, follower):
     assert (play.group.generation, play.group.leader) == (2, leader)
 
 
-def finish_rebalance(play, members):
+def finish_rebalance(play: Play, members: Any) -> list[Any]:
     """All join once more: a rebalance that is under way ends, or one begins and ends."""
     if play.state is not State.PREPARING:
         play.join("d")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.play import Play
 
@@ -10,11 +12,11 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from mockbroker.groups.classic.subscription import subscribed_topics
 
 
-def subscription(*topics, version=1):
+def subscription(*topics: Any, version: int = 1) -> bytes:
     return encode_stored(ConsumerProtocolSubscription(topics=list(topics)), version)
 
 
-def play(*metadata, protocol_type="consumer"):
+def play(*metadata: Any, protocol_type: str = "consumer") -> Play:
     found = Play(delay=1.0)
     for number, data in enumerate(metadata):
         found.join(f"m{number}", (("range", data),), protocol_type=protocol_type)

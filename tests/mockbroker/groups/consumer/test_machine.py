@@ -6,6 +6,7 @@ The answers of real brokers, request by request, are in fixtures/conversations.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tools.consumers import Consumers
@@ -17,11 +18,11 @@ SESSION = {"group.consumer.session.timeout.ms": 6_000}
 
 
 @pytest.fixture
-def desk():
+def desk() -> Consumers:
     return Consumers(topics={"t": 3, "u": 2}, config=SESSION)
 
 
-def told(desk, name):
+def told(desk: Any, name: str) -> tuple[Any, ...]:
     """Epoch, and partitions of ``t`` that the last answer names; None if it says that nothing has changed."""
     answer = desk.clients[name].answer
     assert answer.error_code == E.NONE, answer.error_message

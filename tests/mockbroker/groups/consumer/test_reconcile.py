@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,7 +15,7 @@ T, U = UUID(int=1), UUID(int=2)
 HELD_BY_OTHER = 9
 
 
-def parts(text: str):
+def parts(text: str) -> frozenset[Any]:
     """``"012"`` is partitions 0, 1, 2 of T; ``"0u"`` partition 0 of T and 0 of U."""
     return frozenset((U, 0) if letter == "u" else (T, int(letter)) for letter in text)
 
@@ -41,7 +42,7 @@ STEPS = [
 ]
 
 
-def step(before, goal, **how):
+def step(before: Any, goal: Any, **how: Any) -> Any:
     state, epoch, assigned, revoking = before
     target_epoch, target, held, owned = goal
     member = ConsumerMember(member_id="m", state=state, epoch=epoch, assigned=parts(assigned), revoking=parts(revoking))

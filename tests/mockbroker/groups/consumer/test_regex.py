@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
 from mockbroker.groups.consumer import regex
@@ -84,7 +87,7 @@ def test_no_expression_takes_for_ever():
 def test_an_expression_is_matched_with_a_topic_once(monkeypatch):
     asked: list[str] = []
 
-    def watched(expression, names):
+    def watched(expression: str, names: Iterable[str]) -> frozenset[Any]:
         asked.extend(names)
         return frozenset(name for name in names if name.startswith("a"))
 

@@ -4,6 +4,7 @@ reads, and in the end everything is read. And mutants that must be caught."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -32,7 +33,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     """``reads``: what each client reads. It gives up at once what it must, in its own time, and only then takes more."""
 
     @initialize(assignor=st.sampled_from(["uniform", "range"]))
-    def begin(self, assignor):
+    def begin(self, assignor: Any) -> None:
         self.desk = Consumers(topics={"t": 4, "u": 2}, config=CONFIG | {"group.consumer.assignors": assignor})
         self.reads: dict[str, frozenset] = {}
         self.told: dict[str, frozenset] = {}
@@ -43,12 +44,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.two_were_one = False
 
     @rule(name=who, topics=subscription, timeout=st.sampled_from([1_000, 60_000]))
-    def join(self, name, topics, timeout):
+    def join(self, name: str, topics: Any, timeout: Any) -> None:
         """A process begins, or begins anew: it reads nothing."""
         self._begin(name, topics, self._join(name, topics, timeout, None))
 
     @rule(name=who, named=instance, topics=subscription, timeout=st.sampled_from([1_000, 60_000]))
-    def join_static(self, name, named, topics, timeout):
+    def join_static(self, name: str, named: Any, topics: Any, timeout: Any) -> None:
         """The same, by the name of an instance; whoever has it must be away, and none may have taken another since."""
         two = name in self._group().members and self._group().static.get(named, name) != name
         answer = self._join(name, topics, timeout, named)
@@ -62,7 +63,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert answer.error_code in (E.UNRELEASED_INSTANCE_ID, E.UNKNOWN_MEMBER_ID)
 
     @rule(name=who, named=instance)
-    def call_itself(self, name, named):
+    def call_itself(self, name: str, named: Any) -> None:
         """A heartbeat with any instance: the member's own, one it had, somebody else's or nobody's."""
         if name in self.reads and name not in self.lost:
             answer = self.desk.beat(name, member_epoch=self.epochs[name], instance_id=named)
@@ -71,20 +72,20 @@ class ConsumerMachine(RuleBasedStateMachine):
                 self._hear(name, answer)
 
     @rule(name=who, named=instance, epoch=st.sampled_from([-1, -2]))
-    def leave_by_instance(self, name, named, epoch):
+    def leave_by_instance(self, name: str, named: Any, epoch: int) -> None:
         """For good, or for a while: then what it had stays with it until it is back or its session is over."""
         if name in self.reads and self.desk.beat(name, member_epoch=epoch, instance_id=named).error_code == E.NONE:
             self._gone(name)
 
     @rule(name=who, other=who, topics=subscription)
-    def restart(self, name, other, topics):
+    def restart(self, name: str, other: Any, topics: Any) -> None:
         """A static process goes for a while and is back, perhaps under another id."""
         if named := self.instances.get(name):
             self.leave_by_instance(name, named, -2)
             self.join_static(other, named, topics, 60_000)
 
     @rule(named=instance)
-    def put_out(self, named):
+    def put_out(self, named: Any) -> None:
         """An administrator takes an instance out."""
         holder = self._group().static.get(named)
         there = holder in self._group().members
@@ -95,7 +96,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             if holder in self.reads:
                 self._gone(holder)
 
-    def _join(self, name, topics, timeout, named):
+    def _join(self, name: str, topics: Any, timeout: Any, named: Any) -> Any:
         return self.desk.beat(
             name,
             member_epoch=0,
@@ -105,7 +106,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             topic_partitions=[],
         )
 
-    def _begin(self, name, topics, answer):
+    def _begin(self, name: str, topics: Any, answer: Any) -> None:
         assert answer.error_code == E.NONE
         assert answer.assignment is not None
         self.reads[name], self.told[name], self.topics[name] = frozenset(), frozenset(), topics
@@ -113,43 +114,43 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._hear(name, answer)
 
     @rule(name=who, heard=st.booleans(), says=st.booleans())
-    def beat(self, name, heard, says):
+    def beat(self, name: str, heard: Any, says: Any) -> None:
         """A heartbeat, whose answer may get lost; a client repeats what it owns then."""
         if name in self.reads:
             owned = self.desk.lines(self.reads[name]) if says else None
             self._ask(name, heard, topic_partitions=owned)
 
     @rule(name=who, topics=subscription, heard=st.booleans())
-    def subscribe(self, name, topics, heard):
+    def subscribe(self, name: str, topics: Any, heard: Any) -> None:
         if name in self.reads:
             self.topics[name] = topics
             self._ask(name, heard, subscribed_topic_names=topics)
 
     @rule(name=who)
-    def give_up(self, name):
+    def give_up(self, name: str) -> None:
         """A client stops to read what it must not read any more, and takes what it was given."""
         if name in self.reads:
             self.reads[name] = self.told[name]
 
     @rule(name=who)
-    def leave(self, name):
+    def leave(self, name: str) -> None:
         if name in self.reads:
             self.desk.beat(name, member_epoch=-1)
             self._gone(name)
 
     @rule(seconds=st.sampled_from(TIMES))
-    def wait(self, seconds):
+    def wait(self, seconds: float) -> None:
         self.desk.wait(seconds)
         for name in set(self.reads) - set(self._group().members):
             self._gone(name)  # it was put out; what it reads until it notices is its own affair, as at Kafka
 
     @rule()
-    def grow(self):
+    def grow(self) -> None:
         cluster = self.desk.broker.cluster
         if len(cluster.topics["t"].partitions) < 6:
             cluster.grow(cluster.topics["t"], [[0]])
 
-    def _ask(self, name, heard, **fields):
+    def _ask(self, name: str, heard: Any, **fields: Any) -> None:
         """After an answer that was lost a client says everything again, and is told everything."""
         if name in self.lost:
             owned, topics = self.desk.lines(self.reads[name]), self.topics[name]
@@ -161,29 +162,29 @@ class ConsumerMachine(RuleBasedStateMachine):
         elif answer.error_code == E.FENCED_MEMBER_EPOCH and heard:
             self.join(name, ["t"], 60_000)  # what clients do: give up everything and begin anew
 
-    def _hear(self, name, answer):
+    def _hear(self, name: str, answer: Any) -> None:
         self.epochs[name] = answer.member_epoch
         if answer.assignment is not None:
             self.told[name] = self.desk.read(answer.assignment.topic_partitions)
         if self.reads[name] <= self.told[name]:
             self.reads[name] = self.told[name]  # nothing to give up
 
-    def _gone(self, name):
+    def _gone(self, name: str) -> None:
         del self.reads[name], self.told[name], self.epochs[name], self.topics[name]
         self.lost.discard(name)
         self.instances.pop(name, None)
 
-    def _group(self):
+    def _group(self) -> Any:
         return self.desk.broker.groups.get("g", ConsumerGroup(group_id="g"))
 
     @invariant()
-    def nobody_reads_what_another_reads(self):
+    def nobody_reads_what_another_reads(self) -> None:
         if hasattr(self, "desk"):
             everything = [partition for reads in self.reads.values() for partition in reads]
             assert len(everything) == len(set(everything)), self.reads
 
     @invariant()
-    def state_adds_up(self):
+    def state_adds_up(self) -> None:
         if not hasattr(self, "desk"):
             return
         group = self._group()
@@ -200,7 +201,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             assert self.instances.get(member.member_id, member.instance_id) == member.instance_id
             assert ("session", member.member_id) in group.waits
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Everybody beats and does as told: soon nobody moves any more, and every partition that is wanted is read."""
         if not hasattr(self, "desk"):
             return
@@ -223,7 +224,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         wanted = {(name, index) for name in names for index in range(len(topics[name].partitions))}
         assert {partition for reads in self.reads.values() for partition in reads} == wanted
 
-    def _new_epoch(self):
+    def _new_epoch(self) -> None:
         """Somebody comes and goes. For two things leave partitions to nobody until the next epoch, at Kafka too: a
         member without topics that joins when a target is due (test_consumer.py), and one that takes the place of another
         while it has one of its own."""
@@ -241,12 +242,12 @@ def test_machine():
 # --- what the machine must notice -------------------------------------------------------------------------------
 
 
-def hand_out_what_is_not_free(patch):
+def hand_out_what_is_not_free(patch: Any) -> None:
     real = reconcile._moved
     patch.setattr(reconcile, "_moved", lambda member, goal: real(member, replace(goal, owners={})))
 
 
-def null_means_nothing(patch):
+def null_means_nothing(patch: Any) -> None:
     real = reconcile.next_step
     patch.setattr(
         consumer,
@@ -255,20 +256,20 @@ def null_means_nothing(patch):
     )
 
 
-def forget_what_is_given_up(patch):
+def forget_what_is_given_up(patch: Any) -> None:
     patch.setattr(ConsumerGroup, "_release", lambda *_: None)
 
 
-def never_a_new_target(patch):
+def never_a_new_target(patch: Any) -> None:
     patch.setattr(ConsumerGroup, "look", lambda *_: False)
 
 
-def sessions_never_begin(patch):
+def sessions_never_begin(patch: Any) -> None:
     patch.setattr(consumer, "session_of", lambda member_id: ("other", member_id))
 
 
-def revoke_at_once(patch):
-    def moved(member, goal):
+def revoke_at_once(patch: Any) -> None:
+    def moved(member: Any, goal: Any) -> Any:
         wants = replace(goal, owned=NOTHING)
         return real(member, wants)
 
@@ -276,11 +277,11 @@ def revoke_at_once(patch):
     patch.setattr(reconcile, "_moved", moved)
 
 
-def an_instance_has_a_member(patch):
+def an_instance_has_a_member(patch: Any) -> None:
     patch.setattr(consumer, "known_member", lambda group, member_id: group.members[member_id])
 
 
-def who_is_replaced_stays(patch):
+def who_is_replaced_stays(patch: Any) -> None:
     patch.setattr(ConsumerGroup, "replace_static", lambda group, _, new: group.put(new))
 
 

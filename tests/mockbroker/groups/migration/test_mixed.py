@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tools.consumers import Mixed, subscription
 
@@ -10,7 +12,7 @@ from kwire.messages.leave_group import LeaveGroupRequest
 
 
 @pytest.fixture
-def desk():
+def desk() -> Mixed:
     desk = Mixed()
     desk.join("new")
     return desk
@@ -172,7 +174,7 @@ def test_session(desk):
     assert old not in desk.group.members
 
 
-def turned_classic(rebalance, owned):
+def turned_classic(rebalance: Any, owned: Any) -> bool:
     """A member of the consumer protocol with 2 s to give up a partition, which then joins by the classic one."""
     desk = Mixed()
     desk.join("a", rebalance_timeout_ms=2_000)

@@ -19,7 +19,7 @@ REBALANCE = 4_000  # ms
 
 
 @pytest.fixture
-def desk():
+def desk() -> Consumers:
     return Consumers(topics={"t": 3}, config=SESSION)
 
 

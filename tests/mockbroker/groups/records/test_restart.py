@@ -19,7 +19,7 @@ from tests.mockbroker.transactions.test_registry import LOOKS_EVERY, Transaction
 
 
 @pytest.fixture
-def desk():
+def desk() -> Lasting:
     return Lasting()
 
 

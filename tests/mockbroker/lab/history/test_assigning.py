@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def started(strategy: str, strategies: Mapping[str, type[Assignor]] = STRATEGIES
     story = Story(topics={"s": 3, "t": 3}, groups=dict.fromkeys(names, GROUP), steps=(), end=RESTED)
 
     class Configured(Assigning):
-        def __init__(self, *what):
+        def __init__(self, *what: Any) -> None:
             super().__init__(*what, strategies=strategies, strategy=strategy)
 
     run = Run(Configured, story)

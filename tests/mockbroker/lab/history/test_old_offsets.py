@@ -45,7 +45,7 @@ class World:
         self.connection = self.shell.network.connect(self, Link(), 0, "client")
         self.answers: list[Any] = []
 
-    def _answer(self, effects) -> None:
+    def _answer(self, effects: Any) -> None:
         self.shell.change(effects)
 
     def _no_successor(self, disk: Disk) -> Broker:
@@ -67,7 +67,9 @@ class World:
             self.queue.step()
         return self.answers.pop()
 
-    def commit(self, version: int, offsets: Mapping[Place, int], metadata: str = "", group: str = GROUP):
+    def commit(
+        self, version: int, offsets: Mapping[Place, int], metadata: str = "", group: str = GROUP
+    ) -> dict[Any, Any]:
         """Errors by place."""
         topics: dict[str, OffsetCommitRequest.Topic] = {}
         for (name, index), offset in offsets.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ class World:
     def watch(self, kind: str, path: str) -> None:
         self.told.append((kind, path))
 
-    def ask(self, what, *args, **named) -> Answer:
+    def ask(self, what: Any, *args: Any, **named: Any) -> Answer:
         """Ask, and let time pass until it is answered."""
         found: list[Answer] = []
         what(*args, found.append, **named)
@@ -263,7 +264,7 @@ def test_nothing_overtakes_when_a_lag_ends():
     assert world.ask(late.read, "/n").data == "2"
 
 
-def noted(line: list[tuple[str, str]], usual, change: zk.Change) -> None:
+def noted(line: list[tuple[str, str]], usual: Any, change: zk.Change) -> None:
     line.append((change.kind, change.path))
     usual(change)
 
