@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -58,11 +59,11 @@ OK, ILLEGAL, FAILED = E.NONE, E.ILLEGAL_SASL_STATE, E.SASL_AUTHENTICATION_FAILED
 HEARD = E.UNKNOWN_MEMBER_ID  # what BEAT is told where it is listened to
 
 
-def shake(mechanism: str = "PLAIN", version: int = 1):
+def shake(mechanism: str = "PLAIN", version: int = 1) -> tuple[Any, int]:
     return SaslHandshakeRequest(mechanism=mechanism), version
 
 
-def token(data: bytes = b"\0alice\0alice-secret"):
+def token(data: bytes = b"\0alice\0alice-secret") -> tuple[Any, int]:
     return SaslAuthenticateRequest(auth_bytes=data), 2
 
 
@@ -193,13 +194,13 @@ class Talk:
         if context is not None:
             self.sock = context.wrap_socket(self.sock, server_hostname=host)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
-    def say(self, what) -> None:
+    def say(self, what: Any) -> None:
         if what is not None:
             self.sock.sendall(what if isinstance(what, bytes) else pack(encode_request(*what, correlation_id=1)))
 
@@ -216,13 +217,13 @@ class Talk:
             data += more
         return data[4:]
 
-    def ask(self, request, version: int):
+    def ask(self, request: Any, version: int) -> Any:
         self.say((request, version))
         frame, key = self.hear(), encode_request(request, version, correlation_id=1)[:2]
         assert frame is not None, "the broker closed the connection"
         return decode_response(frame, int.from_bytes(key, "big"), version).body
 
-    def come_in(self):
+    def come_in(self) -> Any:
         """Authenticate, on a listener with SASL."""
         assert self.ask(*shake()).error_code == self.ask(*token()).error_code == OK
         return self
@@ -237,7 +238,7 @@ def context_of(cluster: mockbroker.ThreadCluster, *, client: Path | None = None)
 
 
 @pytest.fixture(scope="module")
-def healthy(cluster) -> Iterator[list[Talk]]:
+def healthy(cluster: Any) -> Iterator[list[Talk]]:
     """Connections that were there before: a plain one, and one with all that there is."""
     with (
         Talk(cluster.listeners[PLAIN]) as plain,
@@ -331,7 +332,7 @@ def strict() -> Iterator[mockbroker.ThreadCluster]:
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory) -> dict[str, Path | None]:
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | None]:
     folder = tmp_path_factory.mktemp("strangers")
     found: dict[str, Path | None] = {"no certificate": None}
     for name in ("wrong authority", "of another time"):
@@ -341,7 +342,7 @@ def strangers(tmp_path_factory) -> dict[str, Path | None]:
     return found
 
 
-def is_heard(cluster, context: ssl.SSLContext) -> bool:
+def is_heard(cluster: Any, context: ssl.SSLContext) -> bool:
     """False if the connection ends, whether while hands are shaken or after it."""
     try:
         with Talk(cluster.listeners[SSL], context) as talk:
@@ -447,7 +448,7 @@ def test_many_half_handshakes(cluster, healthy):
             sock.close()
 
 
-def port_of(cluster, name: str) -> int:
+def port_of(cluster: Any, name: str) -> int:
     return int(cluster.listeners[name].split(",")[0].rpartition(":")[2])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Note, Reply, Ticket
@@ -10,7 +12,8 @@ from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic.state import Group, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 
-RANGE = (("range", b"m"),)
+Protocols = Sequence[tuple[str, bytes]]
+RANGE: Protocols = (("range", b"m"),)
 
 
 class Ask:
@@ -26,7 +29,7 @@ class Ask:
         return not self.answers
 
     @property
-    def answer(self):
+    def answer(self) -> Any:
         assert len(self.answers) == 1, f"{len(self.answers)} answers"
         return self.answers[0]
 
@@ -46,7 +49,7 @@ class Play:
     ``how``: what else a group can be, such as ``max_size``.
     """
 
-    def __init__(self, delay: float = 0.0, **how) -> None:
+    def __init__(self, delay: float = 0.0, **how: Any) -> None:
         self.now = 0.0
         self.group = Group(group_id="g", initial_delay=delay, **how)
         self.asks: dict[Ticket, Ask] = {}
@@ -58,7 +61,7 @@ class Play:
     def join(
         self,
         member_id: str,
-        protocols=RANGE,
+        protocols: Protocols = RANGE,
         *,
         session: float = 10.0,
         rebalance: float = 60.0,
@@ -75,7 +78,9 @@ class Play:
             protocol_type=protocol_type,
         )
 
-    def ask_id(self, member_id: str, protocols=RANGE, *, session: float = 10.0, rebalance: float = 60.0) -> Ask:
+    def ask_id(
+        self, member_id: str, protocols: Protocols = RANGE, *, session: float = 10.0, rebalance: float = 60.0
+    ) -> Ask:
         """JoinGroup v4+ without a member id: ``member_id`` is given and waits to be used."""
         return self.join_as("", member_id, protocols, session=session, rebalance=rebalance, id_required=True)
 
@@ -83,7 +88,7 @@ class Play:
         self,
         member_id: str,
         fresh_id: str = "",
-        protocols=RANGE,
+        protocols: Protocols = RANGE,
         *,
         session: float = 10.0,
         rebalance: float = 60.0,
@@ -109,11 +114,18 @@ class Play:
         )
         return self._tell(ask, event)
 
-    def join_static(self, instance_id: str, fresh_id: str, protocols=RANGE, **how) -> Ask:
+    def join_static(self, instance_id: str, fresh_id: str, protocols: Protocols = RANGE, **how: Any) -> Ask:
         """JoinGroup without a member id of a static member, whose id will be ``fresh_id``."""
         return self.join_as("", fresh_id, protocols, instance_id=instance_id, id_required=True, **how)
 
-    def sync(self, member_id: str, assignments=None, *, generation: int | None = None, **given) -> Ask:
+    def sync(
+        self,
+        member_id: str,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        generation: int | None = None,
+        **given: Any,
+    ) -> Ask:
         ask = self._ask()
         number = self.group.generation if generation is None else generation
         return self._tell(
@@ -127,7 +139,7 @@ class Play:
             ),
         )
 
-    def heartbeat(self, member_id: str, generation: int | None = None, **given) -> ErrorCode:
+    def heartbeat(self, member_id: str, generation: int | None = None, **given: Any) -> ErrorCode:
         ask = self._ask()
         number = self.group.generation if generation is None else generation
         return self._tell(ask, Heartbeat(ticket=ask.ticket, member_id=member_id, generation=number, **given)).error
@@ -162,7 +174,7 @@ class Play:
     def state(self) -> State:
         return self.group.state
 
-    def completing(self, *member_ids: str, **how) -> None:
+    def completing(self, *member_ids: str, **how: Any) -> None:
         """These members have joined; the first that joined leads, and nobody has synced."""
         delay, self.group.initial_delay = self.group.initial_delay, 1.0
         for member_id in member_ids:
@@ -172,7 +184,7 @@ class Play:
         assert self.state is State.COMPLETING, self.state
         assert set(self.group.members) == set(member_ids)
 
-    def stable(self, *member_ids: str, **how) -> None:
+    def stable(self, *member_ids: str, **how: Any) -> None:
         """These members have joined and synced; the first leads."""
         self.completing(*member_ids, **how)
         self.sync_all()
@@ -203,12 +215,12 @@ class Play:
         self.asks[ask.ticket] = ask
         return ask
 
-    def _tell(self, ask: Ask, event) -> Ask:
+    def _tell(self, ask: Ask, event: Any) -> Ask:
         self._take(classic.step(self.group, event, self.now))
         self.wait(0.0)  # what is due at once, as an initial delay of zero
         return ask
 
-    def _take(self, effects) -> None:
+    def _take(self, effects: Iterable[Any]) -> None:
         for effect in effects:
             if isinstance(effect, Note):
                 self.notes.append(effect)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 import trio
@@ -15,12 +17,15 @@ from kwire import ClientSide
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import HANDLERS
+from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
+from mockbroker.broker.sasl.users import Users
 from mockbroker.net.bound_listeners import BoundListener, listen
-from mockbroker.net.readiness import best
+from mockbroker.net.readiness import Ready, Watch, best
 from mockbroker.net.server import Server
 from mockbroker.storage.data_dir import DataDir
+from mockbroker.storage.disk import Disk
 from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
@@ -34,11 +39,11 @@ class Peer:
         self.stream = stream
         self.side = ClientSide("peer")
 
-    async def send(self, *requests) -> None:
+    async def send(self, *requests: tuple[Any, int]) -> None:
         """Requests, each a message and its version, as one segment."""
         await self.stream.send_all(b"".join(self.side.send(message, version) for message, version in requests))
 
-    async def receive(self):
+    async def receive(self) -> Any:
         """The next answer."""
         with trio.fail_after(PATIENCE):
             while (response := self.side.next_response()) is None:
@@ -47,7 +52,7 @@ class Peer:
                 self.side.receive(data)
         return response.body
 
-    async def ask(self, message, version: int):
+    async def ask(self, message: Any, version: int) -> Any:
         await self.send((message, version))
         return await self.receive()
 
@@ -92,7 +97,7 @@ class Place:
         self.peers.append(peer)
         return peer
 
-    async def until(self, condition) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Let the server run until something holds; it takes turns with the scheduler, no time."""
         with trio.fail_after(PATIENCE):
             while not condition():
@@ -101,13 +106,20 @@ class Place:
 
 @asynccontextmanager
 async def serving(
-    *, topics=None, config=None, handlers=HANDLERS, watch=best, users=None, tls=None, disk=None
+    *,
+    topics: Mapping[str, int] | None = None,
+    config: Mapping[str, Any] | None = None,
+    handlers: Mapping[int, Handler] = HANDLERS,
+    watch: Callable[[Ready[Any]], Watch[Any]] = best,
+    users: Users | None = None,
+    tls: ssl.SSLContext | None = None,
+    disk: Disk | None = None,
 ) -> AsyncIterator[Place]:
     """``users``: they come in by SASL; ``tls``: context of the listener; ``disk``: what the cluster is kept on."""
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ids = count(1)
-    settings = Settings.parse(QUICK | (config or {}))
+    settings = Settings.parse(QUICK | dict(config or {}))
     nodes, new_uuid = [Node(0, "127.0.0.1", port)], lambda: UUID(int=next(ids))
     data_dir = None if disk is None else DataDir(disk, "DIR")
     cluster = None if data_dir is None else data_dir.open(nodes, new_uuid)

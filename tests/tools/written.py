@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
@@ -46,9 +47,9 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         version = broker.release.offset_value_version
         if version == offset_records.IDS_SINCE:
             here, there = told(live), told(memory)
-            for key, value in there.items():  # a group that was just read has not looked at its topics yet
-                if isinstance(value, ConsumerGroupMetadataValue) and not value.metadata_hash and key in here:
-                    here[key] = replace(here[key], metadata_hash=0)
+            for name, value in there.items():  # a group that was just read has not looked at its topics yet
+                if isinstance(value, ConsumerGroupMetadataValue) and not value.metadata_hash and name in here:
+                    here[name] = replace(here[name], metadata_hash=0)
             assert here.keys() == there.keys(), (
                 f"written {here.keys() - there.keys()}, not written {there.keys() - here.keys()}"
             )
@@ -67,6 +68,6 @@ def offsets_of(group: Group | ConsumerGroup, wall: Wall) -> dict[bytes, bytes]:
     }
 
 
-def told(image: dict[bytes, bytes]) -> dict[str, object]:
+def told(image: dict[bytes, bytes]) -> dict[str, Any]:
     """Keys and values as they read."""
     return {repr(key): value for key, value in (decode_record(OFFSETS_TOPIC, *item) for item in image.items())}

@@ -6,6 +6,8 @@ import errno
 import os
 import socket
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import trio
@@ -183,7 +185,7 @@ async def test_refused(given, text):
 
 
 @pytest.fixture
-def taken():
+def taken() -> Iterator[Any]:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         sock.listen()
@@ -412,10 +414,10 @@ def test_a_directory_that_cannot_be_used_leaves_nothing_open(tmp_path):
 
 
 async def test_a_disk_that_fails_ends_the_block(tmp_path, monkeypatch):
-    def fail(self, file, data):
+    def fail(self, file: Any, data: Any) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), file)
 
-    async def use():
+    async def use() -> None:
         async with open_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
             monkeypatch.setattr(RealDisk, "append", fail)
             cluster.produce("t", ["lost"])
@@ -483,7 +485,7 @@ async def test_advertised_listeners_are_what_clients_are_told():
         assert cluster.bootstrap_servers == "kafka:9092,kafka:9093"
 
 
-def factors(cluster):
+def factors(cluster: Any) -> dict[Any, Any]:
     return {topic: len(cluster._router.broker.cluster.topics[topic].partitions[0].replicas) for topic in INTERNAL}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import pytest
 
@@ -34,15 +35,15 @@ KNOWN = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 BARE = Token(b"\0alice\0alice-secret"), 0
 
 
-def shake(mechanism: str = "PLAIN", version: int = 1):
+def shake(mechanism: str = "PLAIN", version: int = 1) -> tuple[Any, int]:
     return SaslHandshakeRequest(mechanism=mechanism), version
 
 
-def plain(user: str = "alice", password: str = "alice-secret", version: int = 2):
+def plain(user: str = "alice", password: str = "alice-secret", version: int = 2) -> tuple[Any, int]:
     return SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), version
 
 
-def bearer(user: str = "alice", seconds: float = 3600):
+def bearer(user: str = "alice", seconds: float = 3600) -> tuple[Any, int]:
     claims = {"sub": user, "exp": WALL / 1000 + seconds}
     parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims)]
     return SaslAuthenticateRequest(auth_bytes=b"n,,\1auth=Bearer " + b".".join([*parts, b""]) + b"\1\1"), 2
@@ -51,14 +52,14 @@ def bearer(user: str = "alice", seconds: float = 3600):
 class Connection:
     """One, and what became of each request: an error code where it was answered, and a word where it was not."""
 
-    def __init__(self, **settings) -> None:
+    def __init__(self, **settings: Any) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         users = Users({"alice": "alice-secret", "bob": "bob-secret"})
         self.authentication = Authentication(users, Settings.parse(given), lambda: "server")
         self.now = 0.0
         self.last = None
 
-    def say(self, request, version: int):
+    def say(self, request: Any, version: int) -> Any:
         key = AUTHENTICATE if isinstance(request, Token) else 18
         if not isinstance(request, Token | UnsupportedVersion):
             key = schema_of(type(request)).api.key

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,7 +53,7 @@ class Served:
                 pass
         return None
 
-    def ask(self, request, version: int):
+    def ask(self, request: Any, version: int) -> Any:
         frame = encode_request(request, version, correlation_id=7, client_id="me")
         answer = self.send(frame)
         assert answer is not None
@@ -91,7 +93,7 @@ TOKENS = st.sampled_from(
 ) | st.binary(max_size=30)
 
 
-def encoded(request, version: int) -> bytes:
+def encoded(request: Any, version: int) -> bytes:
     return encode_request(request, version, correlation_id=1)
 
 

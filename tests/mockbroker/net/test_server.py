@@ -10,6 +10,7 @@ import struct
 import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -47,24 +48,24 @@ JOIN = (
 
 
 @pytest.fixture
-def clock():
+def clock() -> trio.testing.MockClock:
     """Virtual time. It jumps when nothing has happened for a moment, so that bytes have time to cross the loopback."""
     return trio.testing.MockClock(autojump_threshold=0.02)
 
 
-def fetch(wait: int = 0, limit: int = 10**7):
+def fetch(wait: int = 0, limit: int = 10**7) -> tuple[Any, int]:
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=limit)
     topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
     return FetchRequest(max_wait_ms=wait, min_bytes=1, max_bytes=limit, topics=topics), 11
 
 
-def fill(place, size: int) -> None:
+def fill(place: Any, size: int) -> None:
     """One record of this size in partition 0 of t."""
     batch = read_batch(build_batch([Record(value=bytes(size))]))
     place.broker.cluster.topics["t"].partitions[0].log.append(batch, 0)
 
 
-def connection(place):
+def connection(place: Any) -> Any:
     (found,) = place.server.connections.values()
     return found
 
@@ -229,7 +230,7 @@ async def test_announced_frame_of_100_mib_is_not_allocated():
 # --- handlers that fail ------------------------------------------------------------------------------------------
 
 
-def broken(broker, call, now):
+def broken(broker: Any, call: Any, now: Any) -> None:
     raise RuntimeError("planted")
 
 
@@ -268,7 +269,7 @@ async def test_a_deadline_that_fails_leaves_the_timer_running(clock, caplog, mon
         real = place.router.tick
         failures = [RuntimeError("planted")]
 
-        def tick(now, outside):
+        def tick(now: Any, outside: Any) -> Any:
             outcomes = real(now, outside)
             if failures:
                 raise failures.pop()
@@ -285,7 +286,7 @@ async def test_a_deadline_that_fails_leaves_the_timer_running(clock, caplog, mon
 # --- peers that are slow, and peers that go ----------------------------------------------------------------------
 
 
-async def flood(peer: Peer, message, version: int) -> int:
+async def flood(peer: Peer, message: Any, version: int) -> int:
     """Send requests and read nothing, until the peer's own socket is full; bytes sent."""
     sock, sent = peer.stream.socket, 0
     data = b"".join(peer.side.send(message, version) for _ in range(500))
@@ -375,13 +376,13 @@ class Hesitant:
         self.sock = sock
         self.refused = False
 
-    def send(self, data) -> int:
+    def send(self, data: Any) -> int:
         if not self.refused:
             self.refused = True
             raise BlockingIOError(errno.EAGAIN, "planted")
         return self.sock.send(data)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.sock, name)
 
 
@@ -492,7 +493,7 @@ async def test_too_many_open_files_backs_off_and_recovers(clock, caplog, monkeyp
     async with serving() as place:
         real, refusals = socket.socket.accept, [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED]
 
-        def accept(sock):
+        def accept(sock: Any) -> Any:
             if refusals:
                 raise OSError(refusals.pop(0), "planted")
             return real(sock)

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -25,13 +26,13 @@ from mockbroker.storage.pretend import PretendDisk
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
 
 
-def produce(value: bytes = b"v", acks: int = -1):
+def produce(value: bytes = b"v", acks: int = -1) -> tuple[Any, int]:
     data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=value)]))
     topic = ProduceRequest.Topic(name="t", partition_data=[data])
     return ProduceRequest(acks=acks, timeout_ms=0, topic_data=[topic]), 7
 
 
-def fetch(offset: int = 0, wait: int = 0):
+def fetch(offset: int = 0, wait: int = 0) -> tuple[Any, int]:
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=10**7)
     topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
     return FetchRequest(max_wait_ms=wait, min_bytes=1, max_bytes=10**7, topics=topics), 11
