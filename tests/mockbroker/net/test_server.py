@@ -124,7 +124,7 @@ async def test_frames_and_a_half():
         await peer.receive()
 
 
-async def test_produce_with_acks_0_is_not_answered_and_the_next_request_is():
+async def test_produce_with_acks_0_is_not_answered():
     async with serving() as place:
         peer = await place.connect()
         data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
@@ -244,7 +244,7 @@ async def test_a_handler_that_raises_closes_its_own_connection_only(caplog):
         assert (await good.ask(*HELLO)).error_code == E.NONE
 
 
-async def test_an_answer_that_cannot_be_written_closes_its_own_connection_only(caplog):
+async def test_answer_that_cannot_be_encoded_closes_its_connection(caplog):
     async with serving(handlers={**HANDLERS, 12: replace(HANDLERS[12], present=lambda *_: object())}) as place:
         bad, good = await place.connect(), await place.connect()
         await bad.send(BEAT)
@@ -253,7 +253,7 @@ async def test_an_answer_that_cannot_be_written_closes_its_own_connection_only(c
         assert (await good.ask(*HELLO)).error_code == E.NONE
 
 
-async def test_what_was_answered_before_a_failed_produce_with_acks_0_arrives():
+async def test_answers_before_a_failed_produce_with_acks_0_arrive():
     async with serving() as place:
         peer = await place.connect()
         data = ProduceRequest.Topic.Partition(index=9, records=build_batch([Record(value=b"v")]))
@@ -449,7 +449,7 @@ async def test_member_outlives_the_connection_of_its_pending_join(clock, how):
         assert list(place.broker.groups["g"].members) == [member.member_id]
 
 
-async def test_parked_fetches_of_clients_that_went_leave_nothing_behind(clock):
+async def test_waiting_fetches_end_with_their_connection(clock):
     async with serving() as place:
         for _ in range(50):
             peer = await place.connect()
@@ -478,7 +478,7 @@ async def test_a_fetch_that_names_a_partition_twice_harms_nobody(clock):
         assert len((await reader.receive()).responses[0].partitions) == 1
 
 
-async def test_a_stream_of_bytes_behind_a_parked_join_is_not_read_without_end(clock):
+async def test_bytes_after_a_pending_join_are_read_up_to_a_limit(clock):
     async with serving(config={"group.initial.rebalance.delay.ms": 60_000}) as place:
         peer = await place.connect()
         await peer.send(JOIN)

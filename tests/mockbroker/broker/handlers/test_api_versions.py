@@ -38,7 +38,7 @@ def test_told_as_kafka_tells_it(desk, version):
     assert len(answer.api_keys) == len(KAFKA_4_2_0)
 
 
-def test_told_is_served_but_for_the_produce_that_kafka_refuses_too(desk):
+def test_listed_versions_are_served_but_for_produce_v0_to_v2(desk):
     for entry in desk.ask(named(), 4).api_keys:
         told = set(range(entry.min_version, entry.max_version + 1))
         served = {version for version in range(-1, 50) if desk.router.serves(entry.api_key, version)}
@@ -47,7 +47,7 @@ def test_told_is_served_but_for_the_produce_that_kafka_refuses_too(desk):
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_every_finalized_feature_is_supported_but_for_level_0_before_v4(desk, version):
+def test_finalized_features_are_supported(desk, version):
     answer = desk.ask(named(), version)
     supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}

@@ -137,7 +137,7 @@ def test_a_cluster_has_room_for_so_many_partitions_in_all():
     assert create(desk, 7, wanted("c", partitions=5))[0].error_code == E.NONE
 
 
-def test_a_name_that_differs_in_dots_and_underscores_alone_collides(desk):
+def test_names_that_differ_in_dots_and_underscores_collide(desk):
     create(desk, 7, wanted("a.b_c"))
     (answer,) = create(desk, 7, wanted("a_b.c"))
     assert (answer.error_code, answer.error_message) == (

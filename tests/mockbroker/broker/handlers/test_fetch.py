@@ -146,7 +146,7 @@ def test_not_enough_comes_when_the_wait_is_over(desk):
     assert left(desk) == ({}, {}, {}, 0)
 
 
-def test_several_wait_for_one_partition_and_the_oldest_is_answered_first(desk):
+def test_oldest_waiting_fetch_is_answered_first(desk):
     sents = [fetch(desk, 11, wanted(), wait=5_000) for _ in range(3)]
     produce(desk)
     assert not any(sent.parked for sent in sents)

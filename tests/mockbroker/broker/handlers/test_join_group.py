@@ -131,7 +131,7 @@ def test_v0_rebalance_timeout_is_the_session_timeout(desk):
 
 
 @pytest.mark.parametrize("version", [5, 9])
-def test_static_members_get_an_id_that_begins_with_their_instance(desk, version):
+def test_id_of_a_static_member_begins_with_its_instance_id(desk, version):
     answer = desk.ask(join(group_instance_id="shelf-7"), version)
     assert answer.error_code == E.NONE
     assert answer.member_id.startswith("shelf-7-")

@@ -65,7 +65,7 @@ def test_group_of_another_protocol_type_must_be_empty(desk):
     assert delete(desk, "g", 9) == (E.NON_EMPTY_GROUP, [])
 
 
-def test_before_kafka_4_a_group_goes_with_its_last_offset_and_the_journal_says_so(desk):
+def test_before_kafka_4_last_offset_deletes_the_group(desk):
     desk.broker.release = RELEASES["3.9"]
     commit_simple(desk, "g")
     assert delete(desk, "g", 0) == (E.NONE, [E.NONE])

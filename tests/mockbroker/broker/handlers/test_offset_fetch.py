@@ -72,7 +72,7 @@ def test_named_partitions_in_the_order_asked(desk, version):
 
 
 @pytest.mark.parametrize("version", range(1, 10))
-def test_a_topic_that_does_not_exist_has_no_offset_which_is_no_error(desk, version):
+def test_unknown_topic_has_no_offset_and_no_error(desk, version):
     assert fetch(desk, version, {"no-such-topic": [0]}) == ({"no-such-topic": {0: (-1, -1, "", E.NONE)}}, E.NONE)
 
 

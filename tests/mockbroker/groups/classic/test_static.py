@@ -228,7 +228,7 @@ def test_an_absent_leader_is_replaced_by_who_came(play):
     assert (ask.answer.leader, sorted(ask.listed)) == ("c", ["a1", "b1", "c"])
 
 
-def test_while_all_static_members_are_away_the_join_phase_goes_on(play):
+def test_join_phase_continues_while_all_static_members_are_away(play):
     play.join("c", rebalance=2.0)
     play.leave("c")
     for _ in range(50):
@@ -247,7 +247,7 @@ def test_a_static_member_goes_with_its_session(play):
 
 
 @pytest.mark.parametrize("instance_id", ["i1", "i2"], ids=["leader", "follower"])
-def test_session_of_a_static_member_begins_again_with_its_restart(play, instance_id):
+def test_restart_of_a_static_member_renews_its_session(play, instance_id):
     play.wait(5.0)
     play.join_static(instance_id, "n")
     play.wait(5.5)
