@@ -40,7 +40,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.net.connection import Session
 from mockbroker.topics.model import Node
 
@@ -178,7 +178,7 @@ def one_group(target: Target) -> Iterable[Question]:
     target.ask(join("g", metadata=bytes(1_000_000)), 3)
     target.wait(0.1)
     group = target.broker.groups["g"]
-    assert isinstance(group, Group)
+    assert isinstance(group, ClassicGroup)
     (member_id,) = group.members
     share = SyncGroupRequest.Assignment(member_id=member_id, assignment=bytes(1_000_000))
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id, assignments=[share])

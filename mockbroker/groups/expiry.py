@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from math import inf
 
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.offsets import Committed
 
 
-def expire(group: Group | ConsumerGroup, now: float, retention: float) -> list[tuple[str, int]]:
+def expire(group: ClassicGroup | ConsumerGroup, now: float, retention: float) -> list[tuple[str, int]]:
     """Drop what has expired at ``now``; topics and partitions of it. ``retention``: seconds."""
     subscribed = _subscribed(group)
     gone = [
@@ -27,7 +27,7 @@ def expire(group: Group | ConsumerGroup, now: float, retention: float) -> list[t
     return gone
 
 
-def next_expiry(group: Group | ConsumerGroup, retention: float) -> float:
+def next_expiry(group: ClassicGroup | ConsumerGroup, retention: float) -> float:
     """When the first offset expires, or could, if nothing else happens in the group; inf if none does."""
     subscribed, first = _subscribed(group), inf
     for (topic, _), committed in group.offsets.committed.items():
@@ -37,8 +37,8 @@ def next_expiry(group: Group | ConsumerGroup, retention: float) -> float:
     return first
 
 
-def _subscribed(group: Group | ConsumerGroup) -> set[str] | None:
-    return subscribed_topics(group) if isinstance(group, Group) and group.state is State.STABLE else None
+def _subscribed(group: ClassicGroup | ConsumerGroup) -> set[str] | None:
+    return subscribed_topics(group) if isinstance(group, ClassicGroup) and group.state is State.STABLE else None
 
 
 def _expired(since: float | None, committed: Committed, now: float, retention: float) -> bool:
@@ -48,7 +48,7 @@ def _expired(since: float | None, committed: Committed, now: float, retention: f
 
 
 def _counts_from(
-    group: Group | ConsumerGroup, topic: str, committed: Committed, subscribed: set[str] | None
+    group: ClassicGroup | ConsumerGroup, topic: str, committed: Committed, subscribed: set[str] | None
 ) -> float | None:
     """From when on the retention runs; None while the group still needs the offset."""
     if isinstance(group, ConsumerGroup):
@@ -62,7 +62,7 @@ def _counts_from(
     return None
 
 
-def is_over(group: Group | ConsumerGroup) -> bool:
+def is_over(group: ClassicGroup | ConsumerGroup) -> bool:
     """True if nothing is left of the group: no members, no offsets, not even in an open transaction."""
-    pending = isinstance(group, Group) and bool(group.pending)
+    pending = isinstance(group, ClassicGroup) and bool(group.pending)
     return group.empty and not group.offsets.committed and not group.offsets.pending and not pending

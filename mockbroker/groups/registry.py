@@ -18,7 +18,7 @@ from mockbroker.base.timers import SWEEP, Due
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases
 from mockbroker.groups.classic.rules import is_identified, member_error
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.machine import Refused, World, refused_heartbeat
 from mockbroker.groups.consumer.regex import TopicMatches
@@ -30,8 +30,8 @@ from mockbroker.groups.migration import mixed
 from mockbroker.groups.offsets import Offsets
 from mockbroker.topics.model import Cluster
 
-AnyGroup: TypeAlias = Group | ConsumerGroup
-G = TypeVar("G", bound=Group | ConsumerGroup)
+AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup
+G = TypeVar("G", bound=ClassicGroup | ConsumerGroup)
 
 
 class Groups(dict[str, AnyGroup]):
@@ -79,7 +79,7 @@ class Groups(dict[str, AnyGroup]):
             offsets = group.offsets
             group = self.make(group_id, now)
             group.offsets = offsets
-        if not isinstance(group, Group):
+        if not isinstance(group, ClassicGroup):
             if not isinstance(event, Join) or event.member_id:
                 return classic.absent(event)
             group = self.make(group_id, now)
@@ -119,7 +119,7 @@ class Groups(dict[str, AnyGroup]):
         self._put(group)
         return self._settle(group, effects)
 
-    def _upgrade(self, group: Group, event: ConsumerHeartbeat, now: float) -> Effects:
+    def _upgrade(self, group: ClassicGroup, event: ConsumerHeartbeat, now: float) -> Effects:
         """A member of the consumer protocol joins a classic group with members. Who is parked in it is told to join
         again before it is known whether it can be converted, as at Kafka. Raises: Refused, if it is not even tried."""
         _check_joins(group.group_id, group, event)
@@ -157,9 +157,11 @@ class Groups(dict[str, AnyGroup]):
         self[group.group_id] = group
         return group
 
-    def make(self, group_id: str, now: float) -> Group:
+    def make(self, group_id: str, now: float) -> ClassicGroup:
         """A new group of the classic protocol, Empty since ``now``."""
-        return self._put(Group.configured(group_id, self._settings, now, java_coordinator=self._java_coordinator))
+        return self._put(
+            ClassicGroup.configured(group_id, self._settings, now, java_coordinator=self._java_coordinator)
+        )
 
     def drop(self, group_id: str) -> None:
         """A group is gone, with its offsets; it must have no members."""
@@ -236,7 +238,7 @@ class Groups(dict[str, AnyGroup]):
 
     def _schedule(self, group: AnyGroup) -> None:
         self.touched[group.group_id] = None
-        self._count_pending(group.group_id, len(group.pending) if isinstance(group, Group) else 0)
+        self._count_pending(group.group_id, len(group.pending) if isinstance(group, ClassicGroup) else 0)
         self._waits.set(group.group_id, group.waits.next())
 
     def _count_pending(self, group_id: str, number: int) -> None:
@@ -245,7 +247,7 @@ class Groups(dict[str, AnyGroup]):
             self._pending[group_id] = number
 
 
-def _check_joins(group_id: str, group: Group | None, event: ConsumerHeartbeat) -> None:
+def _check_joins(group_id: str, group: ClassicGroup | None, event: ConsumerHeartbeat) -> None:
     """Only who joins can make a consumer group. Raises: Refused."""
     if event.epoch != JOINING:
         missing, other = f"Consumer group {group_id} not found.", f"Group {group_id} is not a consumer group."

@@ -13,7 +13,7 @@ from kwire.errors import WireError
 from kwire.json.objects import uuid_text
 from mockbroker.base.settings import Settings
 from mockbroker.broker.journal import readable
-from mockbroker.groups.classic.state import Group, Member
+from mockbroker.groups.classic.state import ClassicGroup, Member
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Share
 from mockbroker.groups.consumer.target import assignor_of
 from mockbroker.groups.offsets import Committed
@@ -82,7 +82,7 @@ def _aligned(row: Iterable[str], widths: Iterable[int]) -> Iterator[str]:
         yield text.rjust(width) if at >= NUMBERS_FROM else text.ljust(width)
 
 
-def _classic(group: Group) -> dict[str, Any]:
+def _classic(group: ClassicGroup) -> dict[str, Any]:
     return {
         "type": "classic",
         "state": group.state_name,
@@ -95,7 +95,7 @@ def _classic(group: Group) -> dict[str, Any]:
     }
 
 
-def _classic_member(group: Group, member: Member) -> dict[str, Any]:
+def _classic_member(group: ClassicGroup, member: Member) -> dict[str, Any]:
     subscription = member.metadata(group.protocol or "")
     return {
         "member_id": member.member_id,

@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.blobs import decode_record
 from kwire.errors import DecodeError, UnknownApi, UnknownRecordType
 from mockbroker.base.settings import Settings
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import Kept, Replay
@@ -38,7 +38,7 @@ class Imported:
     read; ``notes``: what one should know besides.
     """
 
-    groups: dict[str, Group | ConsumerGroup] = field(default_factory=dict)
+    groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict)
     records: dict[str, Replay] = field(default_factory=dict)
     topics: dict[str, TopicFound] = field(default_factory=dict)
     passed_over: dict[str, set[str]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from scenarios import page as table
 from tools.striking import Strike
 from tools.survivors import GROUP, PARTITIONS, REBALANCE, RECORDS, Classic, Consumer, Member, World
 
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 
 KINDS: dict[str, tuple[type[Member], bool]] = {  # whether static
     "classic": (Classic, False),
@@ -101,7 +101,7 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
 
 def generation_of(world: World) -> int:
     group = world.broker.groups[GROUP]
-    return group.generation if isinstance(group, Group) else group.epoch
+    return group.generation if isinstance(group, ClassicGroup) else group.epoch
 
 
 def at_rest(world: World) -> bool:
@@ -109,7 +109,7 @@ def at_rest(world: World) -> bool:
     group, there = world.broker.groups.get(GROUP), [each for each in world.members.values() if not each.gone]
     if group is None or set(group.members) != {member.member_id for member in there}:
         return False
-    if isinstance(group, Group):
+    if isinstance(group, ClassicGroup):
         agreed = group.state is State.STABLE
     else:
         agreed = all(member.epoch == group.epoch for member in group.members.values())

@@ -9,7 +9,7 @@ from typing import Any
 from kwire import ErrorCode
 from mockbroker.base.effects import Note, Reply, Ticket
 from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 
 Protocols = Sequence[tuple[str, bytes]]
@@ -51,7 +51,7 @@ class Play:
 
     def __init__(self, delay: float = 0.0, **how: Any) -> None:
         self.now = 0.0
-        self.group = Group(group_id="g", initial_delay=delay, **how)
+        self.group = ClassicGroup(group_id="g", initial_delay=delay, **how)
         self.asks: dict[Ticket, Ask] = {}
         self.notes: list[Note] = []
         self._numbers = count(1)

@@ -9,7 +9,7 @@ from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
 from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.records import classic as classic_records
 from mockbroker.groups.records import offsets as offset_records
@@ -36,7 +36,9 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         pending: dict[int, dict[bytes, bytes]] = {}
         for group in groups:
             memory |= image_of(group, wall) | offsets_of(group, wall)
-            if isinstance(group, Group) and not classic_records.is_settled(group):  # a rebalance changes nothing yet
+            if isinstance(group, ClassicGroup) and not classic_records.is_settled(
+                group
+            ):  # a rebalance changes nothing yet
                 key = classic_records.encoded_key(group.group_id)
                 memory |= {key: live[key]} if key in live else {}
             for producer_id, held in group.offsets.pending.items():
@@ -60,7 +62,7 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
             assert written == pending
 
 
-def offsets_of(group: Group | ConsumerGroup, wall: Wall) -> dict[bytes, bytes]:
+def offsets_of(group: ClassicGroup | ConsumerGroup, wall: Wall) -> dict[bytes, bytes]:
     """Offsets that hold, as they are stored; those of open transactions are not among them."""
     return {
         offset_records.encoded_key(group.group_id, *place): offset_records.encoded_value(committed, wall)

@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0, Handler
-from mockbroker.groups.classic.state import DEAD, Group, Member, State
+from mockbroker.groups.classic.state import DEAD, ClassicGroup, Member, State
 
 Described = DescribeGroupsResponse.Group
 MEMBER = 100  # bytes of the names of a member in a response, roughly
@@ -30,7 +30,7 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
     if error := broker.coordinator_error(group_id, call.client.node):
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
-    if not isinstance(group, Group):
+    if not isinstance(group, ClassicGroup):
         if group is not None:
             return _absent(broker, call, group_id, f"Group {group_id} is not a classic group.")
         return _absent(broker, call, group_id, f"Group {group_id} not found.")
@@ -64,7 +64,7 @@ def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], found:
         found.authorized_operations = GROUP_OPERATIONS if since_4_0 else GROUP_OPERATIONS_BEFORE_4_0
 
 
-def _member(group: Group, member: Member) -> Described.Member:
+def _member(group: ClassicGroup, member: Member) -> Described.Member:
     stable = group.state is State.STABLE and group.protocol is not None
     assigned = stable or group.java_coordinator
     return Described.Member(

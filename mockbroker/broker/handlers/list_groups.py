@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.registry import AnyGroup
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -23,7 +23,7 @@ def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects
     groups = [
         ListGroupsResponse.Group(
             group_id=group.group_id,
-            protocol_type=group.protocol_type if isinstance(group, Group) else CONSUMER,
+            protocol_type=group.protocol_type if isinstance(group, ClassicGroup) else CONSUMER,
             group_state=group.state_name,
             group_type=_type(group),
         )
@@ -36,7 +36,7 @@ def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects
 
 
 def _type(group: AnyGroup) -> str:
-    return CLASSIC if isinstance(group, Group) else CONSUMER
+    return CLASSIC if isinstance(group, ClassicGroup) else CONSUMER
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -16,7 +16,7 @@ from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import DELAY, SYNC, Group, Member, State, pending_of, session_of
+from mockbroker.groups.classic.state import DELAY, SYNC, ClassicGroup, Member, State, pending_of, session_of
 from mockbroker.groups.events import Commit, Event, Heartbeat, Join, Leave, Leaving, Sync
 
 NONE = ErrorCode.NONE
@@ -27,7 +27,7 @@ MOST_SETTLING = 0.1  # seconds that a first join phase may go on because somebod
 # --- what clients ask -------------------------------------------------------------------------------------------
 
 
-def join(group: Group, event: Join, now: float) -> Effects:
+def join(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Become a member, or come back for the next generation."""
     group.last_join = now
     if not rules.has_room(group, event):
@@ -46,7 +46,7 @@ def join(group: Group, event: Join, now: float) -> Effects:
     return _rejoin(group, group.members[event.member_id], event, now)
 
 
-def sync(group: Group, event: Sync, now: float) -> Effects:
+def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """Hand in the assignment (leader), wait for it (the others), or ask for it again."""
     if error := rules.sync_error(group, event):
         return [phases.sync_error(event.ticket, error)]
@@ -65,7 +65,7 @@ def sync(group: Group, event: Sync, now: float) -> Effects:
     return effects
 
 
-def heartbeat(group: Group, event: Heartbeat, now: float) -> Effects:
+def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
     """A member is alive; REBALANCE_IN_PROGRESS tells it to rejoin, and counts as a sign of life all the same."""
     error = rules.member_error(group, event)
     if not error:
@@ -74,7 +74,7 @@ def heartbeat(group: Group, event: Heartbeat, now: float) -> Effects:
     return [phases.heartbeat_answer(event.ticket, error)]
 
 
-def leave(group: Group, event: Leave, now: float) -> Effects:
+def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
     """Members leave; one rebalance for all of them."""
     effects: Effects = []
     left: list[Member] = []
@@ -106,7 +106,7 @@ def leave_answer(leaving: Leaving, error: ErrorCode) -> LeaveGroupResponse.Membe
     )
 
 
-def commit(group: Group, event: Commit, now: float) -> ErrorCode:
+def commit(group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
     """Whether the group lets this client commit; a member that may has shown a sign of life."""
     error = rules.commit_error(group, event)
     if not error and event.member_id in group.members:
@@ -117,7 +117,7 @@ def commit(group: Group, event: Commit, now: float) -> ErrorCode:
 # --- what time brings -------------------------------------------------------------------------------------------
 
 
-def tick(group: Group, now: float) -> Effects:
+def tick(group: ClassicGroup, now: float) -> Effects:
     """Everything that is due. Afterwards the next deadline lies ahead of ``now``."""
     effects: Effects = []
     while wait := group.waits.pop_due(now):
@@ -136,7 +136,7 @@ def tick(group: Group, now: float) -> Effects:
     return effects
 
 
-def _delay_over(group: Group, now: float) -> Effects:
+def _delay_over(group: ClassicGroup, now: float) -> Effects:
     if group.joined_in_delay and group.delay_left > 0:
         group.joined_in_delay = False
         longer = min(group.initial_delay, group.delay_left)
@@ -151,7 +151,7 @@ def _delay_over(group: Group, now: float) -> Effects:
     return phases.complete_join(group, now)
 
 
-def _sync_over(group: Group, now: float) -> Effects:
+def _sync_over(group: ClassicGroup, now: float) -> Effects:
     late = [group.members[member_id] for member_id in sorted(group.unsynced)]
     effects: Effects = []
     for member in late:
@@ -159,7 +159,7 @@ def _sync_over(group: Group, now: float) -> Effects:
     return effects + phases.rebalance(group, f"{len(late)} members did not sync", now)
 
 
-def _session_over(group: Group, member: Member, now: float) -> Effects:
+def _session_over(group: ClassicGroup, member: Member, now: float) -> Effects:
     if (member.join or member.sync) and not member.new:
         return []  # waiting for us; the session begins anew with the answer
     effects = phases.remove(group, member, EventKind.EXPIRE, f"no heartbeat for {member.session_timeout:g} s")
@@ -169,14 +169,14 @@ def _session_over(group: Group, member: Member, now: float) -> Effects:
 # --- joining ----------------------------------------------------------------------------------------------------
 
 
-def _give_id(group: Group, event: Join, now: float) -> Effects:
+def _give_id(group: ClassicGroup, event: Join, now: float) -> Effects:
     group.pending[event.fresh_id] = event.client_id
     group.waits.set(pending_of(event.fresh_id), now + event.session_timeout)
     note = Note(event=EventKind.ID_GIVEN, group=group.group_id, member_id=event.fresh_id, client_id=event.client_id)
     return [note, phases.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, event.fresh_id)]
 
 
-def _join_without_id(group: Group, event: Join, now: float) -> Effects:
+def _join_without_id(group: ClassicGroup, event: Join, now: float) -> Effects:
     """A static member is never sent away for an id: it has a name already."""
     if event.instance_id is None:
         return _give_id(group, event, now) if event.id_required else _add_member(group, event, event.fresh_id, now)
@@ -185,7 +185,7 @@ def _join_without_id(group: Group, event: Join, now: float) -> Effects:
     return _add_member(group, event, event.fresh_id, now)
 
 
-def _turn_away(group: Group, event: Join, now: float) -> Effects:
+def _turn_away(group: ClassicGroup, event: Join, now: float) -> Effects:
     """The group is full; a member that came too late for a place is out. Kafka 4 does not look who is missing now."""
     effects: Effects = [phases.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
     member = group.members.get(event.member_id)
@@ -197,18 +197,18 @@ def _turn_away(group: Group, event: Join, now: float) -> Effects:
     return effects if group.java_coordinator else effects + phases.complete_if_all_joined(group, now)
 
 
-def _forget_pending(group: Group, member_id: str) -> str:
+def _forget_pending(group: ClassicGroup, member_id: str) -> str:
     """The id is not given out any more; the client that had it."""
     group.waits.forget(pending_of(member_id))
     return group.pending.pop(member_id)
 
 
-def _pending_gone(group: Group, event: EventKind, member_id: str, reason: str) -> Note:
+def _pending_gone(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
     client_id = _forget_pending(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)
 
 
-def _replace(group: Group, member: Member, event: Join, now: float) -> Effects:
+def _replace(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
     """A static member is back without its id, as after a restart: the old id is fenced, the new one takes its place."""
     was_leader, old_id = group.leader, member.member_id
     effects: Effects = []
@@ -230,7 +230,7 @@ def _replace(group: Group, member: Member, event: Join, now: float) -> Effects:
     return effects + phases.rebalance(group, f"static member {event.instance_id} is back", now)
 
 
-def _back_in_place(group: Group, member: Member, event: Join, was_leader: str) -> Reply:
+def _back_in_place(group: ClassicGroup, member: Member, event: Join, was_leader: str) -> Reply:
     """No rebalance. Who understands it is told that it leads and need not assign; who does not believes to follow."""
     answer = phases.joined(group, event.ticket, member)
     response = answer.response
@@ -242,13 +242,13 @@ def _back_in_place(group: Group, member: Member, event: Join, was_leader: str) -
     return answer
 
 
-def _update(group: Group, member: Member, event: Join) -> None:
+def _update(group: ClassicGroup, member: Member, event: Join) -> None:
     group.offer(member, event.protocols)
     member.session_timeout = event.session_timeout
     member.rebalance_timeout = event.rebalance_timeout
 
 
-def _add_member(group: Group, event: Join, member_id: str, now: float) -> Effects:
+def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) -> Effects:
     member = Member(
         member_id=member_id,
         instance_id=event.instance_id,
@@ -270,7 +270,7 @@ def _add_member(group: Group, event: Join, member_id: str, now: float) -> Effect
     return effects + phases.rebalance(group, f"{member_id} joined", now)
 
 
-def _rejoin(group: Group, member: Member, event: Join, now: float) -> Effects:
+def _rejoin(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
     same = list(member.protocols) == list(event.protocols)
     leads = member.member_id == group.leader
     if (group.state is State.COMPLETING and same) or (group.state is State.STABLE and same and not leads):
@@ -285,7 +285,7 @@ def _rejoin(group: Group, member: Member, event: Join, now: float) -> Effects:
 # --- members that go --------------------------------------------------------------------------------------------
 
 
-def _who_leaves(group: Group, leaving: Leaving) -> tuple[ErrorCode, Member | None]:
+def _who_leaves(group: ClassicGroup, leaving: Leaving) -> tuple[ErrorCode, Member | None]:
     """The member to take out, if any. An administrator names a static member by its instance alone."""
     if not leaving.member_id:
         member_id = group.holder(leaving.instance_id)
@@ -297,7 +297,7 @@ def _who_leaves(group: Group, leaving: Leaving) -> tuple[ErrorCode, Member | Non
 STEPS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heartbeat: heartbeat, Leave: leave}
 
 
-def step(group: Group, event: Event, now: float) -> Effects:
+def step(group: ClassicGroup, event: Event, now: float) -> Effects:
     """What ``event`` does to the group."""
     return STEPS[type(event)](group, event, now)
 

@@ -14,7 +14,7 @@ from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import rules
-from mockbroker.groups.classic.state import DELAY, JOIN, SYNC, Group, Member, State, session_of
+from mockbroker.groups.classic.state import DELAY, JOIN, SYNC, ClassicGroup, Member, State, session_of
 from mockbroker.groups.events import Sync
 
 
@@ -40,14 +40,14 @@ def _heartbeat_answer(error: ErrorCode) -> tuple[HeartbeatResponse, dict[int, by
 # --- joining ----------------------------------------------------------------------------------------------------
 
 
-def rebalance(group: Group, reason: str, now: float) -> Effects:
+def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Members came or went: begin a join phase, or end the one that waited for them."""
     inherit(group)
     begun = [] if group.state is State.PREPARING else prepare(group, reason, now)
     return begun + complete_if_all_joined(group, now)
 
 
-def prepare(group: Group, reason: str, now: float) -> Effects:
+def prepare(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Enter PreparingRebalance: every parked SyncGroup is told, and the join phase gets its deadline."""
     effects: Effects = []
     if group.state is State.COMPLETING:
@@ -67,7 +67,7 @@ def prepare(group: Group, reason: str, now: float) -> Effects:
     return effects
 
 
-def turn_away(group: Group, error: ErrorCode) -> Effects:
+def turn_away(group: ClassicGroup, error: ErrorCode) -> Effects:
     """Answers to everybody who is parked in a group that is about to be no more, here or at all."""
     effects: Effects = []
     for member in group.in_map_order():
@@ -79,7 +79,7 @@ def turn_away(group: Group, error: ErrorCode) -> Effects:
     return effects
 
 
-def interrupt_syncs(group: Group, now: float) -> Effects:
+def interrupt_syncs(group: ClassicGroup, now: float) -> Effects:
     effects: Effects = []
     for member in group.members.values():
         member.assignment = b""
@@ -90,14 +90,14 @@ def interrupt_syncs(group: Group, now: float) -> Effects:
     return effects
 
 
-def complete_if_all_joined(group: Group, now: float) -> Effects:
+def complete_if_all_joined(group: ClassicGroup, now: float) -> Effects:
     """The join phase ends early when nobody is missing, but never while the initial delay runs."""
     if group.state is State.PREPARING and DELAY not in group.waits and group.all_joined():
         return complete_join(group, now)
     return []
 
 
-def complete_join(group: Group, now: float) -> Effects:
+def complete_join(group: ClassicGroup, now: float) -> Effects:
     """The join phase ends: who did not come is out, and a new generation begins."""
     effects: Effects = []
     group.waits.forget(JOIN)
@@ -138,14 +138,14 @@ def complete_join(group: Group, now: float) -> Effects:
     return effects
 
 
-def elect(group: Group) -> None:
+def elect(group: ClassicGroup) -> None:
     """A leader that did not come back is replaced by the first who did."""
     inherit(group)
     if group.members and group.members[group.leader].join is None:
         group.leader = next(member.member_id for member in group.in_map_order() if member.join is not None)
 
 
-def joined(group: Group, ticket: Ticket, member: Member) -> Reply:
+def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
     """The answer of a join phase; only the leader sees who is there, and only the metadata of the chosen protocol."""
     assert group.protocol is not None
     members: list[JoinGroupResponse.Member] = []
@@ -174,7 +174,7 @@ def joined(group: Group, ticket: Ticket, member: Member) -> Reply:
 # --- assigning --------------------------------------------------------------------------------------------------
 
 
-def assign(group: Group, event: Sync, now: float) -> Effects:
+def assign(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """The leader has spoken: everyone parked gets its share; who comes later takes it from the Stable group."""
     plan = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
     group.move_to(State.STABLE, now)
@@ -200,7 +200,7 @@ def assign(group: Group, event: Sync, now: float) -> Effects:
     return effects
 
 
-def synced(group: Group, ticket: Ticket, member: Member) -> Reply:
+def synced(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
     return Reply(
         ticket,
         SyncGroupResponse(
@@ -212,7 +212,7 @@ def synced(group: Group, ticket: Ticket, member: Member) -> Reply:
 # --- members ----------------------------------------------------------------------------------------------------
 
 
-def remove(group: Group, member: Member, event: EventKind, reason: str) -> Effects:
+def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
     """Take a member out; its parked JoinGroup is answered, the group is not yet told."""
     effects: Effects = [note(group, event, member, reason)]
     if ticket := group.take_join(member):
@@ -225,18 +225,18 @@ def remove(group: Group, member: Member, event: EventKind, reason: str) -> Effec
     return effects
 
 
-def inherit(group: Group) -> None:
+def inherit(group: ClassicGroup) -> None:
     """If the leader has gone, the first of those who are left leads."""
     if not group.leader and group.members:
         group.leader = group.in_map_order()[0].member_id
 
 
-def renew(group: Group, member: Member, now: float) -> None:
+def renew(group: ClassicGroup, member: Member, now: float) -> None:
     """The member's session begins anew."""
     group.waits.set(session_of(member.member_id), now + member.session_timeout)
 
 
-def note(group: Group, event: EventKind, member: Member, reason: str = "") -> Note:
+def note(group: ClassicGroup, event: EventKind, member: Member, reason: str = "") -> Note:
     return Note(
         event=event,
         group=group.group_id,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kwire import ErrorCode
 from mockbroker.base.java import map_order
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leaving, Sync
 
 NONE = ErrorCode.NONE
@@ -24,7 +24,7 @@ NEW_MEMBER_TIMEOUT = 300.0  # seconds a first join may stay parked; Kafka's clas
 
 Identified = Sync | Heartbeat | Commit
 Identity = Identified | Join | Leaving
-Check = tuple[ErrorCode, Callable[[Group, Identity], bool]]
+Check = tuple[ErrorCode, Callable[[ClassicGroup, Identity], bool]]
 
 # Which static member asks: the first that holds is the answer.
 STATIC_CHECKS: tuple[Check, ...] = (
@@ -48,7 +48,7 @@ COMMIT = {
 }
 
 
-def identity_error(group: Group, event: Identity) -> ErrorCode:
+def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
     """What is wrong with who says that it is a member, or NONE."""
     if event.instance_id is not None:
         for error, holds in STATIC_CHECKS:
@@ -57,14 +57,14 @@ def identity_error(group: Group, event: Identity) -> ErrorCode:
     return NONE if event.member_id in group.members else UNKNOWN_MEMBER_ID
 
 
-def member_error(group: Group, event: Identified) -> ErrorCode:
+def member_error(group: ClassicGroup, event: Identified) -> ErrorCode:
     """What is wrong with who asks for a generation, or NONE."""
     if error := identity_error(group, event):
         return error
     return ILLEGAL_GENERATION if event.generation != group.generation else NONE
 
 
-def sync_error(group: Group, event: Sync) -> ErrorCode:
+def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
     """What is wrong with a SyncGroup, or NONE if it can be parked or answered."""
     if error := member_error(group, event):
         return error
@@ -78,7 +78,7 @@ def is_identified(event: Commit) -> bool:
     return event.generation >= 0 or bool(event.member_id) or event.instance_id is not None
 
 
-def commit_error(group: Group, event: Commit) -> ErrorCode:
+def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
     if event.generation < 0 and group.state is State.EMPTY:
         return NONE
@@ -87,7 +87,7 @@ def commit_error(group: Group, event: Commit) -> ErrorCode:
     return UNKNOWN_MEMBER_ID
 
 
-def has_room(group: Group, event: Join) -> bool:
+def has_room(group: ClassicGroup, event: Join) -> bool:
     """True if the group takes one more, by group.max.size. Ids that were only given out do not count."""
     member = group.members.get(event.member_id)
     match group.state:
@@ -99,14 +99,14 @@ def has_room(group: Group, event: Join) -> bool:
             return member is not None or len(group.members) < group.max_size
 
 
-def protocols_fit(group: Group, event: Join) -> bool:
+def protocols_fit(group: ClassicGroup, event: Join) -> bool:
     """True if the group can take a member with these protocols."""
     if not group.members:
         return bool(event.protocol_type) and bool(event.protocols)
     return event.protocol_type == group.protocol_type and any(group.all_can(name) for name, _ in event.protocols)
 
 
-def choose_protocol(group: Group) -> str:
+def choose_protocol(group: ClassicGroup) -> str:
     """Each member votes for the first name it offers that all can do; most votes win, ties by HashMap order."""
     votes = Counter(
         next(name for name, _ in member.protocols if group.all_can(name)) for member in group.members.values()

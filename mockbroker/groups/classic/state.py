@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Self
 
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Ticket
@@ -72,7 +73,7 @@ class Member:
 
 
 @dataclass(slots=True, kw_only=True)
-class Group:
+class ClassicGroup:
     """``java_coordinator``: which of Kafka's two coordinators this group behaves like; release.py has the differences.
     ``static``: instance id to member id. ``since``: when the state was entered.
     ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
@@ -114,7 +115,7 @@ class Group:
     offsets: Offsets = field(default_factory=Offsets)
 
     @classmethod
-    def configured(cls, group_id: str, settings: Settings, now: float, *, java_coordinator: bool = True) -> Group:
+    def configured(cls, group_id: str, settings: Settings, now: float, *, java_coordinator: bool = True) -> Self:
         """A new group of a broker with these settings, Empty since ``now``."""
         return cls(
             group_id=group_id,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from kwire import WireError
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 
 CONSUMER = "consumer"
 
 
-def subscribed_topics(group: Group) -> set[str] | None:
+def subscribed_topics(group: ClassicGroup) -> set[str] | None:
     """Topics that some member subscribes to; None if the group is of another type or cannot be understood."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None

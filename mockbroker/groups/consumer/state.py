@@ -19,7 +19,7 @@ from kwire.assignors import GroupAssignment, MemberAssignment
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effect
 from mockbroker.base.java import map_order
-from mockbroker.groups.classic.state import Group, Wait
+from mockbroker.groups.classic.state import ClassicGroup, Wait
 from mockbroker.groups.offsets import Offsets
 from mockbroker.topics.model import Cluster
 
@@ -312,7 +312,7 @@ class ConsumerGroup:
 class Becomes:
     """From now on the group is this one; an effect for the registry of groups."""
 
-    group: Group | ConsumerGroup
+    group: ClassicGroup | ConsumerGroup
 
 
 Turn: TypeAlias = list[Effect | Becomes]

@@ -15,7 +15,7 @@ from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import Group, Member, State, session_of
+from mockbroker.groups.classic.state import ClassicGroup, Member, State, session_of
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer.state import (
     NOTHING,
@@ -45,7 +45,7 @@ class NoUpgrade(Exception):
 # --- classic to consumer ----------------------------------------------------------------------------------------
 
 
-def check_upgrade(group: Group, settings: Settings) -> None:
+def check_upgrade(group: ClassicGroup, settings: Settings) -> None:
     """Whether it may be tried at all. Raises: NoUpgrade."""
     why = _why(group)
     if settings.group_consumer_migration_policy not in UPGRADES:
@@ -56,11 +56,11 @@ def check_upgrade(group: Group, settings: Settings) -> None:
         raise NoUpgrade(f"{why} the group size exceeds the consumer group maximum size.")
 
 
-def _why(group: Group) -> str:
+def _why(group: ClassicGroup) -> str:
     return f"Cannot upgrade classic group {group.group_id} to consumer group because"
 
 
-def upgraded(group: Group, cluster: Cluster, now: float) -> ConsumerGroup:
+def upgraded(group: ClassicGroup, cluster: Cluster, now: float) -> ConsumerGroup:
     """The consumer group that a classic group with members becomes; its members go on by the classic protocol.
 
     The classic group is left as it is. Raises: NoUpgrade.
@@ -81,7 +81,7 @@ def upgraded(group: Group, cluster: Cluster, now: float) -> ConsumerGroup:
     return new
 
 
-def _upgraded(group: Group, member: Member, cluster: Cluster) -> ConsumerMember:
+def _upgraded(group: ClassicGroup, member: Member, cluster: Cluster) -> ConsumerMember:
     """Raises: WireError; NoUpgrade."""
     assigned = NOTHING
     if member.assignment:
@@ -155,10 +155,10 @@ def downgrade_without(
 
 def downgraded(
     group: ConsumerGroup, without: Collection[ConsumerMember], cluster: Cluster, settings: Settings, now: float
-) -> Group:
+) -> ClassicGroup:
     """The classic group that a consumer group becomes without some members: Stable, everybody with its target. No
     rebalance is begun."""
-    new = Group.configured(group.group_id, settings, now)
+    new = ClassicGroup.configured(group.group_id, settings, now)
     gone = {member.member_id for member in without}
     new.state, new.since = State.STABLE, now
     new.generation, new.protocol_type = group.epoch, CONSUMER

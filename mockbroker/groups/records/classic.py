@@ -9,13 +9,13 @@ from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import phases
-from mockbroker.groups.classic.state import Group, Member, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.records.wall_time import Wall
 
 VERSION = 3
 
 
-def is_settled(group: Group) -> bool:
+def is_settled(group: ClassicGroup) -> bool:
     """True in the states that are written."""
     return group.state in (State.STABLE, State.EMPTY)
 
@@ -24,7 +24,7 @@ def encoded_key(group_id: str) -> bytes:
     return encode_stored(GroupMetadataKey(group=group_id), 0)
 
 
-def record(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
+def record(group: ClassicGroup, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
     """Key, value and version; None if nobody ever joined, or during a rebalance."""
     if not is_settled(group) or not (group.protocol_type or group.generation or group.begun):
         return None
@@ -39,13 +39,13 @@ def record(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataVal
     return GroupMetadataKey(group=group.group_id), value, VERSION
 
 
-def begun(group: Group, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
+def begun(group: ClassicGroup, wall: Wall) -> tuple[GroupMetadataKey, GroupMetadataValue, int]:
     """The first record of a group that a JoinGroup made, whatever comes of that."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=wall.ms(group.since))
     return GroupMetadataKey(group=group.group_id), value, VERSION
 
 
-def _written(group: Group, member: Member) -> GroupMetadataValue.Member:
+def _written(group: ClassicGroup, member: Member) -> GroupMetadataValue.Member:
     assert group.protocol is not None
     return GroupMetadataValue.Member(
         member_id=member.member_id,
@@ -61,9 +61,9 @@ def _written(group: Group, member: Member) -> GroupMetadataValue.Member:
 
 def rebuilt(
     group_id: str, value: GroupMetadataValue, settings: Settings, wall: Wall, now: float, *, java_coordinator: bool
-) -> Group:
+) -> ClassicGroup:
     """The group that a record tells of; every session begins anew at ``now``."""
-    group = Group.configured(group_id, settings, now, java_coordinator=java_coordinator)
+    group = ClassicGroup.configured(group_id, settings, now, java_coordinator=java_coordinator)
     group.begun = True
     group.state = State.STABLE if value.members else State.EMPTY
     if value.current_state_timestamp >= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kwire.blobs import encode_record
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.records import classic as classic_records
 from mockbroker.groups.records import consumer as consumer_records
@@ -18,7 +18,7 @@ Image: TypeAlias = dict[bytes, bytes]
 Change: TypeAlias = tuple[bytes, bytes | None]  # None: a tombstone
 
 
-def image_of(group: Group | ConsumerGroup, wall: Wall) -> Image:
+def image_of(group: ClassicGroup | ConsumerGroup, wall: Wall) -> Image:
     """Everything that is kept of the group itself; nothing of a classic one during a rebalance."""
     if isinstance(group, ConsumerGroup):
         return dict(encoded(*record) for record in consumer_records.records(group, wall))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kwire.assignors import GroupAssignment
 from kwire.blobs import encode_stored
 from kwire.records.batch import Record, build_batch, read_batch
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Resolved
 from mockbroker.groups.offsets import Offsets, Place
 from mockbroker.groups.records import classic as classic_records
@@ -60,7 +60,7 @@ class Keeper:
         self._kept: dict[str, _Kept] = {}
         self._compactor = Compactor()
 
-    def write(self, group_id: str, group: Group | ConsumerGroup | None, now: float) -> Partition | None:
+    def write(self, group_id: str, group: ClassicGroup | ConsumerGroup | None, now: float) -> Partition | None:
         """Write what has changed in a group, None if it is gone; the partition if that was anything."""
         kept = self._kept.get(group_id)
         if kept is None and group is None:
@@ -92,7 +92,7 @@ class Keeper:
         self._compactor.look(partition, self._wall.ms(now))
         return partition
 
-    def adopt(self, group: Group | ConsumerGroup) -> None:
+    def adopt(self, group: ClassicGroup | ConsumerGroup) -> None:
         """The group was made of what is written; what it is else has to be written yet."""
         kept = _Kept(type(group), image_of(group, self._wall), group.offsets, dict.fromkeys(group.offsets.committed))
         if isinstance(group, ConsumerGroup):
@@ -112,11 +112,11 @@ class Keeper:
     def _taken_back(self, group_id: str, kept: _Kept) -> list[Change]:
         """What was written of the group itself. Kafka makes a classic group of an offset alone, and has it until it is
         taken back by name; before 4.0 it did neither."""
-        if kept.kind is Group and self._java_coordinator and not kept.image:
+        if kept.kind is ClassicGroup and self._java_coordinator and not kept.image:
             return _tombstones([classic_records.encoded_key(group_id)])
         return _tombstones(kept.image)
 
-    def _classic(self, kept: _Kept, group: Group) -> Iterator[Change]:
+    def _classic(self, kept: _Kept, group: ClassicGroup) -> Iterator[Change]:
         if kept.changes == group.changes:
             return
         kept.changes = group.changes

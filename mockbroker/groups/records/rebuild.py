@@ -29,7 +29,7 @@ from kwire.blobs.offsets_topic import (
 )
 from kwire.errors import DecodeError, UnknownApi
 from mockbroker.base.settings import Settings
-from mockbroker.groups.classic.state import Group, session_of
+from mockbroker.groups.classic.state import ClassicGroup, session_of
 from mockbroker.groups.consumer.state import (
     ClassicSide,
     ConsumerGroup,
@@ -75,7 +75,7 @@ def rebuilt(
     now: float,
     *,
     java_coordinator: bool = True,
-) -> dict[str, Group | ConsumerGroup]:
+) -> dict[str, ClassicGroup | ConsumerGroup]:
     """Groups by id. Sessions begin anew at ``now``.
 
     Records of types that are newer than we know are passed over, as Kafka does. Raises: DecodeError for one that is
@@ -136,12 +136,12 @@ def _group(
     now: float,
     *,
     java_coordinator: bool,
-) -> Group | ConsumerGroup:
+) -> ClassicGroup | ConsumerGroup:
     offsets = Offsets()
     offsets.restore(_committed(told.offsets, wall))
     for producer_id, held in told.pending.items():
         offsets.restore_held(producer_id, _committed(held, wall))
-    group: Group | ConsumerGroup
+    group: ClassicGroup | ConsumerGroup
     if told.consumer is not None:
         group = _consumer_group(group_id, told, settings, wall, now)
         group.epoch = told.consumer.epoch
@@ -151,7 +151,7 @@ def _group(
     elif told.classic is not None:
         group = classic_records.rebuilt(group_id, told.classic, settings, wall, now, java_coordinator=java_coordinator)
     else:
-        group = Group.configured(group_id, settings, now, java_coordinator=java_coordinator)
+        group = ClassicGroup.configured(group_id, settings, now, java_coordinator=java_coordinator)
     group.offsets = offsets
     return group
 

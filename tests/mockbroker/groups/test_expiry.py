@@ -6,7 +6,7 @@ import pytest
 
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
-from mockbroker.groups.classic.state import Group, Member, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.expiry import expire, is_over
 from mockbroker.groups.offsets import Committed
 
@@ -15,7 +15,7 @@ HOUR = 3_600.0
 
 
 def group(state=State.EMPTY, protocol_type="consumer", *, since=0.0, topics=("read",), metadata=None, **committed):
-    found = Group(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, since=since)
+    found = ClassicGroup(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, since=since)
     if state is not State.EMPTY:
         subscription = encode_stored(ConsumerProtocolSubscription(topics=list(topics)), 1)
         found.protocol = "range"

@@ -8,7 +8,7 @@ from kwire import APIS
 from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.lab.simulation.watching import Broken, Watcher
 
 
@@ -56,7 +56,7 @@ class Answered(Watcher):
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
         """True as well if the same member has asked again since: Kafka forgets the older request."""
         group = broker.groups.get(call.request.group_id)
-        if not isinstance(group, Group):
+        if not isinstance(group, ClassicGroup):
             return False
         member = group.members.get(call.request.member_id)
         if member is not None and member.join is not None:
@@ -67,4 +67,4 @@ class Answered(Watcher):
         if call.ticket.api_key != ApiKey.SYNC_GROUP:
             return False
         group = broker.groups.get(call.request.group_id)
-        return not isinstance(group, Group) or call.request.member_id not in group.members
+        return not isinstance(group, ClassicGroup) or call.request.member_id not in group.members

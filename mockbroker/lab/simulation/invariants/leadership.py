@@ -9,7 +9,7 @@ from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 # Afterwards the group has no leader that the next one could inherit from.
@@ -48,7 +48,7 @@ class Leadership(Watcher):
         elif event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             if self._leaders.get(event.group) == self._name(event.group, event.member_id):
                 del self._leaders[event.group]
-        elif isinstance(group, Group):
+        elif isinstance(group, ClassicGroup):
             self._learn(group)
             if event.event == EventKind.GENERATION:
                 self._begins(event)
@@ -70,7 +70,7 @@ class Leadership(Watcher):
         for ticket in [ticket for ticket, (of, _) in self._joining.items() if of == group]:
             del self._joining[ticket]
 
-    def _learn(self, group: Group) -> None:
+    def _learn(self, group: ClassicGroup) -> None:
         for instance, member_id in group.static.items():
             self._instances[group.group_id, member_id] = instance
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mockbroker.base.timers import SWEEP
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
@@ -25,7 +25,7 @@ class NothingLeft(Watcher):
         if len(broker.waits) > most:
             raise self.broken(f"{len(broker.waits)} deadlines for {most} that may have one")
 
-    def _of_classic(self, group: Group) -> None:
+    def _of_classic(self, group: ClassicGroup) -> None:
         parked = sum(member.join is not None for member in group.members.values())
         static = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
         for wrong, what in (
@@ -56,7 +56,7 @@ class NothingLeft(Watcher):
     def emptied(self, broker: Broker, now: float) -> None:
         self.look(broker, now)
         for group in broker.groups.values():
-            pending = group.pending if isinstance(group, Group) else ()
+            pending = group.pending if isinstance(group, ClassicGroup) else ()
             if len(group.waits) or pending or group.members:
                 raise self.broken(f"of {group.group_id} {len(group.waits)} deadlines and {len(pending)} ids are left")
             if group.offsets.pending:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import replayed
@@ -69,9 +69,9 @@ def _offsets(group: AnyGroup) -> tuple[object, object]:
 
 
 def _described(group: AnyGroup) -> tuple[object, ...]:
-    if isinstance(group, Group):
+    if isinstance(group, ClassicGroup):
         members: dict[str, object] = {m.member_id: (m.instance_id, m.assignment) for m in group.members.values()}
-        return Group, group.state, group.generation, group.protocol, group.leader, members
+        return ClassicGroup, group.state, group.generation, group.protocol, group.leader, members
     targets = {name: group.target_of(name) for name in group.members}
     members = {
         m.member_id: (m.instance_id, m.epoch, m.previous_epoch, m.state, m.assigned, m.revoking, m.topics)

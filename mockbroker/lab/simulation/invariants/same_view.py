@@ -10,7 +10,7 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.lab.simulation.watching import Watcher, taken_out
 
 
@@ -40,7 +40,7 @@ class SameView(Watcher):
     def _name(self, group: str, member_id: str) -> str:
         return self._names.get((group, member_id), member_id)
 
-    def _learn(self, group: Group) -> None:
+    def _learn(self, group: ClassicGroup) -> None:
         for instance, member_id in group.static.items():
             self._names[group.group_id, member_id] = instance
 
@@ -65,7 +65,7 @@ class SameView(Watcher):
         if call.ticket.api_key == ApiKey.SYNC_GROUP and request.assignments:
             group = broker.groups.get(request.group_id)
             view = self._views.get((request.group_id, request.generation_id))
-            if not isinstance(group, Group) or view is None or view.shares is not None:
+            if not isinstance(group, ClassicGroup) or view is None or view.shares is not None:
                 return
             who = self._name(request.group_id, request.member_id)
             awaited = group.generation == request.generation_id and group.state is State.COMPLETING
@@ -78,7 +78,7 @@ class SameView(Watcher):
         if response.error_code if hasattr(response, "error_code") else True:
             return
         group = broker.groups.get(getattr(call.request, "group_id", ""))
-        if not isinstance(group, Group):
+        if not isinstance(group, ClassicGroup):
             return
         self._learn(group)
         match call.ticket.api_key:

@@ -10,7 +10,7 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
@@ -60,7 +60,7 @@ class Sessions(Watcher):
                 self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
             case ApiKey.OFFSET_COMMIT:
                 if request.member_id and not response.topics[0].partitions[0].error_code:
-                    classic = isinstance(broker.groups.get(request.group_id), Group)
+                    classic = isinstance(broker.groups.get(request.group_id), ClassicGroup)
                     self._sign(request.group_id, request.member_id, now, sure=classic)
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
@@ -108,7 +108,7 @@ class Sessions(Watcher):
             return  # it has not come to look at the time yet
         for group_id, group in broker.groups.items():
             for member_id, member in group.members.items():
-                if isinstance(group, Group) and (group.members[member_id].join or group.members[member_id].sync):
+                if isinstance(group, ClassicGroup) and (group.members[member_id].join or group.members[member_id].sync):
                     self._perhaps[group_id, member_id] = now
                     continue
                 since = self._perhaps.get((group_id, member_id))
@@ -116,7 +116,7 @@ class Sessions(Watcher):
                 if since is not None and session is not None and now - since > session + SLACK:
                     raise self.broken(f"{member_id} of {group_id} is silent for {now - since:.3f} s, and still there")
                 del member
-            if isinstance(group, Group):
+            if isinstance(group, ClassicGroup):
                 for member_id in group.pending:
                     at = self._given.get((group_id, member_id))
                     if at is not None and now > at + SLACK:

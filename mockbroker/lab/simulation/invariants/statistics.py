@@ -10,7 +10,7 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import DEAD, Group
+from mockbroker.groups.classic.state import DEAD, ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
@@ -88,7 +88,7 @@ class Statistics(Watcher):
             self._same(f"the generation of {group_id}", told.generation, at)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
             self._same(f"offsets of {group_id}", committed(broker, group_id), there)
-            if isinstance(group, Group):
+            if isinstance(group, ClassicGroup):
                 self._same(f"the leader of {group_id}", told.leader, group.leader)
 
     def _same(self, what: str, told: object, there: object) -> None:

@@ -9,7 +9,7 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
@@ -69,7 +69,7 @@ class Transitions(Watcher):
             if (state == E and group.members) or (state in (C, S) and not group.members):
                 raise self.broken(f"{group_id} is {state} with {len(group.members)} members")
 
-    def _changed(self, group: Group, before: str | None, state: str, grown: bool, api_key: int) -> None:
+    def _changed(self, group: ClassicGroup, before: str | None, state: str, grown: bool, api_key: int) -> None:
         if before is not None and (before, state) not in STEPS:
             raise self.broken(f"{group.group_id} went from {before} to {state}")
         if before is None:

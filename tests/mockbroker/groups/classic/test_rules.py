@@ -13,7 +13,7 @@ from tools.play import Play
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Ticket
 from mockbroker.groups.classic import rules
-from mockbroker.groups.classic.state import Group, Member, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Sync
 
 EMPTY, PREPARING, COMPLETING, STABLE = State
@@ -139,8 +139,8 @@ def member(member_id: str, *names: str) -> Member:
     )
 
 
-def group_of(*offers: tuple[str, ...], protocol_type: str = "consumer") -> Group:
-    group = Group(group_id="g", initial_delay=0.0, protocol_type=protocol_type)
+def group_of(*offers: tuple[str, ...], protocol_type: str = "consumer") -> ClassicGroup:
+    group = ClassicGroup(group_id="g", initial_delay=0.0, protocol_type=protocol_type)
     for number, names in enumerate(offers):
         group.add(member(f"m{number}", *names))
     return group

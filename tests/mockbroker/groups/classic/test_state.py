@@ -6,7 +6,7 @@ import pytest
 
 from mockbroker.base.effects import Ticket
 from mockbroker.base.java import map_order
-from mockbroker.groups.classic.state import COMES_FROM, Group, Member, State
+from mockbroker.groups.classic.state import COMES_FROM, ClassicGroup, Member, State
 
 LEGAL = {
     ("EMPTY", "PREPARING"),
@@ -35,13 +35,13 @@ def member(member_id: str, *names: str, rebalance: float = 60.0) -> Member:
 
 @pytest.fixture
 def group():
-    return Group(group_id="g", initial_delay=0.0)
+    return ClassicGroup(group_id="g", initial_delay=0.0)
 
 
 @pytest.mark.parametrize("target", State, ids=lambda state: state.name)
 @pytest.mark.parametrize("source", State, ids=lambda state: state.name)
 def test_moves(source, target):
-    group = Group(group_id="g", initial_delay=0.0, state=source)
+    group = ClassicGroup(group_id="g", initial_delay=0.0, state=source)
     if (source.name, target.name) in LEGAL:
         group.move_to(target, 7.0)
         assert (group.came_from, group.state, group.since) == (source, target, 7.0)

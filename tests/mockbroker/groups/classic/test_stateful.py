@@ -19,7 +19,7 @@ from kwire import ErrorCode as E
 from mockbroker.base.effects import Note, Reply
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import Group, State, session_of
+from mockbroker.groups.classic.state import ClassicGroup, State, session_of
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 
 LEGAL = {
@@ -77,7 +77,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.generation = 0
 
     @property
-    def group(self) -> Group:
+    def group(self) -> ClassicGroup:
         return self.play.group
 
     def _id(self, number: int) -> str:
@@ -466,7 +466,7 @@ def miscount_parked_joins(monkeypatch):
         group.parked_joins += 1
         member.join = ticket
 
-    monkeypatch.setattr(Group, "park_join", park)
+    monkeypatch.setattr(ClassicGroup, "park_join", park)
 
 
 def leader_may_be_gone(monkeypatch):

@@ -11,7 +11,7 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.offsets import Committed
 
@@ -37,7 +37,7 @@ def stable(desk, *, share=None, metadata=None, **how) -> str:
         old, 1, protocol_type=how.get("protocol_type", "consumer"), protocol_name="range", assignments=plan
     )
     assert answer.error_code == E.NONE
-    assert isinstance(desk.group, Group)
+    assert isinstance(desk.group, ClassicGroup)
     return old
 
 
@@ -136,7 +136,7 @@ def test_offsets_survive_the_way_there_and_back(desk):
     assert offsets(desk) == offsets(desk, "new", 2) == offsets(desk, old, 1) == [5, -1]
     commit(desk, "new", 2, "u", 6)
     desk.leave("new")
-    assert isinstance(desk.group, Group)
+    assert isinstance(desk.group, ClassicGroup)
     assert offsets(desk) == [5, 6]
     answer = desk.classic_join(old)
     assert offsets(desk, old, answer.generation_id) == [5, 6]
@@ -160,7 +160,7 @@ def test_who_is_parked_is_told_so_although_the_group_stays_classic(desk, share):
     answer = desk.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})
     assert answer.error_code == (E.INVALID_REGULAR_EXPRESSION if share is None else E.GROUP_ID_NOT_FOUND)
     assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
-    assert isinstance(desk.group, Group)
+    assert isinstance(desk.group, ClassicGroup)
     assert upgrades(desk) == []
 
 
@@ -212,7 +212,7 @@ def test_without_its_last_consumer_member_the_group_is_classic(way):
         case _:
             desk.classic_leave(("new", None))
     group = desk.group
-    assert isinstance(group, Group)
+    assert isinstance(group, ClassicGroup)
     assert (group.state, group.generation) == (State.PREPARING, 2), "and rebalances"
     share, _ = decode_stored(ConsumerProtocolAssignment, group.members[old].assignment)
     assert [len(line.partitions) for line in share.assigned_partitions] == [1]
@@ -246,7 +246,7 @@ def test_replaced_by_a_classic_member_of_its_name(topics, state):
     before = desk.group.epoch
     answer = desk.classic_join(instance_id="i", metadata=subscription(topics))
     assert answer.error_code == E.NONE
-    assert isinstance(desk.group, Group)
+    assert isinstance(desk.group, ClassicGroup)
     assert (desk.group.state, desk.group.generation) == (state, before)
     assert set(desk.group.members) == {old, answer.member_id}
 

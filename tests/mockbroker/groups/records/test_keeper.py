@@ -30,7 +30,7 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.records.batch import batches
 from mockbroker.base.release import RELEASES
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.records import consumer as consumer_records
 from mockbroker.groups.records import keeper, rebuild
@@ -279,7 +279,7 @@ def test_a_member_without_an_expression():
 # --- records of a real coordinator --------------------------------------------------------------------------------
 
 
-def read(*told: tuple[object, object]) -> Group | ConsumerGroup:
+def read(*told: tuple[object, object]) -> ClassicGroup | ConsumerGroup:
     found = Replay()
     for order, (key, value) in enumerate(told):
         found.live[encode_stored(key, 0)] = Kept(encode_stored(value, 0), order)

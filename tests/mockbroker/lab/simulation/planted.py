@@ -29,7 +29,7 @@ from mockbroker.broker.handlers import (
 from mockbroker.groups import expiry
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import Group, State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import reconcile
 from mockbroker.groups.migration import mixed
@@ -270,26 +270,26 @@ def the_last_member_leaves_a_stable_group(patch):
 
 @bug("I12")
 def a_group_is_empty_with_members(patch):
-    real = Group.move_to
+    real = ClassicGroup.move_to
 
     def move_to(group, state, now):
         real(group, state, now)
         if state is State.STABLE and len(group.members) > 1:
             group.state = State.EMPTY
 
-    patch.setattr(Group, "move_to", move_to)
+    patch.setattr(ClassicGroup, "move_to", move_to)
 
 
 @bug("I12")
 def a_group_is_stable_without_a_sync(patch):
-    real = Group.move_to
+    real = ClassicGroup.move_to
 
     def move_to(group, state, now):
         real(group, state, now)
         if state is State.COMPLETING:
             group.state = State.STABLE
 
-    patch.setattr(Group, "move_to", move_to)
+    patch.setattr(ClassicGroup, "move_to", move_to)
 
 
 @bug("I13", "raised", "I10")
@@ -307,13 +307,13 @@ def deadlines_are_not_forgotten_with_their_members(patch):
 
 @bug("I13")
 def parked_joins_are_miscounted(patch):
-    real = Group.park_join
+    real = ClassicGroup.park_join
 
     def park(group, member, ticket):
         real(group, member, ticket)
         group.parked_joins += len(group.members) > 2
 
-    patch.setattr(Group, "park_join", park)
+    patch.setattr(ClassicGroup, "park_join", park)
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -321,13 +321,13 @@ def parked_joins_are_miscounted(patch):
 
 @bug("I7", "I9")
 def a_parked_join_is_forgotten(patch):
-    real = Group.take_join
+    real = ClassicGroup.take_join
 
     def take(group, member):
         ticket = real(group, member)
         return ticket if member.member_id == group.leader else None
 
-    patch.setattr(Group, "take_join", take)
+    patch.setattr(ClassicGroup, "take_join", take)
 
 
 @bug("I7")
@@ -556,7 +556,7 @@ def leaving_ends_the_sessions_of_others(patch):
 
     def handle(broker, call, now):
         for other in broker.groups.values():
-            if other.group_id != call.request.group_id and isinstance(other, Group):
+            if other.group_id != call.request.group_id and isinstance(other, ClassicGroup):
                 for member_id in other.members:
                     other.waits.forget(("session", member_id))
         return real(broker, call, now)
@@ -728,7 +728,7 @@ def times_depend_on_addresses(patch):
 @bug("I17")
 def leadership_moves_when_a_static_leader_restarts(patch):
     """While a rebalance is prepared: the leader is replaced under its instance, and another member leads."""
-    real = Group.rename
+    real = ClassicGroup.rename
 
     def rename(group, member, member_id):
         led = group.leader == member.member_id
@@ -736,7 +736,7 @@ def leadership_moves_when_a_static_leader_restarts(patch):
         if led and group.state is State.PREPARING:
             group.leader = next((each for each in group.members if each != member_id), member_id)
 
-    patch.setattr(Group, "rename", rename)
+    patch.setattr(ClassicGroup, "rename", rename)
 
 
 @bug("I17")

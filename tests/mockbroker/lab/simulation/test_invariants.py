@@ -18,7 +18,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import Group
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, MemberState
 from mockbroker.groups.offsets import Committed
 from mockbroker.lab.simulation.clients import plans
@@ -178,7 +178,7 @@ class Led(Checked):
 
     def __init__(self) -> None:
         super().__init__(Leadership())
-        self.broker.groups["g"] = Group(group_id="g", initial_delay=0.0)
+        self.broker.groups["g"] = ClassicGroup(group_id="g", initial_delay=0.0)
         self.begin(1, "a")
 
     def asks(self, member_id: str) -> Call[Any]:
