@@ -315,7 +315,8 @@ class Place:
     def _groups(self, size: int) -> None:
         from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
         from kwire.messages.offset_commit import OffsetCommitRequest
-        from mockbroker.groups.classic.state import Member, State, session_of
+        from mockbroker.groups.classic.state import Member, State
+        from mockbroker.groups.coordinated import session_of
 
         for name, offsets in [
             ("big", size),

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kwire import ErrorCode
-from mockbroker.groups.classic.state import DEAD, State
+from mockbroker.groups.classic.state import State
 from mockbroker.groups.consumer.state import LEAVING
+from mockbroker.groups.coordinated import DEAD
 from mockbroker.lab.conform.conversation import Conversation, Step, load
 
 UNKNOWN = "?"  # something happened since, or nothing was seen yet

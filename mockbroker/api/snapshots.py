@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.journal import readable
-from mockbroker.groups.classic.state import DEAD
-from mockbroker.groups.consumer.machine import named
-from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.consumer.target import assignor_of
-from mockbroker.groups.registry import AnyGroup
+from mockbroker.groups.coordinated import DEAD, CoordinatedGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,45 +56,24 @@ def committed(broker: Broker, group_id: str) -> dict[tuple[str, int], int]:
     return {where: found.offset for where, found in group.offsets.committed.items()} if group else {}
 
 
-def _of(group: AnyGroup, broker: Broker) -> GroupSnapshot:
-    if isinstance(group, ConsumerGroup):
-        return _of_consumers(group, broker)
-    return GroupSnapshot(
-        group_id=group.group_id,
-        state=group.state.value,
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol=group.protocol,
-        leader=group.leader,
-        members=tuple(
-            MemberSnapshot(
-                member_id=member.member_id,
-                client_id=member.client_id,
-                client_host=member.client_host.removeprefix("/"),
-                instance_id=member.instance_id,
-                assignment=readable(group.protocol_type, member.assignment),
-            )
-            for member in group.members.values()
-        ),
-    )
-
-
-def _of_consumers(group: ConsumerGroup, broker: Broker) -> GroupSnapshot:
+def _of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:
+    view = broker.groups.types.of(group).view(group, broker.groups.context)
     return GroupSnapshot(
         group_id=group.group_id,
         state=group.state_name,
-        generation=group.epoch,
-        protocol_type="consumer",
-        protocol=assignor_of(group, broker.settings),
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=view.protocol,
+        leader=view.leader,
         members=tuple(
             MemberSnapshot(
-                member_id=member.member_id,
+                member_id=member_id,
                 client_id=member.client_id,
                 client_host=member.client_host.removeprefix("/"),
                 instance_id=member.instance_id,
-                assignment=named(member.assigned, broker.cluster),
+                assignment=view.assignments[member_id],
             )
-            for member in group.members.values()
+            for member_id, member in group.members.items()
         ),
-        group_type="consumer",
+        group_type=group.type_name,
     )

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from mockbroker.api.snapshots import GroupSnapshot, snapshot
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import DEAD, State
+from mockbroker.groups.coordinated import DEAD
+from mockbroker.groups.group_types import GROUP_TYPES
 
 EVENTS_TOLD = 20  # the last ones, of all groups: about two rebalances of three members
-STATES = [*(state.value for state in State), "Assigning", "Reconciling", DEAD]
+STATES = [*GROUP_TYPES.states(), DEAD]
 
 
 class WaitTimeoutError(AssertionError):

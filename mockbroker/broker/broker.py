@@ -20,11 +20,14 @@ from mockbroker.broker.fetch.purgatory import ParkedFetches
 from mockbroker.broker.fetch.sessions import FetchSessions
 from mockbroker.broker.response_cache import Answer, Answers
 from mockbroker.broker.sasl.users import Users
+from mockbroker.groups.coordinated import CoordinatedGroup
+from mockbroker.groups.group_type import Context, GroupTypes
+from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.records.keeper import Keeper
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import replayed
 from mockbroker.groups.records.wall_time import Wall
-from mockbroker.groups.registry import AnyGroup, Groups
+from mockbroker.groups.registry import Groups
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Node, Partition, Topic
 from mockbroker.transactions.records import TransactionKeeper
 from mockbroker.transactions.records import rebuilt as rebuilt_transactions
@@ -50,6 +53,7 @@ class Broker:
         wall_at_zero: float = 0.0,
         users: Users | None = None,
         cluster: Cluster | None = None,
+        types: GroupTypes = GROUP_TYPES,
     ) -> None:
         self.settings = settings
         self.users = users or Users()
@@ -58,14 +62,9 @@ class Broker:
         self.waits: Deadlines[Due] = Deadlines()
         self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
         self.outside: Callable[[float], float] = _same
-        self.groups = Groups(
-            self.cluster,
-            settings,
-            self.waits,
-            new_uuid,
-            java_coordinator=release.java_coordinator,
-            uniform=release.uniform,
-        )
+        context = Context(self.cluster, settings, new_uuid, release.java_coordinator, release.uniform)
+        self.groups = Groups(types, context, self.waits)
+        self.stand(False)
         self.fetches = ParkedFetches()
         self._fetch_sessions: dict[int, FetchSessions] = {}  # by node
         self.metadata = Answers()
@@ -84,9 +83,7 @@ class Broker:
         )
         self._new_uuid = new_uuid
         self._wall = Wall(wall_at_zero)
-        self.keeper = Keeper(
-            self.cluster, self._wall, release.offset_value_version, java_coordinator=release.java_coordinator
-        )
+        self.keeper = Keeper(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
         self.grown: list[Partition] = []  # where transactional ids were written
         self.loading: set[int] = set()  # partitions of the offsets topic that their coordinators are reading
@@ -105,7 +102,7 @@ class Broker:
 
     def stand(self, standing: bool) -> None:
         """Time stands still, or runs again. While it stands no group waits for JoinGroups that may be on their way."""
-        self.groups.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
+        self.groups.context.settle = 0.0 if standing else self.settings.mockbroker_join_settle_ms / 1000
 
     def response_room(self) -> Room:
         """How large the response to one request may be."""
@@ -217,28 +214,27 @@ class Broker:
         if partition is not None:
             self.grown.append(partition)
 
-    def groups_of(self, index: int) -> list[AnyGroup]:
+    def groups_of(self, index: int) -> list[CoordinatedGroup]:
         """The groups that a partition of the offsets topic keeps."""
         partition_of = self.cluster.topics[OFFSETS_TOPIC].partition_of
         return [group for group in self.groups.values() if partition_of(group.group_id).index == index]
 
-    def let_go(self, group_id: str) -> None:
-        """Forget a group; what is written of it stays."""
-        self.groups.let_go(group_id)
-        self.keeper.let_go(group_id)
+    def unload_group(self, group_id: str) -> None:
+        """Forget a group; its records stay."""
+        self.groups.unload(group_id)
+        self.keeper.unload(group_id)
 
-    def load_groups(self, index: int, now: float) -> list[AnyGroup]:
+    def load_groups(self, index: int, now: float) -> list[CoordinatedGroup]:
         """Make the groups of a partition of what is written there, and of nothing else. Raises: DecodeError."""
         groups = rebuilt(
             replayed(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
-            self.cluster,
-            self.settings,
+            self.groups.types,
+            self.groups.context,
             self._wall,
             now,
-            java_coordinator=self.release.java_coordinator,
         )
         for group in groups.values():
-            self.groups.take_in(group)
+            self.groups.load(group)
             self.keeper.adopt(group)
             for producer_id in group.offsets.pending:
                 self.transactions.holds(group.group_id, producer_id)

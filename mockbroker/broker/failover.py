@@ -13,8 +13,6 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LoadDue, LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended
-from mockbroker.groups.classic import phases
-from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC, Partition
 
 
@@ -88,16 +86,16 @@ def loaded(broker: Broker, index: int, now: float) -> Effects:
         Note(
             event=EventKind.LOAD,
             group=group.group_id,
-            generation=group.generation if isinstance(group, ClassicGroup) else group.epoch,
+            generation=group.generation,
             members=tuple(group.members),
             reason=f"by broker {broker.cluster.topics[OFFSETS_TOPIC].partitions[index].leader}",
         )
         for group in groups
     ]
     for group in groups:
-        if isinstance(group, ClassicGroup) and len(group.members) > group.max_size:
-            effects += phases.prepare(group, "more members than a group may have now", now)
-            broker.groups.take_in(group)
+        if found := broker.groups.types.of(group).load(group, now):
+            effects += found
+            broker.groups.load(group)
     return effects
 
 
@@ -159,8 +157,7 @@ def _unload(broker: Broker, partition: Partition) -> Effects:
     broker.loading.discard(partition.index)
     effects: Effects = []
     for group in broker.groups_of(partition.index):
-        if isinstance(group, ClassicGroup):
-            effects += phases.turn_away(group, ErrorCode.NOT_COORDINATOR)
+        effects += broker.groups.types.of(group).unload(group)
         effects.append(Note(event=EventKind.UNLOAD, group=group.group_id, reason=f"broker {partition.leader} led it"))
-        broker.let_go(group.group_id)
+        broker.unload_group(group.group_id)
     return effects

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire import WireError
-from kwire.blobs import decode_stored
-from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
+from mockbroker.groups.classic.subscription import readable_assignment
 
 MOST_NAMED = 1_000  # members; each that joins a group of thousands would be an event with all their names
 
@@ -97,23 +95,7 @@ class Journal:
 
 def _assignment(note: Note) -> Mapping[str, list[int]] | None:
     given = note.assignment
-    return readable(note.protocol_type, given) if isinstance(given, bytes) else given
-
-
-def readable(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
-    """A member's assignment as topics and partitions. The bytes are the clients' own and may be anything."""
-    if protocol_type != "consumer":
-        return None
-    if not assignment:
-        return {}
-    try:
-        decoded, _ = decode_stored(ConsumerProtocolAssignment, assignment)
-    except WireError:
-        return None
-    found: dict[str, list[int]] = {}
-    for assigned in decoded.assigned_partitions:
-        found.setdefault(assigned.topic, []).extend(assigned.partitions)
-    return found
+    return readable_assignment(note.protocol_type, given) if isinstance(given, bytes) else given
 
 
 def _nested(offsets: Mapping[tuple[str, int], int]) -> Mapping[str, Mapping[int, int]]:

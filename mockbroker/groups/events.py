@@ -108,3 +108,8 @@ class Commit:
     instance_id: str | None = None
     generation: int
     knows_epochs: bool = False
+
+    @property
+    def names_member(self) -> bool:
+        """True if the client says that it is a member."""
+        return self.generation >= 0 or bool(self.member_id) or self.instance_id is not None

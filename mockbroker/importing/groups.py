@@ -9,9 +9,11 @@ from uuid import UUID
 
 from kwire.blobs import decode_record
 from kwire.errors import DecodeError, UnknownApi, UnknownRecordType
+from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
-from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.coordinated import CoordinatedGroup
+from mockbroker.groups.group_type import Context
+from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import Kept, Replay
 from mockbroker.groups.records.wall_time import Wall
@@ -38,7 +40,7 @@ class Imported:
     read; ``notes``: what one should know besides.
     """
 
-    groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict)
+    groups: dict[str, CoordinatedGroup] = field(default_factory=dict)
     records: dict[str, Replay] = field(default_factory=dict)
     topics: dict[str, TopicFound] = field(default_factory=dict)
     passed_over: dict[str, set[str]] = field(default_factory=dict)
@@ -153,11 +155,12 @@ def _readable(found: Imported, replica: _Replica, key: bytes, kept: Kept, unknow
 
 
 def _rebuild(found: Imported, path: Path, group_id: str, records: Replay, settings: Settings) -> None:
-    cluster = Cluster([], new_uuid=lambda: UUID(int=0))  # nothing is known of topics but names and ids
+    cluster = Cluster([], new_uuid=_no_uuid)  # nothing is known of topics but names and ids
+    context = Context(cluster, settings, _no_uuid, KAFKA_4_2.java_coordinator, KAFKA_4_2.uniform)
     if group_id in found.groups:
         found.notes.append(f"group {group_id!r} is in several partitions; that in {path} counts")
     try:
-        made = rebuilt(records, cluster, settings, WALL, 0.0)
+        made = rebuilt(records, GROUP_TYPES, context, WALL, 0.0)
     except ValueError as error:
         found.problems.append(Problem(path, None, f"group {group_id!r} cannot be rebuilt: {error}"))
         return
@@ -166,6 +169,10 @@ def _rebuild(found: Imported, path: Path, group_id: str, records: Replay, settin
         return
     found.groups[group_id] = made[group_id]
     found.records[group_id] = records
+
+
+def _no_uuid() -> UUID:
+    return UUID(int=0)
 
 
 def _at_offset(replica: _Replica, offset: int, error: DecodeError) -> Problem:

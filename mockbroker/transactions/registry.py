@@ -12,8 +12,9 @@ from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import Due, TransactionDue
+from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.offsets import Committed
-from mockbroker.groups.registry import AnyGroup, Groups
+from mockbroker.groups.registry import Groups
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import PREPARED, Identity, State, Transaction
@@ -141,7 +142,9 @@ class Transactions(dict[str, Transaction]):
             rules.bump(txn, self._new_id)
         return self._prepare(txn, committed=committed, now=now)
 
-    def hold(self, group: AnyGroup, producer: Identity, topic: str, partition: int, committed: Committed) -> None:
+    def hold(
+        self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
+    ) -> None:
         """Keep an offset of the group until the producer's transaction ends."""
         group.offsets.hold(producer.producer_id, producer.epoch, topic, partition, committed)
         self._groups.touch(group.group_id)

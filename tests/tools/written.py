@@ -9,9 +9,9 @@ from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ConsumerGroupMetadataValue
 from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
+from mockbroker.groups.classic import records as classic_records
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.records import classic as classic_records
+from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.records import offsets as offset_records
 from mockbroker.groups.records.image import image_of
 from mockbroker.groups.records.replay import replayed
@@ -35,10 +35,9 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
         memory: dict[bytes, bytes] = {}
         pending: dict[int, dict[bytes, bytes]] = {}
         for group in groups:
-            memory |= image_of(group, wall) | offsets_of(group, wall)
-            if isinstance(group, ClassicGroup) and not classic_records.is_settled(
-                group
-            ):  # a rebalance changes nothing yet
+            memory |= image_of(broker.groups.types.of(group).records(group, wall)) | offsets_of(group, wall)
+            classic = broker.groups.typed(group.group_id, ClassicGroup)
+            if classic is not None and not classic_records.is_settled(classic):  # a rebalance changes nothing yet
                 key = classic_records.encoded_key(group.group_id)
                 memory |= {key: live[key]} if key in live else {}
             for producer_id, held in group.offsets.pending.items():
@@ -62,7 +61,7 @@ def check_written(broker: Broker, wall_at_zero: float) -> None:
             assert written == pending
 
 
-def offsets_of(group: ClassicGroup | ConsumerGroup, wall: Wall) -> dict[bytes, bytes]:
+def offsets_of(group: CoordinatedGroup, wall: Wall) -> dict[bytes, bytes]:
     """Offsets that hold, as they are stored; those of open transactions are not among them."""
     return {
         offset_records.encoded_key(group.group_id, *place): offset_records.encoded_value(committed, wall)

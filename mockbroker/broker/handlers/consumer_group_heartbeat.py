@@ -11,9 +11,10 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.consumer.machine import Refused, refused_heartbeat
+from mockbroker.groups.consumer.machine import refused_heartbeat
 from mockbroker.groups.consumer.state import AWAY, JOINING, LEAVING
 from mockbroker.groups.events import ConsumerHeartbeat
+from mockbroker.groups.group_type import Refused
 
 OWN_ID_SINCE = 1  # the version from which on members bring their own ids (KIP-1082)
 UNCHANGED = -1  # milliseconds
@@ -28,7 +29,7 @@ def handle(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest], now: float
         _check(broker, call)
         if error := broker.coordinator_error(request.group_id, call.client.node):
             return [Reply(call.ticket, ConsumerGroupHeartbeatResponse(error_code=error))]
-        return broker.groups.heartbeat(request.group_id, _event(call), now)
+        return broker.groups.receive(request.group_id, _event(call), now)
     except Refused as refused:
         return [refused_heartbeat(call.ticket, refused)]
 

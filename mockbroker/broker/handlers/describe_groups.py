@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0, Handler
-from mockbroker.groups.classic.state import DEAD, ClassicGroup, Member, State
+from mockbroker.groups.coordinated import DEAD
 
 Described = DescribeGroupsResponse.Group
 MEMBER = 100  # bytes of the names of a member in a response, roughly
@@ -30,18 +30,11 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
     if error := broker.coordinator_error(group_id, call.client.node):
         return Described(group_id=group_id, error_code=error)
     group = broker.groups.get(group_id)
-    if not isinstance(group, ClassicGroup):
+    found = None if group is None else broker.groups.types.of(group).described(group, Described, broker.groups.context)
+    if found is None:
         if group is not None:
             return _absent(broker, call, group_id, f"Group {group_id} is not a classic group.")
         return _absent(broker, call, group_id, f"Group {group_id} not found.")
-    stable = group.state is State.STABLE
-    found = Described(
-        group_id=group_id,
-        group_state=group.state.value,
-        protocol_type=group.protocol_type,
-        protocol_data=(group.protocol or "") if stable else "",
-        members=[_member(group, member) for member in group.in_map_order()],
-    )
     _report_operations(broker, call, found)
     return found
 
@@ -62,19 +55,6 @@ def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], found:
     if call.request.include_authorized_operations:
         since_4_0 = broker.release.java_coordinator
         found.authorized_operations = GROUP_OPERATIONS if since_4_0 else GROUP_OPERATIONS_BEFORE_4_0
-
-
-def _member(group: ClassicGroup, member: Member) -> Described.Member:
-    stable = group.state is State.STABLE and group.protocol is not None
-    assigned = stable or group.java_coordinator
-    return Described.Member(
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        member_metadata=member.metadata(group.protocol or "") if stable else b"",
-        member_assignment=member.assignment if assigned else b"",
-    )
 
 
 HANDLER = Handler(Versions.parse("0-6"), handle)

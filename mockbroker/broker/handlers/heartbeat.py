@@ -24,7 +24,7 @@ def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    return broker.groups.tell(request.group_id, event, now)
+    return broker.groups.receive(request.group_id, event, now)
 
 
 HANDLER = Handler(Versions.parse("0-4"), handle)

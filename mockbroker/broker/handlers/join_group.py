@@ -39,7 +39,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
         protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
         reason=request.reason or "",
     )
-    return broker.groups.tell(request.group_id, event, now)
+    return broker.groups.receive(request.group_id, event, now)
 
 
 def present(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
     ]
     if call.version < 3:  # one member, in the request itself
         members = [Leaving(member_id=request.member_id)]
-    return broker.groups.tell(request.group_id, Leave(ticket=call.ticket, members=members), now)
+    return broker.groups.receive(request.group_id, Leave(ticket=call.ticket, members=members), now)
 
 
 def present(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:

@@ -8,10 +8,6 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.registry import AnyGroup
-
-CLASSIC, CONSUMER = "classic", "consumer"
 
 
 def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -23,20 +19,16 @@ def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects
     groups = [
         ListGroupsResponse.Group(
             group_id=group.group_id,
-            protocol_type=group.protocol_type if isinstance(group, ClassicGroup) else CONSUMER,
+            protocol_type=group.protocol_type,
             group_state=group.state_name,
-            group_type=_type(group),
+            group_type=group.type_name,
         )
         for group in broker.groups.values()
         if broker.coordinator(group.group_id) == call.client.node
         and (not states or group.state_name.lower() in states)
-        and (not types or _type(group) in types)
+        and (not types or group.type_name in types)
     ]
     return [Reply(call.ticket, ListGroupsResponse(groups=groups))]
-
-
-def _type(group: AnyGroup) -> str:
-    return CLASSIC if isinstance(group, ClassicGroup) else CONSUMER
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -9,9 +9,9 @@ from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
-from mockbroker.groups.registry import AnyGroup
 from mockbroker.topics.model import Topic
 
 NONE = ErrorCode.NONE
@@ -80,7 +80,7 @@ def _known_partitions(broker: Broker, call: Call[OffsetCommitRequest], answer: _
     return known
 
 
-def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[AnyGroup | None, ErrorCode]:
+def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
     """The group if it takes the commit, else the error for every partition. An empty group id is allowed."""
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):
@@ -98,12 +98,12 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
         generation=generation,
         knows_epochs=call.version >= EPOCHS_SINCE,
     )
-    error = broker.groups.may_commit(group, event, now)
+    error = broker.groups.commit_error(group, event, now)
     return (None, error) if error else (group, NONE)
 
 
 def _store(
-    call: Call[OffsetCommitRequest], group: AnyGroup, topic: Topic, partition: RequestPartition, now: float
+    call: Call[OffsetCommitRequest], group: CoordinatedGroup, topic: Topic, partition: RequestPartition, now: float
 ) -> None:
     retention_ms = call.request.retention_time_ms  # v2-4; -1 leaves it to the broker
     committed = Committed(

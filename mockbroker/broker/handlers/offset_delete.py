@@ -12,22 +12,9 @@ from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
-from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.expiry import is_over
-from mockbroker.groups.registry import AnyGroup
+from mockbroker.groups.coordinated import CoordinatedGroup
 
 Answer = OffsetDeleteResponse.Topic
-
-
-class _Everything:
-    """All topics."""
-
-    def __contains__(self, topic: object) -> bool:
-        return True
-
-
-EVERYTHING = _Everything()
 
 
 @dataclass(slots=True)
@@ -41,17 +28,19 @@ class _Topic:
 def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     group = broker.groups.get(request.group_id)
-    error = broker.group_error(request.group_id, call.client.node) or _group_error(group)
+    error = broker.group_error(request.group_id, call.client.node)
     if error or group is None:
-        return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
-    subscribed = _subscribed(group)
+        return [Reply(call.ticket, OffsetDeleteResponse(error_code=error or ErrorCode.GROUP_ID_NOT_FOUND))]
+    subscribed = broker.groups.types.of(group).subscribed(group)
+    if subscribed is None:
+        return [Reply(call.ticket, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))]
     topics: dict[str, _Topic] = {}
     for topic in request.topics:
         _delete(broker, group, topic, subscribed, topics.setdefault(topic.name, _Topic()))
     answers = [Answer(name=name, partitions=topic.unknown + topic.known) for name, topic in topics.items()]
     broker.groups.touch(request.group_id)
     effects: Effects = []
-    if is_over(group) and not broker.release.java_coordinator:
+    if group.is_over and not broker.release.java_coordinator:
         broker.groups.drop(request.group_id)
         reason = "its last offset went"
         effects.append(
@@ -60,25 +49,12 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=answers))]
 
 
-def _group_error(group: AnyGroup | None) -> ErrorCode:
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    readable = isinstance(group, ConsumerGroup) or group.empty or group.protocol_type == CONSUMER
-    return ErrorCode.NONE if readable else ErrorCode.NON_EMPTY_GROUP
-
-
-def _subscribed(group: AnyGroup) -> Container[str]:
-    """Topics that members read. A subscription that cannot be read counts as one to everything."""
-    if isinstance(group, ConsumerGroup):
-        return group.subscribed()
-    if not group.members:
-        return ()
-    topics = subscribed_topics(group)
-    return EVERYTHING if topics is None else topics
-
-
 def _delete(
-    broker: Broker, group: AnyGroup, asked: OffsetDeleteRequest.Topic, subscribed: Container[str], answer: _Topic
+    broker: Broker,
+    group: CoordinatedGroup,
+    asked: OffsetDeleteRequest.Topic,
+    subscribed: Container[str],
+    answer: _Topic,
 ) -> None:
     for index in (partition.partition_index for partition in asked.partitions):
         if broker.cluster.partition(asked.name, index) is None:

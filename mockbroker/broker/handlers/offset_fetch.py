@@ -18,8 +18,6 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.response_limit import Room
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.migration import mixed
 from mockbroker.groups.offsets import Committed, Offsets
 
 NONE = ErrorCode.NONE
@@ -115,9 +113,10 @@ def _group(broker: Broker, call: Call[OffsetFetchRequest], asked: OffsetFetchReq
     if error := broker.coordinator_error(asked.group_id, call.client.node):
         return Group(group_id=asked.group_id, error_code=error)
     group = broker.groups.get(asked.group_id)
-    error = mixed.fetch_error(group, asked.member_id, asked.member_epoch) if isinstance(group, ConsumerGroup) else NONE
-    if error:
-        return Group(group_id=asked.group_id, error_code=error)
+    if group is not None:
+        error = broker.groups.types.of(group).fetch_error(group, asked.member_id, asked.member_epoch)
+        if error:
+            return Group(group_id=asked.group_id, error_code=error)
     seen = _Seen(_offsets(broker, asked.group_id), call.request.require_stable, room)
     if asked.topics is None:
         named = broker.cluster.topics

@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call[SyncGroupRequest], now: float) -> Effects:
         protocol_name=request.protocol_name,
         assignments={assignment.member_id: assignment.assignment for assignment in request.assignments},
     )
-    return broker.groups.tell(request.group_id, event, now)
+    return broker.groups.receive(request.group_id, event, now)
 
 
 HANDLER = Handler(Versions.parse("0-5"), handle)

@@ -8,9 +8,9 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
+from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
-from mockbroker.groups.registry import AnyGroup
 from mockbroker.transactions.state import Identity
 
 NONE = ErrorCode.NONE
@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Ef
     return [Reply(call.ticket, TxnOffsetCommitResponse(topics=list(topics.values())))]
 
 
-def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[AnyGroup | None, ErrorCode]:
+def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, ErrorCode]:
     """The group if producer and group agree, else the error for every partition."""
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
@@ -60,7 +60,7 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
         generation=request.generation_id,
         knows_epochs=True,
     )
-    if error := broker.groups.may_commit_in_transaction(request.group_id, event):
+    if error := broker.groups.transactional_commit_error(request.group_id, event):
         return None, error
     return broker.groups.get(request.group_id) or broker.groups.make(request.group_id, now), NONE
 
@@ -68,7 +68,7 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
 def _hold(
     broker: Broker,
     call: Call[TxnOffsetCommitRequest],
-    group: AnyGroup,
+    group: CoordinatedGroup,
     topic: str,
     asked: RequestPartition,
     now: float,

@@ -16,7 +16,8 @@ from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import DELAY, SYNC, ClassicGroup, Member, State, pending_of, session_of
+from mockbroker.groups.classic.state import DELAY, SYNC, ClassicGroup, Member, State, pending_of
+from mockbroker.groups.coordinated import session_of
 from mockbroker.groups.events import Commit, Event, Heartbeat, Join, Leave, Leaving, Sync
 
 NONE = ErrorCode.NONE

@@ -14,7 +14,8 @@ from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import rules
-from mockbroker.groups.classic.state import DELAY, JOIN, SYNC, ClassicGroup, Member, State, session_of
+from mockbroker.groups.classic.state import DELAY, JOIN, SYNC, ClassicGroup, Member, State
+from mockbroker.groups.coordinated import session_of
 from mockbroker.groups.events import Sync
 
 

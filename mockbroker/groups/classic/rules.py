@@ -73,18 +73,24 @@ def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
     return REBALANCE_IN_PROGRESS if group.state is State.PREPARING else NONE
 
 
-def is_identified(event: Commit) -> bool:
-    """True if whoever commits says that it is a member."""
-    return event.generation >= 0 or bool(event.member_id) or event.instance_id is not None
-
-
 def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
     if event.generation < 0 and group.state is State.EMPTY:
         return NONE
-    if is_identified(event):
+    if event.names_member:
         return member_error(group, event) or COMMIT[group.state]
     return UNKNOWN_MEMBER_ID
+
+
+def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
+    """What is wrong with a TxnOffsetCommit, or NONE: the state of the group does not matter."""
+    return member_error(group, event) if event.names_member else NONE
+
+
+def exhausts_ids(event: Join, unused_ids: int, limit: int) -> bool:
+    """True if a member id would have to be given out, and ``limit`` are that no member uses yet."""
+    needs_id = event.id_required and not event.member_id and event.instance_id is None
+    return needs_id and unused_ids >= limit
 
 
 def has_room(group: ClassicGroup, event: Join) -> bool:

@@ -6,13 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self
+from typing import ClassVar, Self
 
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Ticket
 from mockbroker.base.java import map_order
 from mockbroker.base.settings import Settings
+from mockbroker.groups.changes import Changes, Recorded
+from mockbroker.groups.coordinated import CoordinatedGroup, Wait
 from mockbroker.groups.offsets import Offsets
+
+CLASSIC = "classic"
 
 
 class State(Enum):
@@ -26,8 +30,6 @@ class State(Enum):
     __hash__ = object.__hash__  # each is there once; tables are asked for every heartbeat
 
 
-DEAD = "Dead"  # what Kafka's tools call a group that is not there
-
 COMES_FROM = {
     State.EMPTY: {State.PREPARING},
     State.PREPARING: {State.STABLE, State.COMPLETING, State.EMPTY},
@@ -37,14 +39,9 @@ COMES_FROM = {
 
 # What a group waits for: (kind, member id or ""). "delay" is the initial rebalance delay, "join" and "sync" bound the
 # two phases of a rebalance, "session" is a member's, "pending" that of a member id nobody has used yet.
-Wait = tuple[str, str]
 DELAY: Wait = ("delay", "")
 JOIN: Wait = ("join", "")
 SYNC: Wait = ("sync", "")
-
-
-def session_of(member_id: str) -> Wait:
-    return ("session", member_id)
 
 
 def pending_of(member_id: str) -> Wait:
@@ -52,8 +49,10 @@ def pending_of(member_id: str) -> Wait:
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
+class Member(Recorded):
     """``join`` and ``sync``: tickets of parked requests. ``new``: its first join is not answered yet."""
+
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"new", "join", "sync"})
 
     member_id: str
     instance_id: str | None = None
@@ -73,19 +72,40 @@ class Member:
 
 
 @dataclass(slots=True, kw_only=True)
-class ClassicGroup:
+class ClassicGroup(CoordinatedGroup):
     """``java_coordinator``: which of Kafka's two coordinators this group behaves like; release.py has the differences.
     ``static``: instance id to member id. ``since``: when the state was entered.
     ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
     is due.
     ``offered``: how many members offer each protocol. ``most_members``: the most there ever were at a time.
     ``begun``: it is written though nobody is in it yet, as a JoinGroup made it.
-    ``changes``: another number whenever something may have changed that outlives the coordinator.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
     stretched, and whether it has to be. ``settle``: how long after ``last_join`` it ends at the earliest.
     """
 
+    type_name: ClassVar[str] = CLASSIC
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset(
+        {
+            "initial_delay",
+            "settle",
+            "max_size",
+            "java_coordinator",
+            "came_from",
+            "static",
+            "most_members",
+            "offered",
+            "parked_joins",
+            "pending",
+            "unsynced",
+            "delay",
+            "delay_left",
+            "joined_in_delay",
+            "last_join",
+            "waits",
+            "offsets",
+        }
+    )
     group_id: str
     initial_delay: float
     settle: float = 0.0
@@ -95,7 +115,6 @@ class ClassicGroup:
     came_from: State | None = None
     since: float = 0.0
     begun: bool = False
-    changes: int = 0
     generation: int = 0
     protocol_type: str = ""
     protocol: str | None = None
@@ -136,11 +155,15 @@ class ClassicGroup:
         """True in the state Empty."""
         return self.state is State.EMPTY
 
+    @property
+    def unused_ids(self) -> int:
+        """How many member ids were given out by MEMBER_ID_REQUIRED and not used yet."""
+        return len(self.pending)
+
     def move_to(self, state: State, now: float) -> None:
         """Change state; an illegal move is a bug of ours."""
         assert self.state in COMES_FROM[state], f"{self.group_id}: {self.state} -> {state}"
         self.came_from, self.state, self.since = self.state, state, now
-        self.changes += 1
 
     def rebalance_timeout(self) -> float:
         """The longest that any member asked for."""
@@ -148,6 +171,7 @@ class ClassicGroup:
 
     def add(self, member: Member) -> None:
         self.members[member.member_id] = member
+        member.record_in(self.changes)
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
         self.most_members = max(self.most_members, len(self.members))
@@ -157,6 +181,7 @@ class ClassicGroup:
         """Take out a member that has no parked join."""
         assert member.join is None
         del self.members[member.member_id]
+        member.record_in(Changes())
         if member.instance_id is not None:
             del self.static[member.instance_id]
         self._withdraw(member)
@@ -168,7 +193,6 @@ class ClassicGroup:
     def rename(self, member: Member, member_id: str) -> None:
         """A static member is back under another id; what it had stays its own."""
         assert member.instance_id is not None
-        self.changes += 1
         if self.leader == member.member_id:
             self.leader = member_id
         if member.member_id in self.unsynced:
@@ -181,7 +205,6 @@ class ClassicGroup:
 
     def offer(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
         """A member's protocols from now on."""
-        self.changes += 1
         self._withdraw(member)
         self.offered.update({name for name, _ in protocols})
         member.protocols = protocols

@@ -6,9 +6,11 @@ make no sense are no error: Kafka's coordinator hangs a group on them, ours must
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kwire import WireError
 from kwire.blobs import decode_stored
-from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from mockbroker.groups.classic.state import ClassicGroup
 
 CONSUMER = "consumer"
@@ -25,4 +27,20 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
         except (WireError, StopIteration):  # not readable, or a member that joined with other protocols meanwhile
             return None
         found.update(subscription.topics)
+    return found
+
+
+def readable_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
+    """Return a member's assignment as topics and partitions; None if it cannot be read, or is not of a consumer."""
+    if protocol_type != CONSUMER:
+        return None
+    if not assignment:
+        return {}
+    try:
+        decoded, _ = decode_stored(ConsumerProtocolAssignment, assignment)
+    except WireError:
+        return None
+    found: dict[str, list[int]] = {}
+    for assigned in decoded.assigned_partitions:
+        found.setdefault(assigned.topic, []).extend(assigned.partitions)
     return found

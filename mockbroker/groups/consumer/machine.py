@@ -7,17 +7,16 @@ Source: Kafka's GroupMetadataManager (4.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
 
 from kwire import ErrorCode
+from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.base.settings import Settings
-from mockbroker.groups.classic.state import session_of
 from mockbroker.groups.consumer import regex
 from mockbroker.groups.consumer.reconcile import Goal, next_step
 from mockbroker.groups.consumer.regex import TopicMatches
@@ -26,20 +25,20 @@ from mockbroker.groups.consumer.state import (
     JOINING,
     NOTHING,
     REGEX,
-    Becomes,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
     Resolved,
     Share,
-    Turn,
     by_topic,
     join_of,
     rebalance_of,
     sync_of,
 )
 from mockbroker.groups.consumer.target import assign
+from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, session_of
 from mockbroker.groups.events import ConsumerHeartbeat
+from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
 
 REFRESH_METADATA = (
@@ -48,33 +47,6 @@ REFRESH_METADATA = (
 REGEX_PAUSE = 10.0  # seconds between two resolutions of the expressions of a group
 NO_REASONS: Mapping[str, str] = MappingProxyType({})
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a group has to know of the cluster it lives in.
-
-    ``uniform``: as in release.py; ``downgrade``: turns a group without some members into a classic one, if it may.
-    """
-
-    cluster: Cluster
-    settings: Settings
-    uniform: str
-    downgrade: Callable[[ConsumerGroup, Collection[ConsumerMember], Cluster, Settings, float, str], Turn | None]
-    matches: TopicMatches = field(default_factory=TopicMatches)
-
-
-class Refused(Exception):
-    """A request that is answered with an error; the group is what it was. ``text``: None if there is nothing to say.
-
-    One exception: requests that were parked in a classic group which could not be converted after all have been
-    answered, as at Kafka (groups.py).
-    """
-
-    def __init__(self, error: ErrorCode, text: str | None) -> None:
-        super().__init__(text)
-        self.error = error
-        self.text = text
 
 
 def refused_heartbeat(ticket: Ticket, refused: Refused) -> Reply:
@@ -90,12 +62,30 @@ class Found(Enum):
     RESOLVED = 2  # changed, and what it matches is known
 
 
+def check_joins(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
+    """Only a member that joins can make a group of the consumer protocol. ``other``: the group of another type that has
+    the id. Raises: Refused."""
+    if event.epoch == JOINING:
+        return
+    text = f"Consumer group {group_id} not found."
+    if other is not None or event.epoch < 0:
+        text = f"Group {group_id} not found." if other is None else f"Group {group_id} is not a consumer group."
+    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartbeat:
+    """Return the event with a new member id if the client has none (v0)."""
+    if event.member_id or event.epoch < 0:
+        return event
+    return replace(event, member_id=uuid_text(context.new_uuid()))
+
+
 # --- heartbeats -------------------------------------------------------------------------------------------------
 
 
-def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now: float) -> Effects:
+def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Effects:
     """Join, stay alive, or say what has been given up; the answer says what to own. Raises: Refused."""
-    refuse_full(group, event.member_id, world)
+    refuse_full(group, event.member_id, context)
     old, before = _member(group, event)
     after = replace(
         before,
@@ -110,23 +100,23 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now:
         classic=None,
     )
     effects: Effects = []
-    if after != before or old is not before or group.epoch > group.assignment_epoch or _stale(group, world, now):
-        effects += enter(group, old, before, after, world, now)
-    updated, told = reconcile(group, after.member_id, event.owned, world, now, changed=_resubscribed(before, after))
-    group.waits.set(session_of(updated.member_id), now + world.settings.group_consumer_session_timeout_ms / 1000)
+    if after != before or old is not before or group.epoch > group.assignment_epoch or _stale(group, context, now):
+        effects += enter(group, old, before, after, context, now)
+    updated, told = reconcile(group, after.member_id, event.owned, context, now, changed=_resubscribed(before, after))
+    group.waits.set(session_of(updated.member_id), now + context.settings.group_consumer_session_timeout_ms / 1000)
     response = ConsumerGroupHeartbeatResponse(
         member_id=updated.member_id,
         member_epoch=updated.epoch,
-        heartbeat_interval_ms=world.settings.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=context.settings.group_consumer_heartbeat_interval_ms,
     )
     if event.full or updated.assigned != before.assigned:
         response.assignment = Assignment(topic_partitions=_lines(updated.assigned))
     return [*effects, *told, Reply(event.ticket, response)]
 
 
-def refuse_full(group: ConsumerGroup, member_id: str, world: World) -> None:
+def refuse_full(group: ConsumerGroup, member_id: str, context: Context) -> None:
     """Raises: Refused if the group takes no more members."""
-    most = world.settings.group_consumer_max_size
+    most = context.settings.group_consumer_max_size
     if len(group.members) >= most and member_id not in group.members:
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {most} members."
@@ -209,12 +199,12 @@ def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     )
 
 
-def _stale(group: ConsumerGroup, world: World, now: float) -> bool:
+def _stale(group: ConsumerGroup, context: Context, now: float) -> bool:
     """True if topics may not be what they were when the group looked last, or expressions are due."""
     return (
-        group.version != world.cluster.epoch
+        group.version != context.cluster.epoch
         or now >= group.refresh_at
-        or (bool(group.regexes) and _regexes_due(group, group.resolved, world, now))
+        or (bool(group.regexes) and _regexes_due(group, group.resolved, context, now))
     )
 
 
@@ -227,7 +217,7 @@ def enter(
     old: ConsumerMember | None,
     before: ConsumerMember,
     after: ConsumerMember,
-    world: World,
+    context: Context,
     now: float,
 ) -> Effects:
     """Put a member into the group as it is now, and make a new target if that changes what anybody should have.
@@ -238,9 +228,9 @@ def enter(
     regexes = _regex_change(group, before, after)
     had, alike = dict(group.resolved), group.alike
     effects = place(group, old, after)
-    if group.regexes and _regexes_due(group, had, world, now):
+    if group.regexes and _regexes_due(group, had, context, now):
         group.waits.set(REGEX, now)
-    return effects + _refresh(group, world, now, _why(group, old, before, after, regexes), alike=alike)
+    return effects + _refresh(group, context, now, _why(group, old, before, after, regexes), alike=alike)
 
 
 def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
@@ -257,21 +247,21 @@ def place(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMemb
     return [note(group, EventKind.REJOIN, member, reason)]
 
 
-def _refresh(group: ConsumerGroup, world: World, now: float, reason: str, *, alike: bool) -> Effects:
+def _refresh(group: ConsumerGroup, context: Context, now: float, reason: str, *, alike: bool) -> Effects:
     """Begin a new epoch if there is a reason, or the subscribed topics are not what they were; then a new target.
 
     ``alike``: whether all subscribed alike before this heartbeat. Kafka goes by that if the target was due already and
     the heartbeat begins no epoch: then a member that joins without any topic may leave everybody without partitions.
     """
     effects: Effects = []
-    if reason or group.version != world.cluster.epoch or now >= group.refresh_at:
-        if group.look(world.cluster, now, REFRESH_METADATA):
+    if reason or group.version != context.cluster.epoch or now >= group.refresh_at:
+        if group.look(context.cluster, now, REFRESH_METADATA):
             reason = reason or "subscribed topics changed"
         if reason:
             effects.append(_bump(group, reason))
         alike = group.alike
     if group.epoch > group.assignment_epoch:
-        effects.append(assign(group, world.cluster, world.settings, alike=alike, uniform=world.uniform))
+        effects.append(assign(group, context.cluster, context.settings, alike=alike, uniform=context.uniform))
     return effects
 
 
@@ -293,7 +283,7 @@ def _why(
 
 
 def reconcile(
-    group: ConsumerGroup, member_id: str, owned: Share | None, world: World, now: float, *, changed: bool
+    group: ConsumerGroup, member_id: str, owned: Share | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
     """The member's next step towards its target; the member then, and what is to be told of it."""
     member = group.members[member_id]
@@ -302,7 +292,7 @@ def reconcile(
     goal = Goal(
         epoch=group.assignment_epoch,
         target=group.target_of(member_id),
-        topics=group.ids_of(member, world.cluster),
+        topics=group.ids_of(member, context.cluster),
         owners=group.owners,
         owned=owned,
         changed=changed,
@@ -318,7 +308,8 @@ def reconcile(
             group.waits.forget(rebalance_of(member_id))
     if (stepped.assigned, stepped.epoch) == (member.assigned, member.epoch):
         return stepped, []
-    return stepped, [replace(note(group, EventKind.ASSIGN, stepped), assignment=named(stepped.assigned, world.cluster))]
+    assigned = note(group, EventKind.ASSIGN, stepped)
+    return stepped, [replace(assigned, assignment=named(stepped.assigned, context.cluster))]
 
 
 # --- expressions ------------------------------------------------------------------------------------------------
@@ -338,7 +329,7 @@ def _regex_change(group: ConsumerGroup, before: ConsumerMember, after: ConsumerM
     return Found.RESOLVED if not after.regex or after.regex in group.resolved else Found.CHANGED
 
 
-def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], world: World, now: float) -> bool:
+def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], context: Context, now: float) -> bool:
     """True if expressions should be resolved: some are not, there are new topics, or it was long ago; never twice in
     ``REGEX_PAUSE``. ``had``: those that were resolved before this heartbeat, also if nobody wants them any more."""
     if REGEX in group.waits:
@@ -350,12 +341,12 @@ def _regexes_due(group: ConsumerGroup, had: Mapping[str, Resolved], world: World
         return False
     return (
         set(group.regexes) != set(had)
-        or last.version != world.cluster.epoch
-        or now > last.at + world.settings.group_consumer_regex_refresh_interval_ms / 1000
+        or last.version != context.cluster.epoch
+        or now > last.at + context.settings.group_consumer_regex_refresh_interval_ms / 1000
     )
 
 
-def _resolve(group: ConsumerGroup, world: World, now: float) -> Effects:
+def _resolve(group: ConsumerGroup, context: Context, now: float) -> Effects:
     """Match one expression with the topics that there are; the next one is due at once.
 
     After the last there is a new epoch if they match others than before.
@@ -365,18 +356,19 @@ def _resolve(group: ConsumerGroup, world: World, now: float) -> Effects:
     while group.unresolved:
         expression = group.unresolved.pop()
         if expression in group.regexes:
-            _resolve_one(group, expression, world)
+            _resolve_one(group, expression, context)
             break
     if group.unresolved:
         group.waits.set(REGEX, now)
         return []
-    changed = group.look(world.cluster, now, REFRESH_METADATA) or group.rematched
+    changed = group.look(context.cluster, now, REFRESH_METADATA) or group.rematched
     return [_bump(group, "expressions match other topics")] if changed else []
 
 
-def _resolve_one(group: ConsumerGroup, expression: str, world: World) -> None:
-    cluster = world.cluster
-    found = world.matches.find(expression, cluster.created, cluster.topics)  # also topics of the brokers, as at Kafka
+def _resolve_one(group: ConsumerGroup, expression: str, context: Context) -> None:
+    cluster = context.cluster
+    matches = context.shared(TopicMatches)
+    found = matches.find(expression, cluster.created, cluster.topics)  # also topics of the brokers, as at Kafka
     had = group.resolved.get(expression)
     group.rematched |= found != (had.topics if had else frozenset())
     group.resolve(expression, Resolved(found, cluster.epoch, group.resolving))
@@ -385,7 +377,7 @@ def _resolve_one(group: ConsumerGroup, expression: str, world: World) -> None:
 # --- leaving ----------------------------------------------------------------------------------------------------
 
 
-def leave(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now: float) -> Turn:
+def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Turn:
     """A member goes for good, or for a while (static, epoch -2). Raises: Refused."""
     if event.instance_id is None:
         member = known_member(group, event.member_id)
@@ -396,7 +388,7 @@ def leave(group: ConsumerGroup, event: ConsumerHeartbeat, world: World, now: flo
         group.put(replace(member, epoch=AWAY, revoking=NOTHING))
         effects: Turn = [note(group, EventKind.AWAY, group.members[member.member_id], "static member, will be back")]
     else:
-        effects = fence(group, [member], EventKind.LEAVE, "left", world, now)
+        effects = fence(group, [member], EventKind.LEAVE, "left", context, now)
     return [*effects, Reply(event.ticket, answer)]
 
 
@@ -405,7 +397,7 @@ def fence(
     members: Iterable[ConsumerMember],
     event: EventKind,
     reason: str,
-    world: World,
+    context: Context,
     now: float,
     said: Mapping[str, str] = NO_REASONS,
 ) -> Turn:
@@ -416,13 +408,13 @@ def fence(
     going = list(members)
     effects: Turn = [note(group, event, member, said.get(member.member_id) or reason) for member in going]
     names = ", ".join(member.member_id for member in going)
-    turn = world.downgrade(group, going, world.cluster, world.settings, now, f"{reason}: {names}")
+    turn = context.converted(group, going, now, f"{reason}: {names}")
     if turn is not None:
         return [*effects, *turn]
     for member in going:
         forget_waits(group, member)
         group.remove(member)
-    group.look(world.cluster, now, REFRESH_METADATA)
+    group.look(context.cluster, now, REFRESH_METADATA)
     effects.append(_bump(group, f"{reason}: {names}"))
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))
@@ -446,18 +438,18 @@ LATE: Mapping[str, str] = {
 }
 
 
-def tick(group: ConsumerGroup, world: World, now: float) -> Turn:
+def tick(group: ConsumerGroup, context: Context, now: float) -> Turn:
     """What is due, up to one expression. Afterwards the next deadline lies ahead of ``now`` unless another expression
     is to be resolved, or the group is another."""
     effects: Turn = []
     while wait := group.waits.pop_due(now):
         kind, member_id = wait
         if wait == REGEX:
-            effects += _resolve(group, world, now)
+            effects += _resolve(group, context, now)
             if group.unresolved:
                 break
         elif member_id in group.members:
-            effects += fence(group, [group.members[member_id]], EventKind.EXPIRE, LATE[kind], world, now)
+            effects += fence(group, [group.members[member_id]], EventKind.EXPIRE, LATE[kind], context, now)
             if isinstance(effects[-1], Becomes):
                 break
     return effects

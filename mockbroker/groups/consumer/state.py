@@ -12,17 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 from uuid import UUID
 
 from kwire.assignors import GroupAssignment, MemberAssignment
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.effects import Effect
 from mockbroker.base.java import map_order
-from mockbroker.groups.classic.state import ClassicGroup, Wait
+from mockbroker.groups.coordinated import CoordinatedGroup, Wait
 from mockbroker.groups.offsets import Offsets
 from mockbroker.topics.model import Cluster
 
+CONSUMER = "consumer"
+STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 TopicPartition: TypeAlias = tuple[UUID, int]
 Share: TypeAlias = frozenset[TopicPartition]
 NOTHING: Share = frozenset()
@@ -110,7 +111,7 @@ class Resolved:
 
 
 @dataclass(slots=True, kw_only=True)
-class ConsumerGroup:
+class ConsumerGroup(CoordinatedGroup):
     """``epoch``: bumped when the target must be made anew; ``assignment_epoch``: for which it was made last.
 
     ``target``: by member id, what each shall have; ``owners``: the epoch of whoever has a partition or has not given
@@ -121,9 +122,29 @@ class ConsumerGroup:
     was last put in or taken out, or topics were looked at.
     ``metadata``: subscribed topics that are there, with id and number of partitions, as they were when looked at last;
     ``version``: of the cluster then; ``refresh_at``: when to look again at the latest.
-    ``changed``: ids of members that came, went or are another since this was last written down.
     """
 
+    type_name: ClassVar[str] = CONSUMER
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset(
+        {
+            "static",
+            "owners",
+            "matched",
+            "unresolved",
+            "resolving",
+            "rematched",
+            "version",
+            "refresh_at",
+            "most_members",
+            "names",
+            "regexes",
+            "assignors",
+            "classic_members",
+            "alike",
+            "waits",
+            "offsets",
+        }
+    )
     group_id: str
     epoch: int = 0
     assignment_epoch: int = 0
@@ -145,7 +166,6 @@ class ConsumerGroup:
     assignors: Counter[str] = field(default_factory=Counter)
     classic_members: int = 0
     alike: bool = True
-    changed: dict[str, None] = field(default_factory=dict)
     waits: Deadlines[Wait] = field(default_factory=Deadlines)
     offsets: Offsets = field(default_factory=Offsets)
 
@@ -155,16 +175,21 @@ class ConsumerGroup:
     def state_name(self) -> str:
         """As tools know it. Source: Kafka's ConsumerGroup.ConsumerGroupState."""
         if not self.members:
-            return "Empty"
+            return EMPTY
         if self.epoch > self.assignment_epoch:
-            return "Assigning"
+            return ASSIGNING
         settled = all(member.reached(self.assignment_epoch) for member in self.members.values())
-        return "Stable" if settled else "Reconciling"
+        return STABLE if settled else RECONCILING
 
     @property
-    def empty(self) -> bool:
-        """True without members."""
-        return not self.members
+    def generation(self) -> int:
+        """The epoch of the group."""
+        return self.epoch
+
+    @property
+    def protocol_type(self) -> str:
+        """Always ``consumer``."""
+        return CONSUMER
 
     def in_map_order(self) -> list[ConsumerMember]:
         """Members as Kafka's coordinator iterates them."""
@@ -214,7 +239,9 @@ class ConsumerGroup:
         """Look at the subscribed topics; True if they are not what they were. Again after ``refresh`` seconds."""
         found = self.seen_in(cluster)
         changed = found != self.metadata
-        self.metadata, self.version, self.refresh_at = found, cluster.epoch, now + refresh
+        if changed:
+            self.metadata = found
+        self.version, self.refresh_at = cluster.epoch, now + refresh
         self.alike = self._alike()
         return changed
 
@@ -252,7 +279,6 @@ class ConsumerGroup:
             self._release(old)
             if old.epoch != member.epoch:
                 self.waits.forget(rebalance_of(member.member_id))
-        self.changed[member.member_id] = None
         self.members[member.member_id] = member
         self._count(member, 1)
         for partition in member.assigned | member.revoking:
@@ -266,7 +292,6 @@ class ConsumerGroup:
 
     def remove(self, member: ConsumerMember) -> None:
         """Take a member out; what it had is free."""
-        self.changed[member.member_id] = None
         del self.members[member.member_id]
         self._count(member, -1)
         self._release(member)
@@ -306,13 +331,3 @@ class ConsumerGroup:
     def _release(self, member: ConsumerMember) -> None:
         for partition in member.assigned | member.revoking:
             self.owners.pop(partition, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Becomes:
-    """From now on the group is this one; an effect for the registry of groups."""
-
-    group: ClassicGroup | ConsumerGroup
-
-
-Turn: TypeAlias = list[Effect | Becomes]

@@ -15,18 +15,20 @@ from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import ClassicGroup, Member, State, session_of
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER
+from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.state import (
     NOTHING,
-    Becomes,
     ClassicSide,
     ConsumerGroup,
     ConsumerMember,
     Share,
-    Turn,
     by_topic,
 )
+from mockbroker.groups.coordinated import Becomes, Turn, session_of
+from mockbroker.groups.events import ConsumerHeartbeat
+from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
 
 UPGRADES = {"upgrade", "bidirectional"}
@@ -111,6 +113,31 @@ def _upgraded(group: ClassicGroup, member: Member, cluster: Cluster) -> Consumer
     )
 
 
+def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Turn:
+    """A member of the consumer protocol joins a classic group with members.
+
+    Pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before it is known whether the group can
+    be converted, as at Kafka. Raises: Refused, if it is not even tried.
+    """
+    event = consumer.with_member_id(event, context)
+    consumer.check_joins(group.group_id, group, event)
+    try:
+        check_upgrade(group, context.settings)
+    except NoUpgrade as why:
+        raise Refused(why.error, why.text) from None
+    answers = phases.turn_away(group, ErrorCode.REBALANCE_IN_PROGRESS)
+    try:
+        new = upgraded(group, context.cluster, now)
+        effects = consumer.heartbeat(new, event, context, now)
+    except NoUpgrade as why:
+        return [*answers, consumer.refused_heartbeat(event.ticket, Refused(why.error, why.text))]
+    except Refused as refused:
+        return [*answers, consumer.refused_heartbeat(event.ticket, refused)]
+    members = tuple(member_id for member_id in new.members if member_id in group.members)
+    note = Note(event=EventKind.UPGRADE, group=group.group_id, generation=group.generation, members=members)
+    return [*answers, note, Becomes(new), *effects]
+
+
 # --- consumer to classic ----------------------------------------------------------------------------------------
 
 
@@ -126,39 +153,27 @@ def may_downgrade(group: ConsumerGroup, without: Collection[ConsumerMember], set
 
 
 def downgrade(
-    group: ConsumerGroup,
-    without: Collection[ConsumerMember],
-    cluster: Cluster,
-    settings: Settings,
-    now: float,
-    reason: str,
+    group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> Turn:
     """Turn the group into a classic one; with a rebalance if there is a reason for one."""
-    new = downgraded(group, without, cluster, settings, now)
+    new = downgraded(group, without, context, now)
     note = Note(event=EventKind.DOWNGRADE, group=group.group_id, generation=new.generation, members=tuple(new.members))
     return [note, *(phases.rebalance(new, reason, now) if reason else []), Becomes(new)]
 
 
 def downgrade_without(
-    group: ConsumerGroup,
-    without: Collection[ConsumerMember],
-    cluster: Cluster,
-    settings: Settings,
-    now: float,
-    reason: str,
+    group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> Turn | None:
     """Turn the group into a classic one if only classic members remain without these; else None."""
-    if not may_downgrade(group, without, settings, left=len(group.members) - len(without)):
+    if not may_downgrade(group, without, context.settings, left=len(group.members) - len(without)):
         return None
-    return downgrade(group, without, cluster, settings, now, reason)
+    return downgrade(group, without, context, now, reason)
 
 
-def downgraded(
-    group: ConsumerGroup, without: Collection[ConsumerMember], cluster: Cluster, settings: Settings, now: float
-) -> ClassicGroup:
+def downgraded(group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float) -> ClassicGroup:
     """The classic group that a consumer group becomes without some members: Stable, everybody with its target. No
     rebalance is begun."""
-    new = ClassicGroup.configured(group.group_id, settings, now)
+    new = ClassicGroup.configured(group.group_id, context.settings, now)
     gone = {member.member_id for member in without}
     new.state, new.since = State.STABLE, now
     new.generation, new.protocol_type = group.epoch, CONSUMER
@@ -182,7 +197,7 @@ def downgraded(
     new.protocol = rules.choose_protocol(new)
     for classic_member in new.members.values():
         share = group.target_of(classic_member.member_id)
-        classic_member.assignment = written(share, classic_member.metadata(new.protocol), cluster)
+        classic_member.assignment = written(share, classic_member.metadata(new.protocol), context.cluster)
         phases.renew(new, classic_member, now)
     phases.inherit(new)
     return new

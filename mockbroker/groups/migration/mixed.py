@@ -13,6 +13,7 @@ from dataclasses import replace
 from kwire import ErrorCode, WireError
 from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.json.objects import uuid_text
 from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
@@ -21,35 +22,34 @@ from mockbroker.base.effects import Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases
-from mockbroker.groups.classic.state import session_of
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
-from mockbroker.groups.consumer.machine import Refused, World
 from mockbroker.groups.consumer.state import (
     FREE,
     ClassicSide,
     ConsumerGroup,
     ConsumerMember,
     MemberState,
-    Turn,
     join_of,
     sync_of,
 )
-from mockbroker.groups.events import Commit, Event, Heartbeat, Join, Leave, Leaving, Sync
+from mockbroker.groups.coordinated import Turn, session_of
+from mockbroker.groups.events import Event, Heartbeat, Join, Leave, Leaving, Sync
+from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.migration import convert as migration
 
 
-def join(group: ConsumerGroup, event: Join, world: World, now: float) -> Turn:
+def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Turn:
     """A classic member comes in, or makes its next step; it is answered at once."""
     try:
-        return _joined(group, event, world, now)
+        return _joined(group, event, context, now)
     except Refused as refused:
         return [phases.join_error(event.ticket, refused.error, "")]
 
 
-def _joined(group: ConsumerGroup, event: Join, world: World, now: float) -> Turn:
+def _joined(group: ConsumerGroup, event: Join, context: Context, now: float) -> Turn:
     member_id = event.member_id or event.fresh_id
-    consumer.refuse_full(group, member_id, world)
+    consumer.refuse_full(group, member_id, context)
     if event.protocol_type != CONSUMER or not group.supports(name for name, _ in event.protocols):
         raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
     if event.id_required and not event.member_id and event.instance_id is None:
@@ -70,18 +70,18 @@ def _joined(group: ConsumerGroup, event: Join, world: World, now: float) -> Turn
         client_host=event.client_host,
         classic=ClassicSide(event.session_timeout, event.protocols),
     )
-    owned = migration.share_of(subscription.owned_partitions, world.cluster)
+    owned = migration.share_of(subscription.owned_partitions, context.cluster)
     changed = before.topics != after.topics or before.regex != after.regex
     effects: Turn = []
-    if event.instance_id is not None and old is not None and _downgrades(group, old, world):
+    if event.instance_id is not None and old is not None and _downgrades(group, old, context):
         effects += consumer.place(group, old, after)
         if not changed:
-            effects += consumer.reconcile(group, member_id, owned, world, now, changed=False)[1]
+            effects += consumer.reconcile(group, member_id, owned, context, now, changed=False)[1]
         reason = f"static member {event.instance_id} is back with another subscription" if changed else ""
-        effects += migration.downgrade(group, [], world.cluster, world.settings, now, reason)
+        effects += migration.downgrade(group, [], context, now, reason)
     else:
-        effects += consumer.enter(group, old, before, after, world, now)
-        effects += consumer.reconcile(group, member_id, owned, world, now, changed=changed)[1]
+        effects += consumer.enter(group, old, before, after, context, now)
+        effects += consumer.reconcile(group, member_id, owned, context, now, changed=changed)[1]
         group.waits.forget(join_of(member_id))
         group.waits.set(session_of(member_id), now + event.session_timeout)
         group.waits.set(sync_of(member_id), now + event.rebalance_timeout)
@@ -94,9 +94,9 @@ def _joined(group: ConsumerGroup, event: Join, world: World, now: float) -> Turn
     return [Reply(event.ticket, response), *effects]
 
 
-def _downgrades(group: ConsumerGroup, replaced: ConsumerMember, world: World) -> bool:
+def _downgrades(group: ConsumerGroup, replaced: ConsumerMember, context: Context) -> bool:
     """True if the group is a classic one once a classic member is in the place of this one."""
-    return migration.may_downgrade(group, [replaced], world.settings, left=len(group.members))
+    return migration.may_downgrade(group, [replaced], context.settings, left=len(group.members))
 
 
 def _member(group: ConsumerGroup, event: Join, member_id: str) -> tuple[ConsumerMember | None, ConsumerMember]:
@@ -110,7 +110,7 @@ def _member(group: ConsumerGroup, event: Join, member_id: str) -> tuple[Consumer
     return member, member
 
 
-def sync(group: ConsumerGroup, event: Sync, world: World, now: float) -> Turn:
+def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> Turn:
     """The member's share, in the words of the classic protocol."""
     try:
         member, side = _classic_member(group, event)
@@ -126,12 +126,12 @@ def sync(group: ConsumerGroup, event: Sync, world: World, now: float) -> Turn:
     response = SyncGroupResponse(
         protocol_type=event.protocol_type,
         protocol_name=event.protocol_name,
-        assignment=migration.written(member.assigned, side.protocols[0][1], world.cluster),
+        assignment=migration.written(member.assigned, side.protocols[0][1], context.cluster),
     )
     return [consumer.note(group, EventKind.SYNC, member), Reply(event.ticket, response)]
 
 
-def heartbeat(group: ConsumerGroup, event: Heartbeat, world: World, now: float) -> Turn:  # noqa: ARG001
+def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: float) -> Turn:  # noqa: ARG001
     """A sign of life; REBALANCE_IN_PROGRESS if there is a step to make."""
     try:
         member, side = _classic_member(group, event)
@@ -149,7 +149,7 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, world: World, now: float) 
     return [Reply(event.ticket, HeartbeatResponse(error_code=error))]
 
 
-def leave(group: ConsumerGroup, event: Leave, world: World, now: float) -> Turn:
+def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> Turn:
     """Members leave, also those of the consumer protocol; one new epoch for all of them."""
     going: dict[str, ConsumerMember] = {}
     said: dict[str, str] = {}
@@ -163,34 +163,8 @@ def leave(group: ConsumerGroup, event: Leave, world: World, now: float) -> Turn:
         except Refused as refused:
             error = refused.error
         answers.append(classic.leave_answer(leaving, error))
-    effects: Turn = consumer.fence(group, going.values(), EventKind.LEAVE, "left", world, now, said) if going else []
+    effects: Turn = consumer.fence(group, going.values(), EventKind.LEAVE, "left", context, now, said) if going else []
     return [Reply(event.ticket, LeaveGroupResponse(members=answers)), *effects]
-
-
-def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """What is wrong with a commit, or NONE. Source: Kafka's ConsumerGroup.validateOffsetCommit."""
-    if event.generation < 0 and group.empty:
-        return ErrorCode.NONE
-    member = group.members.get(event.member_id)
-    if member is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    if member.classic is None and not event.knows_epochs:
-        return ErrorCode.UNSUPPORTED_VERSION
-    return _epoch_error(member, event.generation)
-
-
-def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """What is wrong with an OffsetFetch, or NONE. Source: Kafka's ConsumerGroup.validateOffsetFetch."""
-    if member_id is None:
-        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which looks null up
-    member = group.members.get(member_id)
-    return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
-
-
-def _epoch_error(member: ConsumerMember, epoch: int) -> ErrorCode:
-    if epoch == member.epoch:
-        return ErrorCode.NONE
-    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
 def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[ConsumerMember, ClassicSide]:
@@ -229,6 +203,8 @@ def _expect_join(group: ConsumerGroup, member: ConsumerMember, now: float) -> No
 STEPS: Mapping[type, Callable[..., Turn]] = {Join: join, Sync: sync, Heartbeat: heartbeat, Leave: leave}
 
 
-def step(group: ConsumerGroup, event: Event, world: World, now: float) -> Turn:
-    """What ``event`` does to the group."""
-    return STEPS[type(event)](group, event, world, now)
+def receive(group: ConsumerGroup, event: Event, context: Context, now: float) -> Turn:
+    """Return what a request of the classic protocol does to the group."""
+    if isinstance(event, Join) and not event.member_id:
+        event = replace(event, fresh_id=uuid_text(context.new_uuid()))  # not in the form of classic groups
+    return STEPS[type(event)](group, event, context, now)

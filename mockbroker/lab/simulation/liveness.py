@@ -41,7 +41,8 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
                 owned[place] = member.name
         if wanted - owned.keys():
             return f"{min(wanted - owned.keys())} of {group_id} is read by nobody"
-        if isinstance(group, ConsumerGroup) and group.version != broker.cluster.epoch:
+        consumers = broker.groups.typed(group_id, ConsumerGroup)
+        if consumers is not None and consumers.version != broker.cluster.epoch:
             return f"{group_id} has not looked at its topics"
     return ""
 

@@ -279,7 +279,7 @@ class World:
         assert isinstance(admin, Admin)
         names = list(self.shell.broker.groups)
         admin.look(fault.who, names)
-        consumers = [name for name in names if isinstance(self.shell.broker.groups[name], ConsumerGroup)]
+        consumers = [name for name in names if self.shell.broker.groups.typed(name, ConsumerGroup)]
         if consumers and self.shell.broker.serves_consumer_protocol:
             admin.look_at_consumers(fault.who, consumers)
 

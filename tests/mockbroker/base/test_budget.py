@@ -182,7 +182,7 @@ def test_a_pending_member_id_counts_until_it_is_used_or_gone(way):
             desk.wait(10.0)
         case "delete the group":
             assert desk.ask(DeleteGroupsRequest(groups_names=["a"]), 2).results[0].error_code == E.NONE
-    assert desk.broker.groups.pending_ids == 0
+    assert desk.broker.groups.context.unused_ids == 0
     assert desk.ask(desk.join("b"), 5).error_code == E.MEMBER_ID_REQUIRED
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from mockbroker.groups.classic.group_type import CLASSIC_TYPE
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
-from mockbroker.groups.expiry import expire, is_over
+from mockbroker.groups.expiry import expire
 from mockbroker.groups.offsets import Committed
 
 WEEK = 7 * 86_400.0
@@ -57,14 +58,14 @@ CASES = [  # group, time, what goes
 
 @pytest.mark.parametrize(("found", "now", "gone"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_what_goes(found, now, gone):
-    assert {topic for topic, _ in expire(found, now, WEEK)} == gone
+    assert {topic for topic, _ in expire(found.offsets, CLASSIC_TYPE.retention_starts(found), now, WEEK)} == gone
     assert {topic for topic, _ in found.offsets.committed} == {"read", "other"} - gone
 
 
 def test_a_group_is_over_when_nothing_is_left():
     found = group(protocol_type="", at=0.0)
-    assert not is_over(found)
-    expire(found, WEEK, WEEK)
-    assert is_over(found)
+    assert not found.is_over
+    expire(found.offsets, CLASSIC_TYPE.retention_starts(found), WEEK, WEEK)
+    assert found.is_over
     found.pending["p"] = 1.0
-    assert not is_over(found)
+    assert not found.is_over

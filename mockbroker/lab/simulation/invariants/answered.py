@@ -55,8 +55,8 @@ class Answered(Watcher):
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
         """True as well if the same member has asked again since: Kafka forgets the older request."""
-        group = broker.groups.get(call.request.group_id)
-        if not isinstance(group, ClassicGroup):
+        group = broker.groups.typed(call.request.group_id, ClassicGroup)
+        if group is None:
             return False
         member = group.members.get(call.request.member_id)
         if member is not None and member.join is not None:
@@ -66,5 +66,5 @@ class Answered(Watcher):
     def _forgotten(self, broker: Broker, call: Call[Any]) -> bool:
         if call.ticket.api_key != ApiKey.SYNC_GROUP:
             return False
-        group = broker.groups.get(call.request.group_id)
-        return not isinstance(group, ClassicGroup) or call.request.member_id not in group.members
+        group = broker.groups.typed(call.request.group_id, ClassicGroup)
+        return group is None or call.request.member_id not in group.members

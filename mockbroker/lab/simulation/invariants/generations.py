@@ -47,9 +47,9 @@ class Generations(Watcher):
                 self._settled.pop(group, None)
                 for key in [key for key in self._members if key[0] == group]:
                     del self._members[key]
-            case EventKind.GENERATION | EventKind.EMPTY if not isinstance(broker.groups.get(group), ConsumerGroup):
+            case EventKind.GENERATION | EventKind.EMPTY if broker.groups.typed(group, ConsumerGroup) is None:
                 self._grows(event)
-            case EventKind.REBALANCE if isinstance(broker.groups.get(group), ConsumerGroup):
+            case EventKind.REBALANCE if broker.groups.typed(group, ConsumerGroup) is not None:
                 self._grows(event)
 
     def _loaded(self, group: str, generation: int) -> None:
@@ -113,7 +113,7 @@ class Generations(Watcher):
 
     def look(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
-            at = group.epoch if isinstance(group, ConsumerGroup) else group.generation
+            at = group.generation
             if at != self._reached.get(group_id, at):
                 raise self.broken(f"{group_id} is at {at}, and its last rebalance was {self._reached[group_id]}")
             if at < self._settled.get(group_id, at):

@@ -41,14 +41,14 @@ class Leadership(Watcher):
         self._joining.pop(call.ticket, None)
 
     def noted(self, broker: Broker, event: Event) -> None:
-        group = broker.groups.get(event.group)
+        group = broker.groups.typed(event.group, ClassicGroup)
         if event.event in GONE:
             self._leaders.pop(event.group, None)
             self._forget_joins(event.group)
         elif event.event in (EventKind.LEAVE, EventKind.EXPIRE):
             if self._leaders.get(event.group) == self._name(event.group, event.member_id):
                 del self._leaders[event.group]
-        elif isinstance(group, ClassicGroup):
+        elif group is not None:
             self._learn(group)
             if event.event == EventKind.GENERATION:
                 self._begins(event)

@@ -88,5 +88,6 @@ class MembersCommit(Watcher):
         member = group.members.get(member_id)
         if member is None:
             return "it is no member"
-        at = group.members[member_id].epoch if isinstance(group, ConsumerGroup) else group.generation
+        consumers = broker.groups.typed(request.group_id, ConsumerGroup)
+        at = group.generation if consumers is None else consumers.members[member_id].epoch
         return "" if generation == at else f"it is of {generation}, and the group of {at}"

@@ -15,11 +15,11 @@ class NothingLeft(Watcher):
     name = "I13"
 
     def look(self, broker: Broker, now: float) -> None:
-        for group in broker.groups.values():
-            if isinstance(group, ConsumerGroup):
-                self._of_consumers(group)
-            else:
-                self._of_classic(group)
+        for group_id in broker.groups:
+            if (consumers := broker.groups.typed(group_id, ConsumerGroup)) is not None:
+                self._of_consumers(consumers)
+            if (classic := broker.groups.typed(group_id, ClassicGroup)) is not None:
+                self._of_classic(classic)
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetches.calls) + 1
         most += len(broker.loading) + len(broker.cluster.nodes)
         if len(broker.waits) > most:
@@ -56,9 +56,9 @@ class NothingLeft(Watcher):
     def emptied(self, broker: Broker, now: float) -> None:
         self.look(broker, now)
         for group in broker.groups.values():
-            pending = group.pending if isinstance(group, ClassicGroup) else ()
-            if len(group.waits) or pending or group.members:
-                raise self.broken(f"of {group.group_id} {len(group.waits)} deadlines and {len(pending)} ids are left")
+            unused = group.unused_ids
+            if len(group.waits) or unused or group.members:
+                raise self.broken(f"of {group.group_id} {len(group.waits)} deadlines and {unused} ids are left")
             if group.offsets.pending:
                 raise self.broken(f"of {group.group_id} offsets of transactions are left that nobody will end")
         left = [key for key in (*broker.groups, SWEEP) if key in broker.waits]

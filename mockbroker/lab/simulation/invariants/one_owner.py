@@ -103,8 +103,8 @@ class OneOwner(Watcher):
 
     def _beaten(self, broker: Broker, call: Call[Any], response: Any) -> None:
         request = call.request
-        group = broker.groups.get(request.group_id)
-        if not isinstance(group, ConsumerGroup):
+        group = broker.groups.typed(request.group_id, ConsumerGroup)
+        if group is None:
             return
         reads = self._reads.setdefault(request.group_id, {})
         for gone in [name for name in reads if name not in group.members]:

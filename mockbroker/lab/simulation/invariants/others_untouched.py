@@ -7,8 +7,9 @@ from typing import Any
 from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.broker.broker import Broker
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.groups.registry import AnyGroup
+from mockbroker.groups.coordinated import CoordinatedGroup, typed
 from mockbroker.lab.simulation.watching import Watcher
 
 # These end transactions, and so touch the groups that are part of them.
@@ -43,11 +44,12 @@ def _group_of(request: Any) -> str:
     return names[0] if names else getattr(request, "group_id", "")
 
 
-def _print(group: AnyGroup) -> tuple[object, ...]:
+def _print(group: CoordinatedGroup) -> tuple[object, ...]:
     """What changes with nearly everything that can happen to a group, and is quick to read."""
     offsets = group.offsets
-    if isinstance(group, ConsumerGroup):
-        at: tuple[object, ...] = (group.epoch, group.assignment_epoch, len(group.owners))
-    else:
-        at = (group.generation, group.state, group.leader, group.parked_joins, len(group.unsynced), len(group.pending))
+    at: tuple[object, ...] = (group.generation, group.state_name)
+    if (consumers := typed(group, ConsumerGroup)) is not None:
+        at += (consumers.assignment_epoch, len(consumers.owners))
+    if (classic := typed(group, ClassicGroup)) is not None:
+        at += (classic.leader, classic.parked_joins, len(classic.unsynced), len(classic.pending))
     return (*at, len(group.members), len(group.waits), len(offsets.committed), len(offsets.pending), offsets._order)

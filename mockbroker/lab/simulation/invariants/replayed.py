@@ -5,10 +5,10 @@ from __future__ import annotations
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.coordinated import CoordinatedGroup, typed
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import replayed
 from mockbroker.groups.records.wall_time import Wall
-from mockbroker.groups.registry import AnyGroup
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -33,25 +33,24 @@ class Replayed(Watcher):
         self.healed(broker, now)
 
     def healed(self, broker: Broker, now: float) -> None:
-        found: dict[str, AnyGroup] = {}
+        found: dict[str, CoordinatedGroup] = {}
         for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
             replay = replayed(partition.log.batches())
-            java = broker.release.java_coordinator
-            found |= rebuilt(replay, broker.cluster, broker.settings, Wall(0.0), now, java_coordinator=java)
+            found |= rebuilt(replay, broker.groups.types, broker.groups.context, Wall(0.0), now)
         for group_id in dict.fromkeys([*broker.groups, *found]):
             if not is_away(broker, group_id):
                 self._compare(group_id, broker.groups.get(group_id), found.get(group_id))
 
-    def _compare(self, group_id: str, there: AnyGroup | None, written: AnyGroup | None) -> None:
+    def _compare(self, group_id: str, there: CoordinatedGroup | None, written: CoordinatedGroup | None) -> None:
         if there is None:
             raise self.broken(f"{group_id} is written, and is not there")
         offsets = _offsets(there)
         if written is None:
-            if any(offsets) or isinstance(there, ConsumerGroup) or (there.state in SETTLED and there.generation):
+            if any(offsets) or (_settled(there) and there.generation):
                 raise self.broken(f"{group_id} is there, and nothing is written of it")
             return
         self._same(f"offsets of {group_id}", _offsets(written), offsets)
-        if isinstance(there, ConsumerGroup) or there.state in SETTLED:
+        if _settled(there):
             self._same(group_id, _described(written), _described(there))
 
     def _same(self, what: str, written: object, there: object) -> None:
@@ -59,7 +58,13 @@ class Replayed(Watcher):
             raise self.broken(f"{what}: {written} is written, and {there} is there")
 
 
-def _offsets(group: AnyGroup) -> tuple[object, object]:
+def _settled(group: CoordinatedGroup) -> bool:
+    """True if all of the group is written."""
+    classic = typed(group, ClassicGroup)
+    return classic is None or classic.state in SETTLED
+
+
+def _offsets(group: CoordinatedGroup) -> tuple[object, object]:
     committed = {place: each.offset for place, each in group.offsets.committed.items()}
     held = {
         producer: {place: each.offset for place, (_, each) in places.items()}
@@ -68,13 +73,16 @@ def _offsets(group: AnyGroup) -> tuple[object, object]:
     return committed, held
 
 
-def _described(group: AnyGroup) -> tuple[object, ...]:
-    if isinstance(group, ClassicGroup):
-        members: dict[str, object] = {m.member_id: (m.instance_id, m.assignment) for m in group.members.values()}
-        return ClassicGroup, group.state, group.generation, group.protocol, group.leader, members
-    targets = {name: group.target_of(name) for name in group.members}
-    members = {
-        m.member_id: (m.instance_id, m.epoch, m.previous_epoch, m.state, m.assigned, m.revoking, m.topics)
-        for m in group.members.values()
-    }
-    return ConsumerGroup, group.epoch, group.assignment_epoch, members, targets
+def _described(group: CoordinatedGroup) -> tuple[object, ...]:
+    described: tuple[object, ...] = (group.type_name, group.state_name, group.generation)
+    if (classic := typed(group, ClassicGroup)) is not None:
+        shares = {m.member_id: (m.instance_id, m.assignment) for m in classic.members.values()}
+        described += (classic.protocol, classic.leader, shares)
+    if (consumers := typed(group, ConsumerGroup)) is not None:
+        targets = {name: consumers.target_of(name) for name in consumers.members}
+        members = {
+            m.member_id: (m.instance_id, m.epoch, m.previous_epoch, m.state, m.assigned, m.revoking, m.topics)
+            for m in consumers.members.values()
+        }
+        described += (consumers.assignment_epoch, members, targets)
+    return described

@@ -41,20 +41,20 @@ class Revocations(Watcher):
         self._due: dict[tuple[str, str], Due] = {}
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        group = broker.groups.get(getattr(call.request, "group_id", ""))
-        if isinstance(group, ConsumerGroup):
+        group = broker.groups.typed(getattr(call.request, "group_id", ""), ConsumerGroup)
+        if group is not None:
             for key in [key for key in self._due if key[0] == group.group_id and key[1] not in group.members]:
                 del self._due[key]
             for member in group.members.values():
                 self._learn(group.group_id, member, now)
 
     def noted(self, broker: Broker, event: Event) -> None:
-        group, now = broker.groups.get(event.group), event.time_ms / 1000
+        group, now = broker.groups.typed(event.group, ConsumerGroup), event.time_ms / 1000
         match event.event:
             case EventKind.UNLOAD | EventKind.DELETE | EventKind.DOWNGRADE:
                 for key in [key for key in self._due if key[0] == event.group]:
                     del self._due[key]
-            case EventKind.LOAD if isinstance(group, ConsumerGroup):
+            case EventKind.LOAD if group is not None:
                 for member in group.members.values():
                     self._learn(event.group, member, now, loaded=True)
             case EventKind.LEAVE | EventKind.EXPIRE:

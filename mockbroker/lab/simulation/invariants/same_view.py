@@ -63,9 +63,9 @@ class SameView(Watcher):
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         request = call.request
         if call.ticket.api_key == ApiKey.SYNC_GROUP and request.assignments:
-            group = broker.groups.get(request.group_id)
+            group = broker.groups.typed(request.group_id, ClassicGroup)
             view = self._views.get((request.group_id, request.generation_id))
-            if not isinstance(group, ClassicGroup) or view is None or view.shares is not None:
+            if group is None or view is None or view.shares is not None:
                 return
             who = self._name(request.group_id, request.member_id)
             awaited = group.generation == request.generation_id and group.state is State.COMPLETING
@@ -77,8 +77,8 @@ class SameView(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if response.error_code if hasattr(response, "error_code") else True:
             return
-        group = broker.groups.get(getattr(call.request, "group_id", ""))
-        if not isinstance(group, ClassicGroup):
+        group = broker.groups.typed(getattr(call.request, "group_id", ""), ClassicGroup)
+        if group is None:
             return
         self._learn(group)
         match call.ticket.api_key:

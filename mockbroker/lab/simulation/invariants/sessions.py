@@ -11,7 +11,6 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 ALIVE = (E.NONE, E.REBALANCE_IN_PROGRESS)
@@ -60,7 +59,7 @@ class Sessions(Watcher):
                 self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
             case ApiKey.OFFSET_COMMIT:
                 if request.member_id and not response.topics[0].partitions[0].error_code:
-                    classic = isinstance(broker.groups.get(request.group_id), ClassicGroup)
+                    classic = broker.groups.typed(request.group_id, ClassicGroup) is not None
                     self._sign(request.group_id, request.member_id, now, sure=classic)
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
@@ -107,17 +106,17 @@ class Sessions(Watcher):
         if broker.waits.next() <= now:
             return  # it has not come to look at the time yet
         for group_id, group in broker.groups.items():
-            for member_id, member in group.members.items():
-                if isinstance(group, ClassicGroup) and (group.members[member_id].join or group.members[member_id].sync):
+            classic = broker.groups.typed(group_id, ClassicGroup)
+            for member_id in group.members:
+                if classic is not None and (classic.members[member_id].join or classic.members[member_id].sync):
                     self._perhaps[group_id, member_id] = now
                     continue
                 since = self._perhaps.get((group_id, member_id))
                 session = self._sessions.get((group_id, member_id))
                 if since is not None and session is not None and now - since > session + SLACK:
                     raise self.broken(f"{member_id} of {group_id} is silent for {now - since:.3f} s, and still there")
-                del member
-            if isinstance(group, ClassicGroup):
-                for member_id in group.pending:
+            if classic is not None:
+                for member_id in classic.pending:
                     at = self._given.get((group_id, member_id))
                     if at is not None and now > at + SLACK:
                         raise self.broken(f"the id {member_id} of {group_id} was never used, and is still there")
@@ -126,7 +125,5 @@ class Sessions(Watcher):
 
     def emptied(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
-            if not isinstance(group, ConsumerGroup) and not group.empty:
-                raise self.broken(f"{group_id} has members, and nobody has asked for long")
-            if group.members:
+            if group.members or not group.empty:
                 raise self.broken(f"{group_id} has members, and nobody has asked for long")

@@ -10,8 +10,9 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import DEAD, ClassicGroup
+from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.coordinated import DEAD
 from mockbroker.lab.simulation.watching import Watcher
 
 
@@ -46,14 +47,16 @@ class Statistics(Watcher):
         self._same(f"the state of {told.group_id}", told.group_state, group.state_name)
         there = {name: member.client_id for name, member in group.members.items()}
         self._same(f"members of {told.group_id}", {m.member_id: m.client_id for m in told.members}, there)
-        if isinstance(group, ConsumerGroup):
-            epochs = {name: member.epoch for name, member in group.members.items()}
+        consumers = broker.groups.typed(told.group_id, ConsumerGroup)
+        classic = broker.groups.typed(told.group_id, ClassicGroup)
+        if consumers is not None:
+            epochs = {name: member.epoch for name, member in consumers.members.items()}
             self._same(f"epochs of {told.group_id}", {m.member_id: m.member_epoch for m in told.members}, epochs)
-            self._same(f"the epoch of {told.group_id}", told.group_epoch, group.epoch)
-        elif told.group_state == "Stable":
-            given = {name: member.assignment for name, member in group.members.items()}
+            self._same(f"the epoch of {told.group_id}", told.group_epoch, consumers.epoch)
+        elif classic is not None and told.group_state == "Stable":
+            given = {name: member.assignment for name, member in classic.members.items()}
             self._same(f"shares of {told.group_id}", {m.member_id: m.member_assignment for m in told.members}, given)
-            self._same(f"the protocol of {told.group_id}", told.protocol_data, group.protocol)
+            self._same(f"the protocol of {told.group_id}", told.protocol_data, classic.protocol)
 
     def noted(self, broker: Broker, event: Event) -> None:
         members = self._members.setdefault(event.group, {})
@@ -84,12 +87,11 @@ class Statistics(Watcher):
             self._same(f"members of {group_id}", [m.member_id for m in told.members], list(group.members))
             by_journal = sorted(self._members.get(group_id, {}))
             self._same(f"members of {group_id} by the journal", by_journal, sorted(group.members))
-            at = group.epoch if isinstance(group, ConsumerGroup) else group.generation
-            self._same(f"the generation of {group_id}", told.generation, at)
+            self._same(f"the generation of {group_id}", told.generation, group.generation)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
             self._same(f"offsets of {group_id}", committed(broker, group_id), there)
-            if isinstance(group, ClassicGroup):
-                self._same(f"the leader of {group_id}", told.leader, group.leader)
+            if (classic := broker.groups.typed(group_id, ClassicGroup)) is not None:
+                self._same(f"the leader of {group_id}", told.leader, classic.leader)
 
     def _same(self, what: str, told: object, there: object) -> None:
         if told != there:

@@ -52,12 +52,14 @@ class Transitions(Watcher):
         for group_id in [group_id for group_id in self._states if group_id not in broker.groups]:
             del self._states[group_id]
             self._generations.pop(group_id, None)
-        for group_id, group in broker.groups.items():
-            if isinstance(group, ConsumerGroup):
+        for group_id in broker.groups:
+            consumers = broker.groups.typed(group_id, ConsumerGroup)
+            if consumers is not None and consumers.assignment_epoch > consumers.epoch:
+                raise self.broken(f"{group_id} has a target of epoch {consumers.assignment_epoch} at {consumers.epoch}")
+            group = broker.groups.typed(group_id, ClassicGroup)
+            if group is None:
                 self._states.pop(group_id, None)
                 self._generations.pop(group_id, None)
-                if group.assignment_epoch > group.epoch:
-                    raise self.broken(f"{group_id} has a target of epoch {group.assignment_epoch} at {group.epoch}")
                 continue
             state, before = group.state.value, self._states.get(group_id)
             generation, had = group.generation, self._generations.get(group_id, group.generation)

@@ -19,7 +19,8 @@ from kwire import ErrorCode as E
 from mockbroker.base.effects import Note, Reply
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases, rules
-from mockbroker.groups.classic.state import ClassicGroup, State, session_of
+from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.coordinated import session_of
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 
 LEGAL = {

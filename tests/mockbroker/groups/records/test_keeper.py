@@ -30,10 +30,12 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.records.batch import batches
 from mockbroker.base.release import RELEASES
-from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.classic.state import State
+from mockbroker.groups.consumer import records as consumer_records
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
-from mockbroker.groups.records import consumer as consumer_records
-from mockbroker.groups.records import keeper, rebuild
+from mockbroker.groups.coordinated import CoordinatedGroup
+from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.records import keeper
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import Kept, Replay, replayed
 from mockbroker.groups.records.wall_time import Wall
@@ -54,7 +56,7 @@ class Coordinators:
         broker = self.desk.broker
         partition = broker.cluster.topics["__consumer_offsets"].partition_of(self.group_id)
         for group in broker.groups_of(partition.index):
-            broker.let_go(group.group_id)
+            broker.unload_group(group.group_id)
         broker.load_groups(partition.index, self.desk.now)
         check_written(broker, WALL)
 
@@ -79,18 +81,19 @@ def test_consumer_groups():
 
 
 def forget_what_is_to_be_given_up(patch):
-    patch.setattr(rebuild, "_share", lambda lines: frozenset() if len(lines) == 1 else real(lines))
-    real = rebuild._share
+    patch.setattr(consumer_records, "_share", lambda lines: frozenset() if len(lines) == 1 else real(lines))
+    real = consumer_records._share
 
 
 def tombstones_are_forgotten(patch):
-    patch.setattr(keeper, "_tombstones", lambda _: [])
+    for module in (keeper, consumer_records):
+        patch.setattr(module, "tombstones", lambda _: [])
 
 
 def epochs_are_not_written(patch):
-    real = keeper._differing
+    real = keeper.differing
     kind = consumer_records.encode_stored(ConsumerGroupMetadataKey(), 0)[:2]
-    patch.setattr(keeper, "_differing", lambda image, found: (c for c in real(image, found) if c[0][:2] != kind))
+    patch.setattr(keeper, "differing", lambda image, found: (c for c in real(image, found) if c[0][:2] != kind))
 
 
 @pytest.mark.parametrize(
@@ -279,12 +282,12 @@ def test_a_member_without_an_expression():
 # --- records of a real coordinator --------------------------------------------------------------------------------
 
 
-def read(*told: tuple[object, object]) -> ClassicGroup | ConsumerGroup:
+def read(*told: tuple[object, object]) -> CoordinatedGroup:
     found = Replay()
     for order, (key, value) in enumerate(told):
         found.live[encode_stored(key, 0)] = Kept(encode_stored(value, 0), order)
     desk = Desk()
-    group = rebuilt(found, desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)["g"]
+    group = rebuilt(found, GROUP_TYPES, desk.broker.groups.context, Wall(WALL), 0.0)["g"]
     desk.broker.keeper.adopt(group)
     return group
 
@@ -310,7 +313,7 @@ def test_members_without_a_protocol():
 def test_records_of_kafka():
     data = (LOGS / "__consumer_offsets.log").read_bytes()
     desk = Desk()
-    groups = rebuilt(replayed(batches(data)), desk.broker.cluster, desk.broker.settings, Wall(WALL), 0.0)
+    groups = rebuilt(replayed(batches(data)), GROUP_TYPES, desk.broker.groups.context, Wall(WALL), 0.0)
     assert {"g-classic", "g-consumer"} <= set(groups)
     classic = groups["g-classic"]
     assert (classic.state, classic.generation, classic.protocol_type) == (State.EMPTY, 2, "consumer")

@@ -27,16 +27,17 @@ from mockbroker.broker.handlers import (
     offset_fetch,
 )
 from mockbroker.groups import expiry
+from mockbroker.groups.changes import Changes
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases, rules
+from mockbroker.groups.classic import records as classic_records
 from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
-from mockbroker.groups.consumer import reconcile
-from mockbroker.groups.migration import mixed
+from mockbroker.groups.consumer import records as consumer_records
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.offsets import Committed, Offsets
-from mockbroker.groups.records import classic as classic_records
-from mockbroker.groups.records import consumer as consumer_records
-from mockbroker.groups.records import keeper, rebuild
+from mockbroker.groups.records import keeper
 from mockbroker.groups.records.keeper import Keeper
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.storage.partition_files import PartitionFiles
@@ -404,7 +405,7 @@ def a_commit_of_a_stranger_counts(patch):
 
 @bug("I6")
 def a_commit_of_a_stale_epoch_counts(patch):
-    patch.setattr(mixed, "_epoch_error", lambda member, epoch: E.NONE)
+    patch.setattr(commit_rules, "_epoch_error", lambda member, epoch: E.NONE)
 
 
 @bug("I6")
@@ -569,7 +570,8 @@ def leaving_ends_the_sessions_of_others(patch):
 
 @bug("I4", "I5", "I11", "I2")
 def tombstones_are_not_written(patch):
-    patch.setattr(keeper, "_tombstones", lambda keys: [])
+    for module in (keeper, consumer_records):
+        patch.setattr(module, "tombstones", lambda keys: [])
 
 
 @bug("I4", "I5", "I11", "I2")
@@ -584,12 +586,28 @@ def deleted_groups_come_back(patch):
 
 @bug("I2", "I11")
 def a_sync_is_not_written(patch):
-    real = Keeper._classic
+    real = classic_records.changed
 
-    def classic_changes(kept, before, group):
-        return iter(()) if group.state is State.STABLE else real(kept, before, group)
+    def changed(group, wall):
+        return iter(()) if group.state is State.STABLE else real(group, wall)
 
-    patch.setattr(Keeper, "_classic", classic_changes)
+    patch.setattr(classic_records, "changed", changed)
+
+
+@bug("I2", "I11")
+def a_change_of_a_member_is_not_recorded(patch):
+    real = Changes.add
+
+    def add(changes, field, key=None):
+        if field != "members":
+            real(changes, field, key)
+
+    patch.setattr(Changes, "add", add)
+
+
+@bug("I2", "I11")
+def a_field_that_outlives_the_coordinator_is_taken_for_transient(patch):
+    patch.setattr(ConsumerGroup, "TRANSIENT", ConsumerGroup.TRANSIENT | {"assignment_epoch"})
 
 
 @bug("I4", "I5", "I11")
@@ -617,7 +635,7 @@ def a_new_coordinator_is_one_generation_behind(patch):
         group.generation -= 1
         return group
 
-    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "rebuilt", rebuilt)
 
 
 @bug("I11", "I14", "I9")
@@ -632,12 +650,12 @@ def a_member_is_lost_by_the_next_coordinator(patch):
             group.remove(member)
         return group
 
-    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "rebuilt", rebuilt)
 
 
 @bug("I11", "I1")
 def the_next_coordinator_forgets_who_has_what(patch):
-    patch.setattr(rebuild, "_share", lambda lines: frozenset())
+    patch.setattr(consumer_records, "_share", lambda lines: frozenset())
 
 
 @bug("I11", "I2")
@@ -760,14 +778,14 @@ def the_next_coordinator_elects_a_leader(patch):
         group.leader = max(group.members, default="")
         return group
 
-    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "rebuilt", rebuilt)
 
 
 def without_waits_of(kind: str) -> Callable[[Patch], None]:
     """The next coordinator forgets the deadlines of one kind of consumer groups."""
 
     def plant(patch: Patch) -> None:
-        real = rebuild._consumer_group
+        real = consumer_records._group
 
         def consumer_group(*given):
             group = real(*given)
@@ -775,7 +793,7 @@ def without_waits_of(kind: str) -> Callable[[Patch], None]:
                 group.waits.forget((kind, member_id))
             return group
 
-        patch.setattr(rebuild, "_consumer_group", consumer_group)
+        patch.setattr(consumer_records, "_group", consumer_group)
 
     return plant
 
@@ -827,7 +845,7 @@ def the_next_coordinator_knows_no_sessions_of_classic_members(patch):
             group.waits.forget(("session", member_id))
         return group
 
-    patch.setattr(rebuild.classic_records, "rebuilt", rebuilt)
+    patch.setattr(classic_records, "rebuilt", rebuilt)
 
 
 @bug("I19")

@@ -285,7 +285,7 @@ class Undecided(Checked):
 
     def __init__(self) -> None:
         super().__init__(CommitsKept(Model()))
-        group = self.broker.groups["g"] = Group(group_id="g", initial_delay=0.0)
+        group = self.broker.groups["g"] = ClassicGroup(group_id="g", initial_delay=0.0)
         self.offsets = group.offsets
         asked = TxnOffsetCommitRequest.Topic(
             name="t", partitions=[TxnOffsetCommitRequest.Topic.Partition(committed_offset=5)]

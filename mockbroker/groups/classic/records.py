@@ -1,15 +1,19 @@
-"""A classic group as one record. Source: Kafka's GroupCoordinatorRecordHelpers.newGroupMetadataRecord.
+"""A classic group as one record: written, and made of it again.
 
 It is written when a group is Stable or Empty. A new coordinator knows nothing of a rebalance; the members come again.
+Source: Kafka's GroupCoordinatorRecordHelpers.newGroupMetadataRecord.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
-from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import phases
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
+from mockbroker.groups.group_type import Context
+from mockbroker.groups.records.image import Change, encoded
 from mockbroker.groups.records.wall_time import Wall
 
 VERSION = 3
@@ -18,6 +22,17 @@ VERSION = 3
 def is_settled(group: ClassicGroup) -> bool:
     """True in the states that are written."""
     return group.state in (State.STABLE, State.EMPTY)
+
+
+def changed(group: ClassicGroup, wall: Wall) -> Iterator[Change]:
+    """Return the record if anything in it may have changed; during a rebalance only the first of a new group."""
+    if not group.changes:
+        return
+    written = record(group, wall)
+    if written is None and group.begun and "begun" in group.changes:
+        written = begun(group, wall)
+    if written is not None:
+        yield encoded(*written)
 
 
 def encoded_key(group_id: str) -> bytes:
@@ -59,11 +74,9 @@ def _written(group: ClassicGroup, member: Member) -> GroupMetadataValue.Member:
     )
 
 
-def rebuilt(
-    group_id: str, value: GroupMetadataValue, settings: Settings, wall: Wall, now: float, *, java_coordinator: bool
-) -> ClassicGroup:
-    """The group that a record tells of; every session begins anew at ``now``."""
-    group = ClassicGroup.configured(group_id, settings, now, java_coordinator=java_coordinator)
+def rebuilt(group_id: str, value: GroupMetadataValue, context: Context, wall: Wall, now: float) -> ClassicGroup:
+    """Return the group of a record; every session begins again at ``now``."""
+    group = ClassicGroup.configured(group_id, context.settings, now, java_coordinator=context.java_coordinator)
     group.begun = True
     group.state = State.STABLE if value.members else State.EMPTY
     if value.current_state_timestamp >= 0:

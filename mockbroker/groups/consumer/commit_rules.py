@@ -1,0 +1,39 @@
+"""Which members of a group of the consumer protocol may commit and fetch offsets."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
+from mockbroker.groups.events import Commit
+
+
+def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
+    """Return why an OffsetCommit is refused, or NONE. Source: Kafka's ConsumerGroup.validateOffsetCommit."""
+    if event.generation < 0 and group.empty:
+        return ErrorCode.NONE
+    member = group.members.get(event.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if member.classic is None and not event.knows_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return _epoch_error(member, event.generation)
+
+
+def transactional_commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
+    """Return why a TxnOffsetCommit is refused, or NONE. It knows no member epochs."""
+    error = commit_error(group, event) if event.names_member else ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
+
+
+def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
+    """Return why an OffsetFetch is refused, or NONE. Source: Kafka's ConsumerGroup.validateOffsetFetch."""
+    if member_id is None:
+        return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which looks null up
+    member = group.members.get(member_id)
+    return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
+
+
+def _epoch_error(member: ConsumerMember, epoch: int) -> ErrorCode:
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION

@@ -1,0 +1,19 @@
+"""The types of groups that the coordinator serves: the only place that names them all."""
+
+from __future__ import annotations
+
+from mockbroker.groups.classic.group_type import CLASSIC_TYPE
+from mockbroker.groups.classic.state import CLASSIC
+from mockbroker.groups.consumer.group_type import CONSUMER_TYPE
+from mockbroker.groups.consumer.state import CONSUMER
+from mockbroker.groups.group_type import GroupTypes
+from mockbroker.groups.migration import convert, mixed
+
+GROUP_TYPES = GroupTypes(
+    [CLASSIC_TYPE, CONSUMER_TYPE],
+    crossings={
+        (CLASSIC, CONSUMER): convert.upgrade,
+        (CONSUMER, CLASSIC): mixed.receive,
+    },
+    conversions={CONSUMER: convert.downgrade_without},
+)
