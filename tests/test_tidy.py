@@ -52,6 +52,14 @@ RANKS: Mapping[str, list[str]] = {
     ],
 }
 
+# Classes of groups by type: what depends on the type of a group is behind groups/group_type.py. Only where a group
+# changes its type is it asked for.
+GROUP_CLASSES = {"ClassicGroup", "ConsumerGroup", "CoordinatedGroup"}
+ASKS_FOR_GROUP_TYPE = "groups/migration/*"
+# Modules of the coordinator that know no group type: they import nothing of the folders of the types.
+GROUP_TYPE_FOLDERS = ("groups/classic/", "groups/consumer/", "groups/migration/")
+NAMES_GROUP_TYPES = {"groups/group_types"}
+
 # Files that talk to the world outside: sockets, clocks, chance.
 SHELLS = [
     "kwire/cli/*",
@@ -368,6 +376,64 @@ def test_restated_keys_are_noticed(text: str, found: list[str]) -> None:
 @pytest.mark.parametrize(("package", "name"), FILES)
 def test_nothing_banned(package: str, name: str) -> None:
     assert ban_problems(f"{package}/{name}", parsed(package, name)) == []
+
+
+def type_tests(tree: ast.AST) -> list[str]:
+    """Return the places where a value is tested to be a group of a type."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"isinstance", "issubclass"}:
+            names = {ast.unparse(inner).rpartition(".")[2] for inner in ast.walk(node.args[1]) if named(inner)}
+            if names & GROUP_CLASSES:
+                found.append(f"line {node.lineno}: {ast.unparse(node)}; ask its GroupType")
+        elif isinstance(node, ast.MatchClass) and ast.unparse(node.cls).rpartition(".")[2] in GROUP_CLASSES:
+            found.append(f"line {node.cls.lineno}: case {ast.unparse(node.cls)}(); ask its GroupType")
+    return found
+
+
+def named(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute))
+
+
+@pytest.mark.parametrize("name", modules("mockbroker"))
+def test_only_migration_tests_the_type_of_a_group(name: str) -> None:
+    assert fits(name, ASKS_FOR_GROUP_TYPE) or type_tests(parsed("mockbroker", name)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "isinstance(group, ClassicGroup)",
+        "isinstance(x, (A, state.ConsumerGroup))",
+        "match g:\n case ClassicGroup(): pass",
+    ],
+)
+def test_tests_of_the_type_of_a_group_are_noticed(text: str) -> None:
+    assert len(type_tests(ast.parse(text))) == 1
+
+
+def test_the_coordinator_knows_no_group_type() -> None:
+    """The registry, the keeper and what else is beside the folders of the types import none of them."""
+    found = [
+        f"{name} imports {target}"
+        for name, targets in graph("mockbroker").items()
+        if name.startswith("groups/") and not name.startswith(GROUP_TYPE_FOLDERS) and name not in NAMES_GROUP_TYPES
+        for target in targets
+        if target.startswith(GROUP_TYPE_FOLDERS)
+    ]
+    assert found == []
+
+
+def test_group_types_do_not_import_each_other() -> None:
+    classic, consumer, migration = GROUP_TYPE_FOLDERS
+    forbidden = [(classic, consumer), (consumer, classic), (classic, migration), (consumer, migration)]
+    imports_of = graph("mockbroker").items()
+    assert [
+        f"{name} imports {target}"
+        for name, targets in imports_of
+        for target in targets
+        if any(name.startswith(here) and target.startswith(there) for here, there in forbidden)
+    ] == []
 
 
 def test_every_message_has_frames_of_its_stem() -> None:

@@ -111,8 +111,8 @@ class GroupType(ABC, Generic[G]):
 
     name: ClassVar[str]
     states: ClassVar[Sequence[str]]
-    events: ClassVar[Collection[type]]
-    record_keys: ClassVar[Collection[type]]
+    events: ClassVar[Sequence[type]]
+    record_keys: ClassVar[Sequence[type]]
 
     # --- requests and time ---
 

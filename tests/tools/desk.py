@@ -25,6 +25,8 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
+from mockbroker.groups.group_type import GroupTypes
+from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
@@ -60,11 +62,12 @@ class Desk:
         config: Mapping[str, Any] | None = None,
         first_node: int = 0,
         release: Release = KAFKA_4_2,
+        types: GroupTypes = GROUP_TYPES,
     ) -> None:
         ids = count(1)
         nodes = [Node(first_node + number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
         settings = Settings.parse(QUICK | dict(config or {}))
-        self.broker = Broker(nodes, settings, lambda: UUID(int=next(ids)), release, wall_at_zero=WALL)
+        self.broker = Broker(nodes, settings, lambda: UUID(int=next(ids)), release, wall_at_zero=WALL, types=types)
         cluster = self.broker.cluster
         for name, partitions in ({"t": 2} if topics is None else topics).items():
             cluster.create_topic(name, cluster.place(partitions, 1))

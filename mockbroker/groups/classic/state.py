@@ -115,11 +115,11 @@ class ClassicGroup(CoordinatedGroup):
     came_from: State | None = None
     since: float = 0.0
     begun: bool = False
-    generation: int = 0
-    protocol_type: str = ""
+    generation: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]
+    protocol_type: str = ""  # pyright: ignore[reportIncompatibleMethodOverride]
     protocol: str | None = None
     leader: str = ""
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)  # pyright: ignore[reportIncompatibleMethodOverride]
     static: dict[str, str] = field(default_factory=dict)
     most_members: int = 0
     offered: Counter[str] = field(default_factory=Counter)

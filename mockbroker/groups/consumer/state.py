@@ -148,7 +148,7 @@ class ConsumerGroup(CoordinatedGroup):
     group_id: str
     epoch: int = 0
     assignment_epoch: int = 0
-    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    members: dict[str, ConsumerMember] = field(default_factory=dict)  # pyright: ignore[reportIncompatibleMethodOverride]
     static: dict[str, str] = field(default_factory=dict)
     target: GroupAssignment = field(default_factory=dict)
     owners: dict[TopicPartition, int] = field(default_factory=dict)

@@ -73,10 +73,10 @@ def _group(
     for kind in reversed(types.types):
         if group is None and kind.name in told.records:
             group = kind.rebuilt(group_id, told.records[kind.name], context, wall, now)
-    if group is None:
-        if not (told.offsets or told.pending):
-            return None
+    if group is None and (told.offsets or told.pending):
         group = types.default.new(group_id, context, now)
+    if group is None:
+        return None
     offsets = Offsets()
     offsets.restore(_committed(told.offsets, wall))
     for producer_id, held in told.pending.items():

@@ -1,0 +1,235 @@
+"""What is persisted of a group follows from what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import pytest
+from tools.counting import counted
+from tools.desk import WALL, Desk, member
+from tools.written import check_written
+
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from mockbroker.groups.changes import Changes, Recorded
+from mockbroker.groups.classic.state import ClassicGroup, Member
+from mockbroker.groups.consumer.state import ConsumerGroup
+
+
+@dataclass(slots=True)
+class Part(Recorded):
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"session"})
+    value: int = 0
+    session: float = 0.0
+
+
+@dataclass(slots=True)
+class Whole(Recorded):
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"waits"})
+    epoch: int = 0
+    waits: dict[str, float] = field(default_factory=dict)
+    table: dict[str, object] = field(default_factory=dict)
+
+
+@pytest.fixture
+def whole() -> Whole:
+    found = Whole(table={"a": 1, "b": 2})
+    found.changes.clear()
+    return found
+
+
+def test_everything_of_a_new_object_has_changed() -> None:
+    assert set(Whole(table={"a": 1}).changes) == {"epoch", "table"}
+    assert Whole(table={"a": 1}).changes["table"].keys() == {"a", None}
+
+
+def set_key(found: Whole) -> None:
+    found.table["a"] = 3
+
+
+def delete_key(found: Whole) -> None:
+    del found.table["a"]
+
+
+def pop_key(found: Whole) -> None:
+    found.table.pop("a")
+
+
+def update_keys(found: Whole) -> None:
+    found.table.update({"a": 3})
+
+
+def merge_keys(found: Whole) -> None:
+    found.table |= {"a": 3}
+
+
+def default_key(found: Whole) -> None:
+    found.table.pop("a")
+    found.changes.clear()
+    found.table.setdefault("a", 3)
+
+
+def replace_table(found: Whole) -> None:
+    found.table = {"a": 3, "b": 2}
+
+
+def replace_without_key(found: Whole) -> None:
+    found.table = {"b": 2}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [set_key, delete_key, pop_key, update_keys, merge_keys, default_key, replace_table, replace_without_key],
+    ids=lambda change: change.__name__,
+)
+def test_a_changed_key_of_a_table_is_recorded(whole: Whole, change) -> None:
+    change(whole)
+    assert {key for key in whole.changes["table"] if key is not None} == {"a"}
+
+
+def test_removed_keys_are_recorded(whole: Whole) -> None:
+    whole.table.popitem()
+    assert whole.changes["table"].keys() == {"b"}
+    whole.table.clear()
+    assert whole.changes["table"].keys() == {"a", "b"}
+
+
+def test_a_new_table_records_its_changes_too(whole: Whole) -> None:
+    whole.table = {"b": 2}
+    whole.changes.clear()
+    whole.table["c"] = 3
+    assert whole.changes["table"].keys() == {"c"}
+
+
+def test_transient_fields_are_not_recorded(whole: Whole) -> None:
+    whole.waits = {"a": 1.0}
+    whole.waits["b"] = 2.0
+    assert whole.changes == {}
+
+
+def test_a_part_records_in_what_it_is_a_part_of(whole: Whole) -> None:
+    part = Part()
+    part.record_in(whole.changes)
+    part.session = 1.0
+    assert whole.changes == {}
+    part.value = 1
+    assert whole.changes.keys() == {"value"}
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+
+def stable() -> tuple[Desk, ClassicGroup, Member]:
+    desk = Desk()
+    member_id = member(desk, "g", assignment=b"first")
+    group = desk.broker.groups.typed("g", ClassicGroup)
+    assert group is not None
+    return desk, group, group.members[member_id]
+
+
+def reconciled() -> tuple[Desk, ConsumerGroup]:
+    desk = Desk()
+    beat(desk, 0, subscribed_topic_names=["t"], rebalance_timeout_ms=60_000, topic_partitions=[])
+    group = desk.broker.groups.typed("g", ConsumerGroup)
+    assert group is not None
+    return desk, group
+
+
+def beat(desk: Desk, epoch: int, **how) -> None:
+    desk.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, **how), 1)
+
+
+def write(desk: Desk) -> None:
+    desk.broker.groups.touch("g")
+    desk.broker.write_changes(desk.now)
+    check_written(desk.broker, WALL)
+
+
+def test_an_assignment_that_changes_in_stable_is_written() -> None:
+    """No method of the group is called: the field is set, from wherever."""
+    desk, group, one = stable()
+    one.assignment = b"another"
+    write(desk)
+    desk.broker.unload_group("g")
+    desk.broker.load_groups(desk.broker.offsets_partition("g")[1], desk.now)
+    found = desk.broker.groups.typed("g", ClassicGroup)
+    assert found is not None
+    assert found is not group
+    assert found.members[one.member_id].assignment == b"another"
+
+
+@pytest.mark.parametrize("name", ["generation", "leader", "since"])
+def test_a_field_of_a_classic_group_is_written(name: str) -> None:
+    desk, group, _ = stable()
+    setattr(group, name, getattr(group, name) * 2)
+    write(desk)
+
+
+@pytest.mark.parametrize("name", ["client_id", "client_host", "session_timeout", "rebalance_timeout"])
+def test_a_field_of_a_classic_member_is_written(name: str) -> None:
+    desk, _, one = stable()
+    setattr(one, name, getattr(one, name) * 2)
+    write(desk)
+
+
+def test_what_members_of_the_consumer_protocol_change_is_written() -> None:
+    desk, group = reconciled()
+    group.members["m"] = replace(group.members["m"], client_id="another", previous_epoch=7)
+    group.target["m"] = {}
+    group.epoch, group.assignment_epoch = 8, 9
+    write(desk)
+
+
+def test_a_change_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of what is written, which all tests of handlers make, catches a field that is transient by mistake."""
+    monkeypatch.setattr(Member, "TRANSIENT", Member.TRANSIENT | {"assignment"})
+    desk, _, one = stable()
+    one.assignment = b"another"
+    with pytest.raises(AssertionError, match="another"):
+        write(desk)
+
+
+def test_a_table_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, group = reconciled()
+    monkeypatch.setattr(Changes, "add", lambda *_: None)
+    group.members["m"] = replace(group.members["m"], client_id="another")
+    with pytest.raises(AssertionError, match="another"):
+        write(desk)
+
+
+def test_heartbeat_of_a_classic_member_changes_nothing() -> None:
+    desk, group, one = stable()
+    desk.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=one.member_id), 3)
+    assert group.changes == {}
+
+
+def test_heartbeat_of_a_consumer_member_changes_nothing() -> None:
+    desk, group = reconciled()
+    beat(desk, group.members["m"].epoch)
+    assert group.changes == {}
+
+
+def test_heartbeat_costs_the_same_in_a_large_group() -> None:
+    assert cost_of_a_heartbeat(members=10) == cost_of_a_heartbeat(members=100)
+
+
+def cost_of_a_heartbeat(members: int) -> int:
+    """Return how many functions a heartbeat calls that changes nothing."""
+    desk = Desk(topics={"t": 1})
+    desk.watched = 0
+    for number in range(members):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=f"m{number:03d}",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        desk.ask(request, 1)
+    again = ConsumerGroupHeartbeatRequest(group_id="g", member_id=f"m{members - 1:03d}", member_epoch=members)
+    desk.ask(again, 1)
+    with counted() as calls:
+        assert desk.ask(again, 1).error_code == 0
+    return calls.count

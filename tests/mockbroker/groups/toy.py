@@ -1,0 +1,227 @@
+"""A third type of groups, which the product knows nothing of: members join, and each has what the first one left over.
+
+It is kept in the records of share groups, which the product does not serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar, cast
+
+from kwire import ErrorCode
+from kwire.blobs import encode_stored
+from kwire.blobs.offsets_topic import (
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+)
+from kwire.messages.describe_groups import DescribeGroupsResponse
+from mockbroker.base.deadlines import Deadlines
+from mockbroker.base.effects import Effects, Note, Reply, Ticket
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.settings import Settings
+from mockbroker.groups.changes import Recorded
+from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, Wait, session_of
+from mockbroker.groups.events import Commit
+from mockbroker.groups.group_type import Context, GroupType, GroupTypes, GroupView, RetentionStart, Topics
+from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.offsets import Offsets
+from mockbroker.groups.records.image import Change, Record, encoded
+from mockbroker.groups.records.wall_time import Wall
+
+TOY = "toy"
+SESSION = 10.0  # seconds
+T = TypeVar("T")
+
+
+# --- events and state ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class Hello:
+    """A member joins, or is alive. ``parked``: it is answered when another member joins."""
+
+    ticket: Ticket
+    member_id: str
+    client_id: str = "client"
+    parked: bool = False
+
+
+@dataclass(slots=True)
+class Welcome:
+    """The answer."""
+
+    epoch: int
+    error_code: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class ToyMember(Recorded):
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"parked"})
+    member_id: str
+    instance_id: str | None = None
+    client_id: str
+    client_host: str = "/127.0.0.1"
+    parked: Ticket | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ToyGroup(CoordinatedGroup):
+    type_name: ClassVar[str] = TOY
+    TRANSIENT: ClassVar[frozenset[str]] = frozenset({"waits", "offsets"})
+    group_id: str
+    epoch: int = 0
+    members: dict[str, ToyMember] = field(default_factory=dict)
+    waits: Deadlines[Wait] = field(default_factory=Deadlines)
+    offsets: Offsets = field(default_factory=Offsets)
+
+    @property
+    def state_name(self) -> str:
+        return "Playing" if self.members else "Empty"
+
+    @property
+    def generation(self) -> int:
+        return self.epoch
+
+    @property
+    def protocol_type(self) -> str:
+        return "play"
+
+
+# --- behavior -----------------------------------------------------------------------------------------------------
+
+
+class ToyType(GroupType[ToyGroup]):
+    name: ClassVar[str] = TOY
+    states: ClassVar[Sequence[str]] = ["Playing", "Empty"]
+    events: ClassVar[Sequence[type]] = [Hello]
+    record_keys: ClassVar[Sequence[type]] = [ShareGroupMetadataKey, ShareGroupMemberMetadataKey]
+
+    def new(self, group_id: str, context: Context, now: float) -> ToyGroup:
+        return ToyGroup(group_id=group_id)
+
+    def receive(self, group: ToyGroup, event: Hello, context: Context, now: float) -> Turn:
+        turn: Turn = []
+        member = group.members.get(event.member_id)
+        if member is None:
+            member = group.members[event.member_id] = ToyMember(member_id=event.member_id, client_id=event.client_id)
+            group.epoch += 1
+            turn.append(
+                Note(event=EventKind.JOIN, group=group.group_id, member_id=event.member_id, generation=group.epoch)
+            )
+            turn += self._answer_parked(group, ErrorCode.NONE)
+        member.client_id = event.client_id
+        group.waits.set(session_of(event.member_id), now + SESSION)
+        if event.parked:
+            member.parked = event.ticket
+            return turn
+        return [*turn, Reply(event.ticket, Welcome(group.epoch))]
+
+    def receive_without_group(
+        self, group_id: str, other: CoordinatedGroup | None, event: Hello, context: Context, now: float
+    ) -> Turn:
+        if other is not None and not other.empty:
+            return [Reply(event.ticket, Welcome(-1, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))]
+        group = self.new(group_id, context, now)
+        if other is not None:
+            group.offsets = other.offsets
+        return [Becomes(group), *self.receive(group, event, context, now)]
+
+    def tick(self, group: ToyGroup, context: Context, now: float) -> Turn:
+        turn: Turn = []
+        while wait := group.waits.pop_due(now):
+            del group.members[wait[1]]
+            group.epoch += 1
+            turn.append(Note(event=EventKind.EXPIRE, group=group.group_id, member_id=wait[1], generation=group.epoch))
+        return turn
+
+    def unload(self, group: ToyGroup) -> Effects:
+        return self._answer_parked(group, ErrorCode.NOT_COORDINATOR)
+
+    def _answer_parked(self, group: ToyGroup, error: ErrorCode) -> Effects:
+        answers: Effects = []
+        for member in group.members.values():
+            if member.parked is not None:
+                answers.append(Reply(member.parked, Welcome(group.epoch, error)))
+                member.parked = None
+        return answers
+
+    # --- records ---
+
+    def group_id_of(self, key: Any) -> str:
+        return cast("str", key.group_id)
+
+    def records(self, group: ToyGroup, wall: Wall) -> Iterable[Record]:
+        yield self._epoch(group)
+        for member in group.members.values():
+            yield self._member(group, member)
+
+    def changed(self, group: ToyGroup, wall: Wall) -> Iterable[Change]:
+        if "epoch" in group.changes:
+            yield encoded(*self._epoch(group))
+        for member_id in filter(None, group.changes.get("members", {})):
+            if member_id in group.members:
+                yield encoded(*self._member(group, group.members[member_id]))
+            else:
+                yield encode_stored(ShareGroupMemberMetadataKey(group_id=group.group_id, member_id=member_id), 0), None
+
+    def _epoch(self, group: ToyGroup) -> Record:
+        return ShareGroupMetadataKey(group_id=group.group_id), ShareGroupMetadataValue(epoch=group.epoch), 0
+
+    def _member(self, group: ToyGroup, member: ToyMember) -> Record:
+        key = ShareGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id)
+        return key, ShareGroupMemberMetadataValue(client_id=member.client_id, client_host=member.client_host), 0
+
+    def rebuilt(
+        self, group_id: str, found: Sequence[tuple[Any, Any]], context: Context, wall: Wall, now: float
+    ) -> ToyGroup | None:
+        group, epoch = self.new(group_id, context, now), None
+        for key, value in found:
+            if isinstance(value, ShareGroupMetadataValue):
+                epoch = value.epoch
+            else:
+                group.members[key.member_id] = ToyMember(member_id=key.member_id, client_id=value.client_id)
+                group.waits.set(session_of(key.member_id), now + SESSION)
+        if epoch is None:
+            return None
+        group.epoch = epoch
+        return group
+
+    # --- commit rules ---
+
+    def commit_error(self, group: ToyGroup, event: Commit, now: float) -> ErrorCode:
+        if event.member_id not in group.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if event.generation == group.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def transactional_commit_error(self, group: ToyGroup, event: Commit) -> ErrorCode:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+
+    def fetch_error(self, group: ToyGroup, member_id: str | None, epoch: int) -> ErrorCode:
+        return ErrorCode.NONE if member_id is None or epoch == group.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def retention_starts(self, group: ToyGroup) -> RetentionStart:
+        return lambda _, committed: None if group.members else committed.at
+
+    def subscribed(self, group: ToyGroup) -> Container[str]:
+        return {"t"} if group.members else ()
+
+    # --- description ---
+
+    def described(self, group: ToyGroup, response: type[T], context: Context) -> T | None:
+        if response is not DescribeGroupsResponse.Group:
+            return None
+        kind = DescribeGroupsResponse.Group
+        members = [kind.Member(member_id=each.member_id, client_id=each.client_id) for each in group.members.values()]
+        return cast("T", kind(group_id=group.group_id, group_state=group.state_name, members=members))
+
+    def view(self, group: ToyGroup, context: Context) -> GroupView:
+        return GroupView(protocol="toss", assignments={member_id: {"t": [0]} for member_id in group.members})
+
+    def to_json(self, group: ToyGroup, topics: Topics, settings: Settings) -> dict[str, Any]:
+        return {"type": TOY, "epoch": group.epoch}
+
+
+TOY_TYPES = GroupTypes([*GROUP_TYPES.types, ToyType()])
