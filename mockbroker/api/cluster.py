@@ -16,9 +16,8 @@ import trio
 
 from kwire import WireError
 from mockbroker.api import records as inside
-from mockbroker.api import snapshots
 from mockbroker.api.clock import Clock
-from mockbroker.api.records import Record, Value
+from mockbroker.api.operations import ClusterOperations
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.api.wait import Goal
 from mockbroker.base.release import KAFKA_4_2, RELEASES
@@ -26,7 +25,6 @@ from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event, Journal
-from mockbroker.broker.request_log import Request
 from mockbroker.broker.router import Router
 from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, Users
 from mockbroker.net.addresses import Addresses
@@ -121,7 +119,7 @@ class _Plan:
         return broker
 
 
-class Cluster:
+class Cluster(ClusterOperations):
     """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
 
     def __init__(
@@ -170,63 +168,6 @@ class Cluster:
         """Where listeners hear of events."""
         return self._router.journal
 
-    def events(self) -> list[Event]:
-        """What happened in the groups so far."""
-        return list(self.journal.events)
-
-    def requests(self, api: str | None = None) -> list[Request]:
-        """What clients asked, oldest first; ``api``: only these, by Kafka's name. Raises: ValueError.
-
-        Limits: the latest 10,000 requests, and of these the latest with 32 MiB.
-        """
-        return self._router.requests.of(api)
-
-    def groups(self) -> dict[str, GroupSnapshot]:
-        """Every group as it is now, by its id."""
-        return snapshots.snapshots(self._router.broker)
-
-    def committed(self, group_id: str) -> dict[tuple[str, int], int]:
-        """The offsets of a group by topic and partition; none if there is no such group."""
-        return snapshots.committed(self._router.broker, group_id)
-
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
-        """A new topic. ``config``: Kafka's names of topic configurations.
-
-        Raises: SettingsError if the name is taken or not legal, or for a configuration that no topic can have.
-        """
-        inside.create_topic(self._router.broker, name, partitions, config)
-        self._server.perform([])
-
-    def produce(
-        self,
-        topic: str,
-        records: Iterable[Value],
-        *,
-        partition: int | None = None,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
-    ) -> list[int]:
-        """Append to a topic and wake the consumers that wait for it; the offset of each record.
-
-        ``records``: values, as bytes or text, which get the key, headers and timestamp (milliseconds since 1970, None
-        for now) given here; or ``Record``s, which stay as they are. Without partition a key decides as in Kafka's
-        producer, and values without one go to the partitions in turn, the first to 0.
-        Raises: UnknownTopicError, and then nothing is written.
-        """
-        like = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
-        given = inside.as_records(records, like)
-        offsets, effects = inside.produce(self._router.broker, topic, given, round(self.clock.wall() * 1000))
-        self._server.perform(effects)
-        return offsets
-
-    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
-        """What is in a topic, or in one partition, by partition and offset. Raises: UnknownTopicError.
-
-        ``committed``: only what a consumer with isolation level read_committed sees by now.
-        """
-        return inside.read(self._router.broker, topic, partition, committed=committed)
-
     def connect(self, node: int | None = None, client_id: str = "inside") -> Line:
         """A connection to a broker (None: the first) in this process, without a socket, for clients made of messages.
 
@@ -256,81 +197,13 @@ class Cluster:
             return found
         raise goal.missed(self._router.broker, self.journal.events, timeout)
 
-    # --- brokers that come and go ---
-
-    def coordinator(self, group_id: str) -> int:
-        """Id of the broker that coordinates a group, whether there is such a group or not; -1 if none can."""
-        return self._router.broker.coordinator(group_id)
-
-    def stop_broker(self, node: int) -> None:
-        """A broker ends as it should: others take over what it leads, then its listeners and connections are closed.
-
-        Raises: FailoverError if it does not run.
-        """
-        self._server.perform(failover.stop(self._router.broker, node, self._now()))
-        self._server.stop_broker(node, abruptly=False)
-
-    def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
-        """A broker is gone: its connections are reset, what waited there is lost, and nobody was told.
-
-        ``noticed_after``: seconds until others take over what it led, as Kafka's broker.session.timeout.ms; until then
-        clients are sent to a broker that is not there. Raises: FailoverError if it does not run.
-        """
-        failover.check_runs(self._router.broker, node)
-        self._server.stop_broker(node, abruptly=True)
-        self._server.perform(failover.kill(self._router.broker, node, self._now(), noticed_after))
-
-    def start_broker(self, node: int) -> None:
-        """A broker that was stopped or killed is back, at its addresses. It leads only what nobody else does.
-
-        Raises: FailoverError if it runs; PortInUseError.
-        """
-        broker = self._router.broker
-        failover.check_ended(broker, node)
-        self._come_back(node)
-        self._server.perform(failover.start(broker, node, self._now()))
-
-    def move_coordinator(self, group_id: str, node: int) -> None:
-        """Another broker coordinates the group, and all others of its partition of the offsets topic.
-
-        Who waits in them is told NOT_COORDINATOR. Raises: FailoverError if it cannot: it must run and be a replica.
-        """
-        self.move_leader(*self._router.broker.offsets_partition(group_id), node)
-
-    def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another broker leads a partition. Raises: FailoverError; UnknownTopicError."""
-        broker = self._router.broker
-        found = inside.partition(broker, topic, partition)
-        self._server.perform(failover.move(broker, found, node, self._now()))
-
-    def freeze_metadata(self, *nodes: int) -> None:
-        """From now on these brokers tell of the cluster as it is at this moment: of brokers, leaders, coordinators."""
-        broker = self._router.broker
-        for node in nodes:
-            broker.frozen[node] = broker.cluster.as_it_is()
-
-    def thaw_metadata(self, *nodes: int) -> None:
-        """These brokers, or all of them, know again what the others know."""
-        broker = self._router.broker
-        for node in nodes or list(broker.frozen):
-            broker.frozen.pop(node, None)
-
     def _come_back(self, node: int) -> None:
         try:
             self._server.restart_broker(node)
         except OSError as error:
             raise PortInUseError(f"broker {node} cannot come back: {error}") from error
 
-    def _now(self) -> float:
-        return self._server.clock.read()
-
-    def reset(self) -> None:
-        """Back to the start: its topics, settings and addresses, and nothing that happened since.
-
-        Connections are closed, with what waits on them; a client that comes back finds the new cluster. Raises:
-        PortInUseError if a broker was stopped whose port somebody else has taken since; SettingsError with a data
-        directory: nothing that is on disk is thrown away.
-        """
+    def _restart(self) -> None:
         self._check_no_data_dir()
         for node in self._server.stopped_nodes:
             self._come_back(node)

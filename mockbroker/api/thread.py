@@ -9,28 +9,30 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
+from functools import wraps
+from inspect import getdoc
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import trio
 
-from mockbroker.api.clock import Clock
-from mockbroker.api.cluster import WAIT, Cluster, ClusterClosedError, open_cluster
-from mockbroker.api.records import Record, UnknownTopicError, Value
-from mockbroker.api.snapshots import GroupSnapshot
+from mockbroker.api.clock import Clock, ClockOperations
+from mockbroker.api.cluster import Cluster, ClusterClosedError, open_cluster
+from mockbroker.api.operations import ClusterOperations, Handle
+from mockbroker.api.records import UnknownTopicError
 from mockbroker.api.wait import WaitTimeoutError
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import SettingsError
 from mockbroker.broker.failover import FailoverError
-from mockbroker.broker.journal import Event, Journal
-from mockbroker.broker.request_log import Request
+from mockbroker.broker.journal import Journal
 from mockbroker.net.tls import TlsFiles
 from mockbroker.topics.model import Node
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class BrokerThread:
@@ -166,49 +168,81 @@ class BrokerThread:
         return error
 
 
-class ThreadClock:
+class _ThreadHandle(Handle):
+    """A handle whose operations run in the broker's thread. ``_start`` begins what takes time there."""
+
+    def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
+        raise NotImplementedError
+
+
+def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
+    """Return the method of a thread's handle that blocks until the method of the cluster's is done.
+
+    ``note``: what its documentation says beside that of the method.
+    """
+
+    @wraps(method)
+    def blocked(self: _ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        waiting = self._start(lambda there: method(there, *args, **kwargs))
+        try:
+            return _result(waiting)
+        finally:
+            waiting.cancel()
+
+    blocked.__doc__ = _documentation(method, note)
+    return blocked
+
+
+def awaited(
+    method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the method of a thread's handle that asyncio and trio can await until the method of the cluster's is done.
+
+    ``note``: as of ``blocking``.
+    """
+
+    @wraps(method)
+    async def waited(self: _ThreadHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        waiting = self._start(lambda there: method(there, *args, **kwargs))
+        try:
+            await _done(waiting)
+            return _result(waiting)
+        finally:
+            waiting.cancel()
+
+    waited.__name__ = f"{method.__name__}_async"
+    waited.__doc__ = _documentation(method, note)
+    return waited
+
+
+def _documentation(method: Callable[..., object], note: str) -> str:
+    return "\n\n".join(text for text in (getdoc(method), note) if text)
+
+
+class ThreadClock(_ThreadHandle, ClockOperations):
     """As ``Clock``, for any thread and any event loop: no call takes longer than the broker needs for it."""
 
-    def __init__(
-        self, call: Callable[[Callable[[Clock], Any]], Any], run: Callable[[Callable[[Clock], Any]], Any]
-    ) -> None:
-        self._call = call
-        self._run = run
+    def __init__(self, cluster: ThreadCluster) -> None:
+        self._cluster = cluster
 
-    @property
-    def running(self) -> bool:
-        """False while it stands still."""
-        return bool(self._call(lambda clock: clock.running))
+    advance = blocking(Clock.advance)
 
-    def now(self) -> float:
-        """Seconds since the cluster began or was reset, as events and requests are told with (``time_ms``)."""
-        return float(self._call(lambda clock: clock.now()))
-
-    def wall(self) -> float:
-        """Seconds since 1970, as records are stamped."""
-        return float(self._call(lambda clock: clock.wall()))
-
-    def stop(self) -> None:
-        """Stand still; nothing becomes due until ``advance`` or ``resume``."""
-        self._call(lambda clock: clock.stop())
-
-    def resume(self) -> None:
-        """Run on from where it stands."""
-        self._call(lambda clock: clock.resume())
-
-    def advance(self, seconds: float) -> list[Event]:
-        """As ``Clock.advance``: let time pass at once; the events of it. Raises: ValueError."""
+    def _perform(self, call: Callable[[Any], T]) -> T:
         __tracebackhide__ = True
-        found: list[Event] = self._run(lambda clock: clock.advance(seconds))
-        return found
+        return self._cluster._perform(lambda cluster: call(cluster.clock))
+
+    def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
+        return self._cluster._start(lambda cluster: wait(cluster.clock))
 
 
-class ThreadCluster:
+class ThreadCluster(_ThreadHandle, ClusterOperations):
     """A cluster that runs in a thread of its own. Any thread may use it, and any event loop: no call takes longer than
     the broker needs for it, but ``wait_group``, which waits; event loops have ``wait_group_async`` for that.
 
-    Raises: ClusterClosedError from every method once the cluster is closed, or the test is over that had it, and in a
-    process that was forked meanwhile.
+    Raises: ClusterClosedError from every method once the cluster is closed or its test has finished, and in a forked
+    process.
     """
 
     def __init__(self, thread: BrokerThread, cluster: Cluster) -> None:
@@ -219,145 +253,32 @@ class ThreadCluster:
         self.journal: Journal = cluster.journal
         self._thread = thread
         self._life = cluster.life
-        self.clock = ThreadClock(self._call_clock, self._run_clock)
+        self.clock = ThreadClock(self)
 
-    def events(self) -> list[Event]:
-        """What happened in the groups so far."""
-        return self._call(lambda cluster: cluster.events())
+    wait_group = blocking(
+        Cluster.wait_group, "Blocks the thread: on an event loop that runs the clients use ``wait_group_async``."
+    )
+    wait_group_async = awaited(Cluster.wait_group, "For asyncio and trio, whose loop goes on meanwhile.")
 
-    def requests(self, api: str | None = None) -> list[Request]:
-        """As ``Cluster.requests``: what clients asked, ``api``: only these, by Kafka's name."""
-        return self._call(lambda cluster: cluster.requests(api))
-
-    def groups(self) -> dict[str, GroupSnapshot]:
-        """Every group as it is now, by its id."""
-        return self._call(lambda cluster: cluster.groups())
-
-    def committed(self, group_id: str) -> dict[tuple[str, int], int]:
-        """The offsets of a group by topic and partition; none if there is no such group."""
-        return self._call(lambda cluster: cluster.committed(group_id))
-
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
-        """A new topic. ``config``: Kafka's names of topic configurations.
-
-        Raises: SettingsError if the name is taken or not legal, or for a configuration that no topic can have.
-        """
-        self._call(lambda cluster: cluster.create_topic(name, partitions, config))
-
-    def produce(
-        self,
-        topic: str,
-        records: Iterable[Value],
-        *,
-        partition: int | None = None,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
-    ) -> list[int]:
-        """As ``Cluster.produce``: append to a topic; the offset of each record."""
-        given = list(records)  # here, not in the broker's thread: it may be a generator of the caller's
-        return self._call(
-            lambda cluster: cluster.produce(
-                topic, given, partition=partition, key=key, headers=headers, timestamp=timestamp
-            )
-        )
-
-    def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
-        """As ``Cluster.records``: what is in a topic, or in one partition. Raises: UnknownTopicError."""
-        return self._call(lambda cluster: cluster.records(topic, partition, committed=committed))
-
-    def coordinator(self, group_id: str) -> int:
-        """As ``Cluster.coordinator``: id of the broker that coordinates a group."""
-        return self._call(lambda cluster: cluster.coordinator(group_id))
-
-    def stop_broker(self, node: int) -> None:
-        """As ``Cluster.stop_broker``: it ends as it should. Raises: FailoverError."""
-        self._call(lambda cluster: cluster.stop_broker(node))
-
-    def kill_broker(self, node: int, noticed_after: float = 0.0) -> None:
-        """As ``Cluster.kill_broker``: it is gone; ``noticed_after``: seconds. Raises: FailoverError."""
-        self._call(lambda cluster: cluster.kill_broker(node, noticed_after))
-
-    def start_broker(self, node: int) -> None:
-        """As ``Cluster.start_broker``: it is back. Raises: FailoverError, PortInUseError."""
-        self._call(lambda cluster: cluster.start_broker(node))
-
-    def move_coordinator(self, group_id: str, node: int) -> None:
-        """As ``Cluster.move_coordinator``. Raises: FailoverError."""
-        self._call(lambda cluster: cluster.move_coordinator(group_id, node))
-
-    def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """As ``Cluster.move_leader``. Raises: FailoverError, UnknownTopicError."""
-        self._call(lambda cluster: cluster.move_leader(topic, partition, node))
-
-    def freeze_metadata(self, *nodes: int) -> None:
-        """As ``Cluster.freeze_metadata``: what these brokers tell of the cluster stays as it is."""
-        self._call(lambda cluster: cluster.freeze_metadata(*nodes))
-
-    def thaw_metadata(self, *nodes: int) -> None:
-        """As ``Cluster.thaw_metadata``: they know again what the others know."""
-        self._call(lambda cluster: cluster.thaw_metadata(*nodes))
-
-    def reset(self) -> None:
-        """As ``Cluster.reset``: back to the start, at the same addresses."""
-        self._call(lambda cluster: cluster.reset())
-
-    def wait_group(
-        self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
-    ) -> GroupSnapshot:
-        """As ``Cluster.wait_group``, but blocks the thread: not for event loops that have the clients as well."""
-        __tracebackhide__ = True
-        waiting = self._waiting(group_id, state, members, timeout)
-        try:
-            return _result(waiting)
-        finally:
-            waiting.cancel()
-
-    async def wait_group_async(
-        self, group_id: str, state: str | None = "Stable", members: int | None = None, timeout: float = WAIT
-    ) -> GroupSnapshot:
-        """The same for asyncio and trio, whose loop goes on meanwhile."""
-        __tracebackhide__ = True
-        waiting = self._waiting(group_id, state, members, timeout)
-        try:
-            await _done(waiting)
-            return _result(waiting)
-        finally:
-            waiting.cancel()
-
-    def _waiting(self, group_id: str, state: str | None, members: int | None, timeout: float) -> Future[GroupSnapshot]:
-        async def wait(cluster: Cluster) -> GroupSnapshot:
-            self._check(cluster)
-            return await cluster.wait_group(group_id, state, members, timeout)
-
-        return self._thread.start(wait)
-
-    def _call_clock(self, function: Callable[[Clock], T]) -> T:
-        __tracebackhide__ = True
-        return self._call(lambda cluster: function(cluster.clock))
-
-    def _run_clock(self, wait: Callable[[Clock], Awaitable[T]]) -> T:
-        __tracebackhide__ = True
-
-        async def checked(cluster: Cluster) -> T:
-            self._check(cluster)
-            return await wait(cluster.clock)
-
-        future: Future[T] = self._thread.start(checked)
-        return _result(future)
-
-    def _call(self, function: Callable[[Cluster], T]) -> T:
+    def _perform(self, call: Callable[[Any], T]) -> T:
         __tracebackhide__ = True
 
         def checked(cluster: Cluster) -> T:
             self._check(cluster)
-            return function(cluster)
+            return call(cluster)
 
         return self._thread.call(checked)
 
+    def _start(self, wait: Callable[[Any], Awaitable[T]]) -> Future[T]:
+        async def checked(cluster: Cluster) -> T:
+            self._check(cluster)
+            return await wait(cluster)
+
+        return self._thread.start(checked)
+
     def _check(self, cluster: Cluster) -> None:
         if cluster.life != self._life:
-            raise ClusterClosedError("this cluster was that of a test which is over")
+            raise ClusterClosedError("this handle belongs to a test that has finished")
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def play(file: Path, story: Callable[[Stage], None]) -> Played:
                 nodes[number] = replace(node, port=port, ports=dict.fromkeys(node.ports, port))
             return time.time() - trio.current_time() + float(inside.journal.begin)
 
-        begin = cluster._call(move) * 1e6
+        begin = cluster._perform(move) * 1e6
         cluster.bootstrap_servers = f"127.0.0.1:{port}"
         with stage_of(cluster) as stage:  # type: ignore[arg-type]
             story(stage)

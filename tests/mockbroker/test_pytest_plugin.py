@@ -44,7 +44,7 @@ ISOLATION = """
                 late()
         with pytest.raises(ConnectionRefusedError):
             PlainClient(old.bootstrap_servers)
-        with pytest.raises(RuntimeError, match="a test which is over"):
+        with pytest.raises(RuntimeError, match="a test that has finished"):
             old.create_topic("late")
         with pytest.raises(LookupError, match="topics there are: none"):
             kafka_cluster.records("orders")

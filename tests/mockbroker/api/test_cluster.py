@@ -462,7 +462,7 @@ def test_transactions_that_belong_to_nobody_are_aborted(tmp_path):
         batch = build_batch(
             [WireRecord(value=b"v")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
         )
-        cluster._call(lambda inner: inner._router.broker.cluster.partition("t", 0).append(read_batch(batch)))
+        cluster._perform(lambda inner: inner._router.broker.cluster.partition("t", 0).append(read_batch(batch)))
         cluster.produce("t", ["behind it"])
         assert cluster.records("t", committed=True) == []
     with run_cluster(data_dir=tmp_path) as cluster:

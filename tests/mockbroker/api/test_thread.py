@@ -319,9 +319,9 @@ def test_starting_over_leaves_the_old_clients_and_handles_behind() -> None:
             PlainClient(old.bootstrap_servers)
         assert {node.port for node in new.nodes}.isdisjoint(node.port for node in old.nodes)
         assert [node.node_id for node in new.nodes] == [0, 1]
-        with pytest.raises(ClusterClosedError, match="a test which is over"):
+        with pytest.raises(ClusterClosedError, match="a test that has finished"):
             old.produce("other", ["late"])
-        with pytest.raises(ClusterClosedError, match="a test which is over"):
+        with pytest.raises(ClusterClosedError, match="a test that has finished"):
             old.wait_group("g")
         with pytest.raises(SettingsError, match="did you mean"):
             thread.start_over({}, {"num.partition": 1})
@@ -335,7 +335,7 @@ def test_a_wait_of_the_old_handle_ends() -> None:
     thread = BrokerThread(config=CONFIG)
     try:
         old = thread.handle()
-        waiting = old._waiting("g", "Stable", None, 60)
+        waiting = old._start(lambda cluster: cluster.wait_group("g", timeout=60))
         thread.start_over({}, {})
         with pytest.raises(ClusterClosedError):
             waiting.result(10)

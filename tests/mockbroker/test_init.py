@@ -1,0 +1,28 @@
+"""The public names of mockbroker: listed once, in the stub, and loaded when they are used."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import mockbroker
+
+
+def test_the_stub_lists_the_public_names() -> None:
+    tree = ast.parse(Path(mockbroker.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imported = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert mockbroker.__all__ == sorted(alias.name for alias in imported)
+    assert all(alias.asname == alias.name for alias in imported)
+    assert set(mockbroker.__all__) <= set(dir(mockbroker))
+
+
+@pytest.mark.parametrize("name", mockbroker.__all__)
+def test_public_name_is_documented(name: str) -> None:
+    assert getattr(mockbroker, name).__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'mockbroker' has no attribute 'nope'"):
+        getattr(mockbroker, "no" + "pe")
