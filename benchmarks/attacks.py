@@ -2,7 +2,9 @@
 
 ``attacks.py`` runs all, each in a process of its own; ``attacks.py NAME`` one of them, as a JSON object. No sockets: a
 request is read, handled and answered as a connection would, in the time that is printed. CPU time is that of the step
-alone, memory what the process has grown by at its peak meanwhile.
+alone, of a request in slices that of the longest one; memory what the process has grown by at its peak meanwhile.
+
+What a client beside an attack notices is in benchmarks/bystander.py.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from mockbroker.base.effects import Close, Dismiss, Reply
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
-from mockbroker.broker.router import Router
+from mockbroker.broker.router import Router, Unfinished
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.net.connection import Session
 from mockbroker.topics.model import Node
@@ -83,7 +85,11 @@ class Target:
         try:
             call = session.next_call()
             assert call is not None
-            for outcome in self.router.step(call, self.now):
+            outcomes = self.router.step(call, self.now)
+            while outcomes and isinstance(outcomes[-1], Unfinished):  # others are served here
+                self.worst, before = max(self.worst, time.process_time() - before), time.process_time()
+                outcomes = [*outcomes[:-1], *outcomes[-1].resume(self.now)]
+            for outcome in outcomes:
                 if isinstance(outcome, Close | Dismiss):
                     self.refused = outcome.reason
                 elif isinstance(outcome, Reply) and outcome.ticket == session.ticket:

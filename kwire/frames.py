@@ -76,6 +76,15 @@ class FrameBuffer:
             self._at = end
         return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
 
+    @property
+    def complete(self) -> bool:
+        """True if ``next_frame`` has a frame, or refuses its length."""
+        held = len(self._data) - self._at - PREFIX.size
+        if held < 0:
+            return False
+        size: int = _size_at(self._data, self._at)[0]
+        return held >= size or size > self.limit
+
     def _drop_taken(self) -> None:
         """Keep no large buffer for the few bytes at its end that begin the next frame."""
         if self._at > SMALL:

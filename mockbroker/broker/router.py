@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from kwire import APIS
@@ -22,6 +23,7 @@ from mockbroker.broker.handlers import HANDLERS, api_versions
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
+from mockbroker.broker.slices import SLICED_FROM, Sliced
 from mockbroker.broker.stages import Stage, passed_after, passed_before
 
 HEAD = struct.Struct(">hh")  # how a request begins: API key and version
@@ -41,6 +43,14 @@ class Served:
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
     """Stands for the request of an ApiVersions call in a version that is not served; its ticket says version 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The rest of a request that is handled in slices, the last of the outcomes. ``resume``: handles the next one."""
+
+    ticket: Ticket
+    resume: Callable[[float], list[Outcome | Unfinished]]
 
 
 UNLOGGED = frozenset({Token, UnsupportedVersion})  # what stands for a request that was not decoded
@@ -94,20 +104,35 @@ class Router:
         """True if a request of this API and version has a handler."""
         return HEAD.pack(api_key, version) in self.served
 
-    def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request; the effects may answer others that were pending.
+    def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome | Unfinished]:
+        """Handle a request, or the first slice of it; the effects may answer others that were pending.
 
         ``own``: the stages of its connection; those of all connections come after them.
         """
         stages = (*own, *self.stages) if own or self.stages else ()
         if call.request.__class__ not in UNLOGGED:
             self.requests.record(call, now)
-        if not stages:
-            return self.finish(self._handled(call, now), now)
-        passed, effects = passed_before(stages, call, now)
-        if effects is None:
-            effects = self._handled(call, now)
-        return self.finish(passed_after(stages[:passed], call, effects, now), now)
+        if stages:
+            passed, effects = passed_before(stages, call, now)
+            stages = stages[:passed]
+            if effects is not None:
+                return [*self.finish(passed_after(stages, call, effects, now), now)]
+        if len(call.frame) > SLICED_FROM and (sliced := Sliced.of(call, self.broker.settings)) is not None:
+            return self._next_slice(call, sliced, stages, now)
+        effects = self._handled(call, now)
+        return [*self.finish(passed_after(stages, call, effects, now) if stages else effects, now)]
+
+    def _next_slice(
+        self, call: Call[Any], sliced: Sliced, stages: Sequence[Stage], now: float
+    ) -> list[Outcome | Unfinished]:
+        """Handle one slice of a request. Its answer is kept until the last one."""
+        effects = sliced.collected(self._handled(sliced.next_call(), now))
+        if sliced.remain and sliced.response is not None:
+            rest = partial(self._next_slice, call, sliced, stages)
+            return [*self.finish(effects, now), Unfinished(call.ticket, rest)]
+        if sliced.response is not None:  # else the request closes its connection
+            effects.append(Reply(call.ticket, sliced.response))
+        return [*self.finish(passed_after(stages, call, effects, now), now)]
 
     def _handled(self, call: Call[Any], now: float) -> Effects:
         if isinstance(call.request, UnsupportedVersion):

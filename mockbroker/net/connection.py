@@ -59,6 +59,11 @@ class Session:
         """True if a request has begun to come in, and nothing but its rest is missing."""
         return self.ticket is None and len(self._frames) > 0
 
+    @property
+    def complete(self) -> bool:
+        """True if a request can be given out, or refused, unless the one before is not answered."""
+        return self._frames.complete
+
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer."""
         self._frames.feed(data)
@@ -72,7 +77,7 @@ class Session:
             return None
         self.taken += 1
         known = self._known.get(frame[BEFORE_ID])
-        if known is None or known.rest != frame[BEHIND_ID]:
+        if known is None or len(frame) > REPEATED or known.rest != frame[BEHIND_ID]:
             return self._read(frame)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, known.api_key, known.version)

@@ -17,7 +17,7 @@ class Durability:
     failure: why the directory could not be written; then no client is answered any more
     """
 
-    def __init__(self, pump: Pump, data_dir: DataDir, turn: Callable[[], None]) -> None:
+    def __init__(self, pump: Pump, data_dir: DataDir, turn: Callable[[], bool]) -> None:
         self.failure: DataDirError | None = None
         self._pump = pump
         self._data_dir = data_dir

@@ -10,19 +10,22 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from kwire import WireError
 from mockbroker.base.budget import Budget
 from mockbroker.base.effects import Call, Dismiss, NoReply, Reply, Ticket
 from mockbroker.base.response_limit import ResponseTooLargeError
-from mockbroker.broker.router import Outcome, Router
+from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.broker.stages import Stage
 
 log = logging.getLogger("mockbroker")
 
 WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
+SLICE = 0.005  # seconds of work after which other tasks have their turn
+IN_A_ROW = 64  # requests of one connection that are served before others have their turn
+LARGE = 65_536  # bytes of requests with which a connection waits for those that ask for less
 
 
 class Disk(Protocol):
@@ -70,6 +73,8 @@ class Connection(ABC):
     given_up: it is closed once the answers that are held have been sent
     closed: it is closed
     queued: it is among those to be served
+    slow: it took longer than a slice when it was last served
+    work: the rest of a request that is handled in slices
     """
 
     __slots__ = (
@@ -83,7 +88,9 @@ class Connection(ABC):
         "peer",
         "queued",
         "session",
+        "slow",
         "stages",
+        "work",
     )
 
     durable = True  # its answers wait for the disk
@@ -100,6 +107,8 @@ class Connection(ABC):
         self.given_up = False
         self.closed = False
         self.queued = False
+        self.slow = False
+        self.work: Unfinished | None = None
 
     @property
     @abstractmethod
@@ -141,17 +150,28 @@ class Connection(ABC):
 class Pump:
     """The connections of one cluster between their input and the router.
 
+    No connection keeps the others waiting: a turn ends after a slice of work, and of the connections that ask for much
+    only one has a share in it.
+
     router: handles the requests
     connections: those that are open, by number
     disk: what answers wait for; None if the cluster is in memory only
+    stopwatch: seconds, from any moment on, by which work is measured
+    in_a_row: requests of one connection that are served before others have their turn
     requests, responses: what all connections may hold together
     """
 
-    def __init__(self, router: Router, disk: Disk | None = None) -> None:
+    def __init__(
+        self, router: Router, stopwatch: Callable[[], float], disk: Disk | None = None, in_a_row: int = IN_A_ROW
+    ) -> None:
         self.router = router
         self.connections: dict[int, Connection] = {}
         self.disk = disk
+        self._stopwatch = stopwatch
+        self._in_a_row = in_a_row
         self._ready: deque[Connection] = deque()
+        self._heavy: deque[Connection] = deque()  # those that ask for much
+        self._heavy_waits = False  # the last turn had no time for them
         self._held: list[Connection] = []
         self.set_budgets()
 
@@ -162,6 +182,13 @@ class Pump:
         self.requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
         self.responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
 
+    def restart(self) -> None:
+        """Forget the rest of all requests: the broker is another one. Every connection is closed."""
+        self._ready.clear()
+        self._heavy.clear()
+        self._held.clear()
+        self.set_budgets()
+
     def open(self, connection: Connection) -> None:
         """Serve this connection too."""
         self.connections[connection.number] = connection
@@ -170,41 +197,90 @@ class Pump:
         """Serve it with the next turns: it has received something, or may be served again."""
         if not connection.queued:
             connection.queued = True
-            self._ready.append(connection)
+            heavy = connection.slow or connection.work is not None or connection.buffered > LARGE
+            (self._heavy if heavy else self._ready).append(connection)
 
-    def turn(self, now: float) -> None:
-        """Serve the connections that are ready, and those that are thereby answered. ``now``: the broker's time."""
-        ready = self._ready
-        while ready:
-            connection = ready.popleft()
-            connection.queued = False
-            self.serve(connection, now)
+    @property
+    def queued(self) -> int:
+        """How many connections are to be served."""
+        return len(self._ready) + len(self._heavy)
+
+    def turn(self, now: float) -> bool:
+        """Serve connections that are ready, for about a slice; True if some remain. ``now``: the broker's time.
+
+        Those that ask for much wait for the others, but have a share in every second turn.
+        """
+        ready, heavy, stopwatch = self._ready, self._heavy, self._stopwatch
+        until, over, waiting = stopwatch() + SLICE, False, bool(heavy)
+        while ready and not over:
+            self._serve_next(ready, now)
+            over = stopwatch() > until
+        if waiting:
+            self._heavy_waits = over and not self._heavy_waits
+            if not self._heavy_waits:
+                self._serve_next(heavy, now)
+        return bool(ready or heavy)
+
+    def _serve_next(self, queue: deque[Connection], now: float) -> None:
+        connection = queue.popleft()
+        connection.queued = False
+        self.serve(connection, now)
 
     def serve(self, connection: Connection, now: float) -> None:
-        """Handle the complete requests of a connection and send the answers.
+        """Handle complete requests of a connection and send the answers; the rest is left to its next turn.
 
         A request that cannot be read, or that a handler fails on, closes this connection only.
         """
-        session = connection.session
-        while not (connection.closed or connection.draining or connection.given_up):
+        stopwatch = self._stopwatch
+        until = stopwatch() + SLICE
+        more = (
+            self._resume(connection, now)
+            if connection.work is not None
+            else self._serve_requests(connection, now, until)
+        )
+        connection.slow = stopwatch() > until
+        self.flush(connection)
+        self.weigh(connection)
+        if more:
+            self.enqueue(connection)
+        if not connection.closed:
+            connection.regulate()
+            self.close_if_over(connection)
+
+    def _serve_requests(self, connection: Connection, now: float, until: float) -> bool:
+        """Handle complete requests until a share is used up; True if there may be more of them."""
+        session, stopwatch = connection.session, self._stopwatch
+        for _ in range(self._in_a_row):
+            if connection.closed or connection.draining or connection.given_up:
+                return False
             if connection.held and connection.stuffed:
-                break
+                return False
             try:
                 call = session.next_call()
             except WireError as error:
                 self._refuse(connection, str(error))
-                break
+                return False
             except Exception as error:
                 self.fail(connection, "its request could not be read", error)
-                break
+                return False
             if call is None:
-                break
+                return False
             self.handle(connection, call, now)
-        self.flush(connection)
-        self.weigh(connection)
-        if not connection.closed:
-            connection.regulate()
-            self.close_if_over(connection)
+            if stopwatch() > until:
+                break
+        return connection.session.ticket is None
+
+    def _resume(self, connection: Connection, now: float) -> bool:
+        """Handle the next slice of a request, also if its connection is closed; True if there may be more to serve."""
+        work, connection.work = connection.work, None
+        assert work is not None
+        try:
+            outcomes = work.resume(now)
+        except Exception as error:
+            self.fail(connection, "its request failed", error)
+            return False
+        self._deliver_own(connection, outcomes)
+        return True
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
         """Have a request answered, and deliver all answers that it brings."""
@@ -213,7 +289,15 @@ class Pump:
         except Exception as error:
             self.fail(connection, "its request failed", error)
             return
-        self.deliver(outcomes, connection)
+        self._deliver_own(connection, outcomes)
+
+    def _deliver_own(self, connection: Connection, outcomes: Sequence[Outcome | Unfinished]) -> None:
+        """Deliver what a request of this connection brought, which may be the rest of its work."""
+        if outcomes and isinstance(outcomes[-1], Unfinished):
+            connection.work = outcomes[-1]
+            self.enqueue(connection)
+            outcomes = outcomes[:-1]
+        self.deliver(outcomes, connection)  # type: ignore[arg-type]
 
     def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
         """Give each answer to its connection. ``served``: the connection that is being served."""

@@ -16,7 +16,7 @@ from trio.lowlevel import wait_readable
 
 T = TypeVar("T")
 A = TypeVar("A", contravariant=True)
-Ready = Callable[[Sequence[T]], None]
+Ready = Callable[[Sequence[T]], bool]  # is called with those that are readable; True: other tasks shall have a turn
 AT_ONCE = 64  # sockets of one look; those that wait longest come first, so that none starves
 LOOKS = 4  # at most, before other tasks get their turn: listeners, timer, tests
 
@@ -60,10 +60,9 @@ class OneTask(Generic[T]):
         self._look(max(len(self._items), 1))
 
     def _look(self, most: int) -> bool:
+        """True if there may be more to read before other tasks have their turn."""
         found = self._epoll.poll(0, most)
-        if found:
-            self._ready([self._items[number] for number, _ in found])
-        return bool(found)
+        return bool(found) and not self._ready([self._items[number] for number, _ in found])
 
     def add(self, sock: socket.socket, item: T) -> None:
         self._items[sock.fileno()] = item

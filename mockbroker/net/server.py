@@ -6,6 +6,7 @@ while one flush runs in a thread, and what comes meanwhile goes into the next.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
@@ -48,11 +49,12 @@ class Server:
     ) -> None:
         self.router = router
         self.clock = clock or BrokerTime()
-        self.pump = Pump(router, data_dir)
+        self.pump = Pump(router, time.perf_counter, data_dir)
         self._numbers = count(1)
+        self._unserved = trio.Event()  # a turn has ended before all were served
         self._sockets = Sockets(self.pump, self._new_number, watch, self._turn)
         self._listeners = Listeners(bound, self._sockets.open)
-        self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn)
+        self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
         self._durability = None if data_dir is None else Durability(self.pump, data_dir, self._turn)
 
     @property
@@ -71,6 +73,7 @@ class Server:
             async with trio.open_nursery() as nursery:
                 self._sockets.start(nursery)
                 self._listeners.start(nursery)
+                nursery.start_soon(self._serve_rest)
                 nursery.start_soon(self._timekeeper.run)
                 if self._durability is not None:
                     nursery.start_soon(self._durability.run, nursery.cancel_scope.cancel)
@@ -88,7 +91,7 @@ class Server:
         self._hang_up()
         self.router.restart(broker, self.clock.read())
         self._timekeeper.attach_clock()
-        self.pump.set_budgets()
+        self.pump.restart()
         if bound is not None:
             self._listeners.replace(bound)
         self._sockets.check_idle()
@@ -136,15 +139,34 @@ class Server:
         self.pump.serve(connection, self.clock.read())
         self._turn()
 
-    def _turn(self) -> None:
-        """Serve what is ready, and see to what that changed: deadlines, and what is to be written."""
-        self.pump.turn(self.clock.read())
+    def _turn(self) -> bool:
+        """Serve what is ready for a while, and see to what that changed: deadlines, and what is to be written.
+
+        True if not all were served; then ``_serve_rest`` goes on, after other tasks had their turn.
+        """
+        remain = self.pump.turn(self.clock.read())
         self._timekeeper.reschedule()
         if self._durability is not None:
             self._durability.wake()
+        if remain:
+            self._unserved.set()
+        return remain
 
-    async def _catch_up(self) -> None:
+    async def _serve_rest(self) -> None:
+        while True:
+            await self._unserved.wait()
+            self._unserved = trio.Event()
+            self._turn()
+            await trio.lowlevel.checkpoint()
+
+    async def _catch_up(self, *, until_idle: bool) -> None:
+        """Read what clients have sent by now, and serve it. ``until_idle``: also what is left after a turn of each."""
         await self._sockets.watch.catch_up()
+        turns = self.pump.queued  # each of which serves one connection or more
+        while self.pump.queued and (turns > 0 or until_idle):
+            self._turn()
+            turns -= 1
+            await trio.lowlevel.checkpoint()
 
     def _hang_up(self) -> None:
         for connection in list(self.connections.values()):

@@ -131,10 +131,10 @@ class SocketConnection(Connection):
 
     @property
     def _full(self) -> bool:
-        """True while more input would only pile up: its answers are not read, or the request before is pending."""
+        """True while more input would only pile up: its answers are not read, or requests before are not served."""
         if self.draining or self.stuffed:
             return True
-        return self.session.ticket is not None and self.session.buffered > READ_AHEAD
+        return (self.session.ticket is not None or self.queued) and self.session.buffered > READ_AHEAD
 
 
 class Sockets:
@@ -149,7 +149,7 @@ class Sockets:
         pump: Pump,
         numbers: Callable[[], int],
         watch: Callable[[Ready[SocketConnection]], Watch[SocketConnection]],
-        turn: Callable[[], None],
+        turn: Callable[[], bool],
     ) -> None:
         self.connections: dict[int, SocketConnection] = {}
         self.watch: Watch[SocketConnection]
@@ -197,6 +197,8 @@ class Sockets:
             if connection.session.node == node:
                 if abruptly:
                     connection.reset()
+                else:
+                    self._pump.flush(connection)
                 self._pump.close(connection)
 
     def check_idle(self) -> None:
@@ -217,8 +219,8 @@ class Sockets:
             connection.draining = True
             self._nursery.start_soon(self._drain, connection)
 
-    def _read(self, connections: Sequence[SocketConnection]) -> None:
-        """Read these once, as they are readable, and serve them."""
+    def _read(self, connections: Sequence[SocketConnection]) -> bool:
+        """Read these once, as they are readable, and serve for a turn; True if not all were served."""
         now = trio.current_time()
         for connection in connections:
             if not connection.watched:
@@ -234,15 +236,21 @@ class Sockets:
             except OSError:  # reset by the peer
                 self._pump.close(connection)
                 continue
-            if data:
-                connection.session.receive(data)
-                connection.active = now
-                self._pump.enqueue(connection)
-                self._turn()
-            else:
+            if not data:
                 connection.ended = True
                 connection.stop_reading()
                 self._pump.close_if_over(connection)
+                continue
+            connection.session.receive(data)
+            connection.active = now
+            complete = connection.session.complete
+            if complete:
+                self._pump.enqueue(connection)
+            if not complete or connection.buffered > READ_AHEAD:  # else it is done when it is served
+                self._pump.weigh(connection)
+                if not connection.closed:
+                    connection.regulate()
+        return self._turn()
 
     async def _drain(self, connection: SocketConnection) -> None:
         """Send what the peer was too slow to read; give it up if it reads nothing for a while."""
@@ -279,7 +287,7 @@ class Sockets:
             now = trio.current_time()
             for connection in list(self.connections.values()):
                 late = connection.begun is not None and now - connection.begun > FRAME_TIMEOUT
-                if late and connection.watched:  # else it is the broker that does not read
+                if late and connection.watched and not connection.queued:  # else it is the broker that is late
                     log.warning("%s: closed, a request took more than %g s to come in", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
                 elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection.sock):

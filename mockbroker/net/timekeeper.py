@@ -5,17 +5,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from math import inf
+from typing import Protocol
 
 import trio
 
 from mockbroker.broker.journal import Event
 from mockbroker.net.clock import BrokerTime
-from mockbroker.net.pump import Pump
+from mockbroker.net.pump import SLICE, Pump
 
 log = logging.getLogger("mockbroker")
 
 ROUNDING = 1e-6  # seconds by which a sum of steps may miss a deadline that it was meant to reach
 LATE = 0.1  # seconds; when the timer wakes so late, something held up the broker, and clients are waiting to be read
+
+
+class CatchUp(Protocol):
+    """Reads what clients have sent by now, and serves it."""
+
+    def __call__(self, *, until_idle: bool) -> Awaitable[None]:
+        """``until_idle``: until nothing is left, else each connection that has sent something once."""
+        ...
 
 
 class Timekeeper:
@@ -24,16 +33,23 @@ class Timekeeper:
     clock: the time that the router is given
     catch_up: reads what clients have sent by now, and serves it
     turn: serves what is ready, as after every change
+    stopwatch: seconds, from any moment on, by which work is measured
     """
 
     def __init__(
-        self, pump: Pump, clock: BrokerTime, catch_up: Callable[[], Awaitable[None]], turn: Callable[[], None]
+        self,
+        pump: Pump,
+        clock: BrokerTime,
+        catch_up: CatchUp,
+        turn: Callable[[], bool],
+        stopwatch: Callable[[], float],
     ) -> None:
         self.clock = clock
         self._pump = pump
         self._router = pump.router
         self._catch_up = catch_up
         self._turn = turn
+        self._stopwatch = stopwatch
         self._wake = trio.Event()
         self._wake_at = 0.0
         self.attach_clock()
@@ -52,11 +68,15 @@ class Timekeeper:
             with trio.move_on_at(self._wake_at):
                 await self._wake.wait()
             if trio.current_time() - self._wake_at > LATE:  # what was sent meanwhile counts first
-                await self._catch_up()
+                await self._catch_up(until_idle=False)
             outside = trio.current_time()
+            slice_ends = self._stopwatch() + SLICE
             while self._next_deadline() <= outside:
                 due, now = self._router.broker.waits.next(), self.clock.read()
                 self._tick(max(now, due) if self.clock.when(due) <= outside else now, outside)  # times are rounded
+                if self._stopwatch() > slice_ends:
+                    await trio.lowlevel.checkpoint()
+                    slice_ends = self._stopwatch() + SLICE
             await trio.lowlevel.checkpoint()
 
     def reschedule(self) -> None:
@@ -87,7 +107,7 @@ class Timekeeper:
         try:
             for _ in range(2):  # connections that were just made are accepted
                 await trio.lowlevel.checkpoint()
-            await self._catch_up()
+            await self._catch_up(until_idle=True)
             self._pass(seconds)
         finally:
             self._router.journal.listeners.remove(happened.append)

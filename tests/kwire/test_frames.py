@@ -107,3 +107,28 @@ def test_the_begin_of_a_frame_keeps_no_buffer_of_those_before():
     assert sys.getsizeof(buffer._data) < 100
     buffer.feed(b"ext")
     assert buffer.next_frame() == b"next"
+
+
+@pytest.mark.parametrize(
+    ("data", "complete"),
+    [
+        (b"", False),
+        (b"\0\0\0", False),
+        (b"\0\0\0\3ab", False),
+        (b"\0\0\0\3abc", True),
+        (b"\0\0\0\0", True),
+        (b"\0\0\0\3abc\0", True),
+        (b"\xff\xff\xff\xff", True),
+        (b"\0\0\0\x65", True),
+    ],
+    ids=["none", "prefix", "part", "whole", "empty", "more", "negative", "above the limit"],
+)
+def test_complete_says_whether_a_frame_can_be_read(data: bytes, complete: bool) -> None:
+    frames = FrameBuffer(limit=100)
+    frames.feed(data)
+    assert frames.complete == complete
+    try:
+        found = frames.next_frame() is not None
+    except FrameError:
+        found = True
+    assert found == complete

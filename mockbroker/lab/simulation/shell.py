@@ -96,7 +96,7 @@ class ObservedPump(Pump):
     """The pump that serves sockets, where checkers see each request. An exception ends the run."""
 
     def __init__(self, shell: Shell) -> None:
-        super().__init__(shell.router, shell.disk)
+        super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)
         self._shell = shell
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
@@ -193,7 +193,8 @@ class Shell:
         """Serve what is ready, unless the loop is stalled, and see to what that changed."""
         if self.queue.now < self.stalled or self.down:
             return
-        self.pump.turn(self.now)
+        if self.pump.turn(self.now):
+            self.queue.at(self.queue.now, self.turn)
         if self.pump.unsynced:
             self._sync()
         self._tell_unsent()

@@ -1,0 +1,323 @@
+"""The pump without sockets: whose request is next, and that none keeps the others waiting. It counts, nothing is timed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tools.desk import Desk
+
+from kwire import ErrorCode as E
+from kwire import encode_request
+from kwire.messages.create_topics import CreateTopicsRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.schema import schema_of
+from mockbroker.base.effects import Call, Client, Effects, Reply, Ticket
+from mockbroker.broker.stages import Stage
+from mockbroker.net.pump import LARGE, SLICE, Connection, Pump
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
+Question = tuple[Any, int]
+
+
+class Inbox:
+    def __init__(self, node: int = 0) -> None:
+        self.node = node
+        self.ticket: Ticket | None = None
+        self.calls: deque[Call[Any]] = deque()
+
+    def next_call(self) -> Call[Any] | None:
+        if self.ticket is not None or not self.calls:
+            return None
+        call = self.calls.popleft()
+        self.ticket = call.ticket
+        return call
+
+    def skip_answer(self) -> None:
+        self.ticket = None
+
+
+class Wire(Connection):
+    """A connection whose peer reads at once. ``sent``: the answers, in the log of the place as well."""
+
+    session: Inbox
+
+    def __init__(self, number: int, log: list[tuple[int, str]]) -> None:
+        super().__init__(number, Inbox(), f"peer {number}")
+        self.session: Inbox = Inbox()
+        self.log = log
+        self.sent: list[Any] = []
+        self.weight = 0
+        self.reason = ""
+
+    @property
+    def buffered(self) -> int:
+        return self.weight
+
+    @property
+    def unsent(self) -> int:
+        return 0
+
+    def answer(self, reply: Reply) -> int:
+        self.session.ticket = None
+        self.sent.append(reply.response)
+        self.log.append((self.number, type(reply.response).__name__.removesuffix("Response")))
+        return 0
+
+    def send(self) -> bool:
+        return True
+
+    def hang_up(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Slow(Stage):
+    """Every request takes longer than a slice, by the stopwatch of the place."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def before(self, call: Call[Any], now: float) -> Effects | None:
+        self.place.elapsed += 2 * SLICE
+        return None
+
+
+class Place:
+    """A pump of which a test takes the turns."""
+
+    def __init__(self, **topics: int) -> None:
+        self.desk = Desk()
+        for name, partitions in topics.items():
+            cluster = self.desk.broker.cluster
+            cluster.create_topic(name, cluster.place(partitions, 1))
+        self.elapsed = 0.0
+        self.pump = Pump(self.desk.router, lambda: self.elapsed, in_a_row=2)
+        self.log: list[tuple[int, str]] = []
+        self.correlation = 0
+
+    def connect(self) -> Wire:
+        wire = Wire(len(self.pump.connections) + 1, self.log)
+        self.pump.open(wire)
+        return wire
+
+    def send(self, wire: Wire, *questions: Question) -> None:
+        for request, version in questions:
+            self.correlation += 1
+            api = schema_of(type(request)).api
+            assert api is not None
+            frame = encode_request(request, version, correlation_id=self.correlation, client_id="me")
+            ticket = Ticket(wire.number, self.correlation, api.key, version)
+            wire.session.calls.append(Call(ticket, Client(0, "me", "/"), request, frame))
+        self.pump.enqueue(wire)
+
+    def turns(self) -> int:
+        """How many turns it takes until nothing is left."""
+        number = 1
+        while self.pump.turn(0.0):
+            number += 1
+        return number
+
+
+def commit(partitions: Sequence[int], topic: str = "t") -> Question:
+    kind = OffsetCommitRequest.Topic
+    placed = [kind.Partition(partition_index=n, committed_offset=n, committed_metadata="") for n in partitions]
+    return OffsetCommitRequest(group_id="g", topics=[kind(name=topic, partitions=placed)]), 5
+
+
+def creation(names: Sequence[str]) -> Question:
+    kind = CreateTopicsRequest.Topic
+    return CreateTopicsRequest(topics=[kind(name=name, num_partitions=1, replication_factor=1) for name in names]), 2
+
+
+# --- requests in slices ----------------------------------------------------------------------------------------------
+
+
+def test_heartbeat_is_answered_between_slices_of_a_commit() -> None:
+    place = Place(t=5_000)
+    long, short = place.connect(), place.connect()
+    place.send(long, commit(range(5_000)))
+    place.pump.turn(0.0)
+    place.send(short, BEAT)
+    place.turns()
+    assert [number for number, _ in place.log] == [short.number, long.number]
+
+
+def test_commit_in_slices_stores_every_offset() -> None:
+    place = Place(t=4_500)
+    wire = place.connect()
+    place.send(wire, commit([*range(4_500), 9_999]))
+    assert place.turns() >= 5
+    (response,) = wire.sent
+    (topic,) = response.topics
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [
+        *((number, E.NONE) for number in range(4_000)),
+        (9_999, E.UNKNOWN_TOPIC_OR_PARTITION),  # as in every commit, what the coordinator does not see comes first
+        *((number, E.NONE) for number in range(4_000, 4_500)),
+    ]
+    committed = place.desk.broker.groups["g"].offsets.committed
+    assert {index: each.offset for (_, index), each in committed.items()} == {n: n for n in range(4_500)}
+
+
+def test_next_request_of_a_connection_waits_for_all_slices() -> None:
+    place = Place(t=3_000)
+    wire = place.connect()
+    place.send(wire, commit(range(3_000)), BEAT)
+    place.turns()
+    assert [name for _, name in place.log] == ["OffsetCommit", "Heartbeat"]
+
+
+def test_member_fenced_between_slices_commits_no_more() -> None:
+    """The coordinator moves after the first slice."""
+    place = Place(t=3_000)
+    wire = place.connect()
+    place.send(wire, commit(range(3_000)))
+    place.pump.turn(0.0)
+    broker = place.desk.broker
+    broker.coordinator_error = lambda *_: E.NOT_COORDINATOR  # type: ignore[method-assign]
+    place.turns()
+    errors = [each.error_code for topic in wire.sent[0].topics for each in topic.partitions]
+    assert errors == [E.NONE] * 1_000 + [E.NOT_COORDINATOR] * 2_000
+
+
+def test_commit_is_finished_when_its_connection_is_closed() -> None:
+    place = Place(t=3_000)
+    wire = place.connect()
+    place.send(wire, commit(range(3_000)))
+    place.pump.turn(0.0)
+    place.pump.close(wire)
+    place.turns()
+    assert wire.sent == []
+    assert len(place.desk.broker.groups["g"].offsets.committed) == 3_000
+
+
+def test_slices_are_forgotten_with_their_broker() -> None:
+    place = Place(t=3_000)
+    wire = place.connect()
+    place.send(wire, commit(range(3_000)))
+    place.pump.turn(0.0)
+    place.pump.close(wire)
+    place.pump.restart()
+    assert place.turns() == 1
+    assert len(place.desk.broker.groups["g"].offsets.committed) == 1_000
+
+
+def test_topics_are_created_and_deleted_in_slices() -> None:
+    place, names = Place(), [f"t{number}" for number in range(1_200)]
+    wire = place.connect()
+    place.send(wire, creation(names))
+    assert place.turns() >= 24
+    assert [(each.name, each.error_code) for each in wire.sent[0].topics] == [(name, E.NONE) for name in names]
+    place.send(wire, (DeleteTopicsRequest(topic_names=names), 1))
+    assert place.turns() >= 2
+    assert [(each.name, each.error_code) for each in wire.sent[1].responses] == [(name, E.NONE) for name in names]
+
+
+@pytest.mark.parametrize(
+    "names", [["a", *(f"t{n}" for n in range(200)), "a"], [f"t{n}" for n in range(12_000)]], ids=["twice", "too many"]
+)
+def test_creation_that_is_refused_as_a_whole_is_not_sliced(names: list[str]) -> None:
+    place = Place()
+    wire = place.connect()
+    place.send(wire, creation(names))
+    assert place.turns() == 1
+    assert any(each.error_code for each in wire.sent[0].topics)
+
+
+# --- shares of a turn ------------------------------------------------------------------------------------------------
+
+
+def test_pipelined_requests_do_not_keep_others_waiting() -> None:
+    place = Place()
+    long, short = place.connect(), place.connect()
+    place.send(long, *[BEAT] * 6)
+    place.send(short, BEAT)
+    place.turns()
+    assert [number for number, _ in place.log] == [1, 1, 2, 1, 1, 1, 1]
+
+
+def test_turn_ends_after_a_slice() -> None:
+    place = Place()
+    place.pump.router.stages = (Slow(place),)
+    wires = [place.connect() for _ in range(3)]
+    for wire in wires:
+        place.send(wire, BEAT)
+    assert place.pump.turn(0.0)
+    assert len(place.log) == 1
+    assert place.pump.turn(0.0)
+    assert [number for number, _ in place.log] == [1, 2]
+
+
+def test_slow_connection_waits_for_those_that_are_quick() -> None:
+    place = Place()
+    slow = place.connect()
+    slow.stages = (Slow(place),)
+    place.send(slow, *[BEAT] * 3)
+    place.pump.turn(0.0)
+    quick = [place.connect() for _ in range(4)]
+    for wire in quick:
+        place.send(wire, BEAT)
+    place.pump.turn(0.0)
+    assert [number for number, _ in place.log] == [1, 2, 3, 4, 5, 1]
+
+
+def test_large_requests_share_a_turn_one_at_a_time() -> None:
+    place = Place()
+    large = [place.connect() for _ in range(3)]
+    for wire in large:
+        wire.weight = LARGE + 1
+        place.send(wire, BEAT)
+    small = place.connect()
+    place.send(small, BEAT)
+    assert place.turns() == 3
+    assert [number for number, _ in place.log] == [4, 1, 2, 3]
+
+
+def test_large_requests_are_served_while_small_ones_fill_the_turns() -> None:
+    place = Place()
+    large, small = place.connect(), place.connect()
+    large.weight = LARGE + 1
+    place.send(large, BEAT)
+    place.pump.router.stages = (Slow(place),)
+    for _ in range(2):
+        other = place.connect()
+        place.send(other, BEAT)
+        place.pump.turn(0.0)
+    assert large.number in [number for number, _ in place.log]
+    assert small.sent == []
+
+
+# --- the end of a connection ------------------------------------------------------------------------------------------
+
+
+def test_peer_that_ended_is_answered_first() -> None:
+    place = Place()
+    wire = place.connect()
+    place.send(wire, *[BEAT] * 3, (MetadataRequest(topics=[]), 4))
+    wire.ended = True
+    place.pump.close_if_over(wire)
+    assert not wire.closed
+    place.turns()
+    assert wire.closed
+    assert [name for _, name in place.log] == ["Heartbeat"] * 3 + ["Metadata"]
+
+
+def test_handler_that_raises_closes_its_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+    class Breaks(Stage):
+        def before(self, call: Call[Any], now: float) -> Effects | None:
+            raise RuntimeError("planted by a test")
+
+    place = Place()
+    broken, other = place.connect(), place.connect()
+    broken.stages = (Breaks(),)
+    for wire in (broken, other):
+        place.send(wire, BEAT)
+    place.turns()
+    assert broken.closed
+    assert "planted by a test" in broken.reason
+    assert len(other.sent) == 1
+    assert "its request failed" in caplog.text
