@@ -263,7 +263,7 @@ def heartbeat_cost(size: int) -> float:
 
     from kwire import ClientSide
     from kwire.messages.heartbeat import HeartbeatRequest
-    from mockbroker.groups.classic import phases
+    from mockbroker.groups.classic import membership
     from mockbroker.net.connection import Session
 
     desk = Desk()
@@ -272,7 +272,7 @@ def heartbeat_cost(size: int) -> float:
     for number in range(1, size):
         ids.append(f"member-{number}")
         group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
-        phases.renew(group, group.members[ids[-1]], desk.now)
+        membership.renew(group, group.members[ids[-1]], desk.now)
     session, client = Session(1, 0, "/", desk.router), ClientSide("bench")
     request = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=ids[-1])
     data = b"".join(client.send(request, 3) for _ in range(200))

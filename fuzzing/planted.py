@@ -69,9 +69,9 @@ PLANTED = (
     Planted(
         "elements are put in at the front",
         "LeaveGroup",
-        "mockbroker.groups.classic.machine",
-        "        answers.append(leave_answer(leaving, error))\n    effects",
-        "        answers.insert(0, leave_answer(leaving, error))\n    effects",
+        "mockbroker.groups.classic.leave",
+        "        answers.append(replies.leave_answer(leaving, error))\n    effects",
+        "        answers.insert(0, replies.leave_answer(leaving, error))\n    effects",
     ),
     Planted(
         "a sum of what is there, in C",

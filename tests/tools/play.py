@@ -8,6 +8,7 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Note, Reply, Ticket
+from mockbroker.groups.classic import heartbeat, timers
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
@@ -153,7 +154,7 @@ class Play:
         return [ErrorCode(member.error_code) for member in answer.members]
 
     def commit(self, member_id: str = "", generation: int = -1, instance_id: str | None = None) -> ErrorCode:
-        return classic.commit(
+        return heartbeat.commit(
             self.group, Commit(member_id=member_id, instance_id=instance_id, generation=generation), self.now
         )
 
@@ -164,7 +165,7 @@ class Play:
         until = self.now + seconds
         while (due := self.group.waits.next()) <= until:
             self.now = max(self.now, due)
-            self._take(classic.tick(self.group, self.now))
+            self._take(timers.tick(self.group, self.now))
             assert self.group.waits.next() > self.now
         self.now = until
 

@@ -13,7 +13,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.classic.phases import join_error
+from mockbroker.groups.classic.replies import join_error
 from mockbroker.groups.events import Join
 
 

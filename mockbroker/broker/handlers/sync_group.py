@@ -8,7 +8,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.groups.classic.phases import sync_error
+from mockbroker.groups.classic.replies import sync_error
 from mockbroker.groups.events import Sync
 
 

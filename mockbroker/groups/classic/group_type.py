@@ -9,7 +9,7 @@ from kwire import ErrorCode
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
 from mockbroker.base.effects import Effects
 from mockbroker.base.settings import Settings
-from mockbroker.groups.classic import description, machine, phases, records, rules
+from mockbroker.groups.classic import description, heartbeat, machine, phases, records, replies, rules, timers
 from mockbroker.groups.classic.state import CLASSIC, ClassicGroup, State
 from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
 from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn
@@ -46,7 +46,7 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> Turn:
         """Return what a request does to a group."""
         if isinstance(event, Join) and _exhausts_ids(event, context):
-            return [phases.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+            return [replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
         group.settle = context.settle
         return [*machine.step(group, event, now)]
 
@@ -58,7 +58,7 @@ class ClassicType(GroupType[ClassicGroup]):
         if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
             return [*machine.absent(event)]
         if _exhausts_ids(event, context):
-            return [phases.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+            return [replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
@@ -67,7 +67,7 @@ class ClassicType(GroupType[ClassicGroup]):
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:  # noqa: ARG002
         """Return everything that is due."""
-        return [*machine.tick(group, now)]
+        return [*timers.tick(group, now)]
 
     # --- failover ---
 
@@ -116,7 +116,7 @@ class ClassicType(GroupType[ClassicGroup]):
 
     def commit_error(self, group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
         """Return why an OffsetCommit is refused, or NONE; a member that may commit has shown a sign of life."""
-        return machine.commit(group, event, now)
+        return heartbeat.commit(group, event, now)
 
     def transactional_commit_error(self, group: ClassicGroup, event: Commit) -> ErrorCode:
         """Return why a TxnOffsetCommit is refused, or NONE."""

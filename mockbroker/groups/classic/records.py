@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
-from mockbroker.groups.classic import phases
+from mockbroker.groups.classic import membership
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.group_type import Context
 from mockbroker.groups.records.image import Change, encoded
@@ -96,5 +96,5 @@ def rebuilt(group_id: str, value: GroupMetadataValue, context: Context, wall: Wa
             new=False,
         )
         group.add(member)
-        phases.renew(group, member, now)
+        membership.renew(group, member, now)
     return group

@@ -14,7 +14,7 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerPr
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
-from mockbroker.groups.classic import phases, rules
+from mockbroker.groups.classic import membership, phases, rules
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
@@ -198,8 +198,8 @@ def downgraded(group: ConsumerGroup, without: Collection[ConsumerMember], contex
     for classic_member in new.members.values():
         share = group.target_of(classic_member.member_id)
         classic_member.assignment = written(share, classic_member.metadata(new.protocol), context.cluster)
-        phases.renew(new, classic_member, now)
-    phases.inherit(new)
+        membership.renew(new, classic_member, now)
+    membership.inherit(new)
     return new
 
 

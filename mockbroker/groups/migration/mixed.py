@@ -20,8 +20,7 @@ from kwire.messages.leave_group import LeaveGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.base.effects import Reply
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic import phases
+from mockbroker.groups.classic import replies
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.state import (
@@ -44,7 +43,7 @@ def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Tur
     try:
         return _joined(group, event, context, now)
     except Refused as refused:
-        return [phases.join_error(event.ticket, refused.error, "")]
+        return [replies.join_error(event.ticket, refused.error, "")]
 
 
 def _joined(group: ConsumerGroup, event: Join, context: Context, now: float) -> Turn:
@@ -53,7 +52,7 @@ def _joined(group: ConsumerGroup, event: Join, context: Context, now: float) -> 
     if event.protocol_type != CONSUMER or not group.supports(name for name, _ in event.protocols):
         raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")
     if event.id_required and not event.member_id and event.instance_id is None:
-        return [phases.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)]
+        return [replies.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)]
     try:
         subscription, _ = decode_stored(ConsumerProtocolSubscription, event.protocols[0][1])
     except WireError as error:
@@ -120,7 +119,7 @@ def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> Tur
             _expect_join(group, member, now)
             raise Refused(ErrorCode.REBALANCE_IN_PROGRESS, "there is a newer epoch")
     except Refused as refused:
-        return [phases.sync_error(event.ticket, refused.error)]
+        return [replies.sync_error(event.ticket, refused.error)]
     group.waits.forget(sync_of(member.member_id))
     group.waits.set(session_of(member.member_id), now + side.session_timeout)
     response = SyncGroupResponse(
@@ -162,7 +161,7 @@ def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> T
             said.setdefault(member.member_id, leaving.reason)
         except Refused as refused:
             error = refused.error
-        answers.append(classic.leave_answer(leaving, error))
+        answers.append(replies.leave_answer(leaving, error))
     effects: Turn = consumer.fence(group, going.values(), EventKind.LEAVE, "left", context, now, said) if going else []
     return [Reply(event.ticket, LeaveGroupResponse(members=answers)), *effects]
 

@@ -13,7 +13,7 @@ from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Reply, Ticket
 from mockbroker.base.java import map_order
 from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic import rules
+from mockbroker.groups.classic import rules, timers
 from mockbroker.groups.classic.state import State
 from mockbroker.groups.events import Heartbeat, Join, Leave, Leaving, Sync
 
@@ -775,7 +775,7 @@ def test_late_tick_handles_every_due_deadline(play):
     play.stable("a", "b", session=2.0, rebalance=3.0)
     ask = play.join("c", session=2.0, rebalance=3.0)
     play.now += 1_000.0
-    play._take(classic.tick(play.group, play.now))
+    play._take(timers.tick(play.group, play.now))
     assert not ask.parked
     assert play.group.waits.next() > play.now
 

@@ -17,8 +17,8 @@ from tools.play import Ask, Play
 
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Note, Reply
+from mockbroker.groups.classic import heartbeat, membership, phases, rules, timers
 from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic import phases, rules
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.coordinated import session_of
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
@@ -225,7 +225,7 @@ class GroupMachine(RuleBasedStateMachine):
         member_id = self._id(number)
         generation = self.group.generation + beside
         event = Commit(member_id=member_id, generation=generation)
-        error = classic.commit(self.group, event, self.play.now)
+        error = heartbeat.commit(self.group, event, self.play.now)
         if error is E.NONE and member_id in self.group.members:
             self.lives(member_id)
 
@@ -319,7 +319,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def tick(self):
         group, now = self.group, self.play.now
-        self.tell(lambda: classic.tick(group, now))
+        self.tell(lambda: timers.tick(group, now))
         assert group.waits.next() > now, "after a tick the deadline lies ahead"
         assert set(self.ends) == set(group.members) | set(group.pending)
         for member_id, end in self.ends.items():
@@ -437,8 +437,8 @@ def answer_dropped_joins(monkeypatch):
         group.take_join(member)
         return real(group, member, event, reason)
 
-    real = phases.remove
-    monkeypatch.setattr(phases, "remove", remove)
+    real = membership.remove
+    monkeypatch.setattr(membership, "remove", remove)
 
 
 def keep_generation_when_empty(monkeypatch):
@@ -458,8 +458,8 @@ def heartbeat_does_not_renew(monkeypatch):
         if group.state is not State.PREPARING:
             real(group, member, now)
 
-    real = phases.renew
-    monkeypatch.setattr(phases, "renew", renew)
+    real = membership.renew
+    monkeypatch.setattr(membership, "renew", renew)
 
 
 def miscount_parked_joins(monkeypatch):
@@ -477,12 +477,12 @@ def leader_may_be_gone(monkeypatch):
         group.leader = leader
         return effects
 
-    real = phases.remove
-    monkeypatch.setattr(phases, "remove", remove)
+    real = membership.remove
+    monkeypatch.setattr(membership, "remove", remove)
 
 
 def sessions_never_end(monkeypatch):
-    monkeypatch.setattr(classic, "_session_over", lambda *_: [])
+    monkeypatch.setattr(timers, "_session_over", lambda *_: [])
 
 
 def pending_ids_stay(monkeypatch):
@@ -519,5 +519,5 @@ HUNT = settings(
 @pytest.mark.parametrize("plant", MUTANTS, ids=lambda plant: plant.__name__)
 def test_machine_catches(monkeypatch, plant):
     plant(monkeypatch)
-    with pytest.raises((AssertionError, KeyError)):
+    with pytest.raises((AssertionError, KeyError, StopIteration)):
         run_state_machine_as_test(GroupMachine, settings=HUNT)

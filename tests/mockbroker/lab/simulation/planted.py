@@ -28,9 +28,11 @@ from mockbroker.broker.handlers import (
 )
 from mockbroker.groups import expiry
 from mockbroker.groups.changes import Changes
-from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic import phases, rules
+from mockbroker.groups.classic import join as classic_join
+from mockbroker.groups.classic import membership, phases, replies, rules
 from mockbroker.groups.classic import records as classic_records
+from mockbroker.groups.classic import sync as classic_sync
+from mockbroker.groups.classic import timers as classic_timers
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
@@ -125,45 +127,45 @@ def an_epoch_counts_twice(patch):
 
 @bug("I3")
 def a_follower_gets_the_list_of_members(patch):
-    real = phases.joined
+    real = replies.joined
 
     def joined(group, ticket, member):
         told = real(group, ticket, member)
         leader = group.members[group.leader]
         return Reply(ticket, replace(told.response, members=real(group, ticket, leader).response.members))
 
-    patch.setattr(phases, "joined", joined)
+    patch.setattr(replies, "joined", joined)
 
 
 @bug("I3", "I9")
 def the_leader_is_not_told_of_the_last_member(patch):
-    real = phases.joined
+    real = replies.joined
 
     def joined(group, ticket, member):
         told = real(group, ticket, member)
         return Reply(ticket, replace(told.response, members=told.response.members[:-1] or told.response.members))
 
-    patch.setattr(phases, "joined", joined)
+    patch.setattr(replies, "joined", joined)
 
 
 @bug("I3")
 def everybody_is_told_that_he_leads(patch):
-    real = phases.joined
+    real = replies.joined
 
     def joined(group, ticket, member):
         return Reply(ticket, replace(real(group, ticket, member).response, leader=member.member_id))
 
-    patch.setattr(phases, "joined", joined)
+    patch.setattr(replies, "joined", joined)
 
 
 @bug("I1", "I3")
 def a_sync_is_answered_with_the_share_of_another(patch):
-    real = phases.synced
+    real = replies.synced
 
     def synced(group, ticket, member):
         return real(group, ticket, next(iter(group.members.values())))
 
-    patch.setattr(phases, "synced", synced)
+    patch.setattr(replies, "synced", synced)
 
 
 @bug("I1")
@@ -196,28 +198,28 @@ def the_target_is_not_made_anew(patch):
 
 @bug("I10")
 def a_heartbeat_is_no_sign_of_life(patch):
-    real = phases.renew
+    real = membership.renew
 
     def renew(group, member, now):
         if ("session", member.member_id) not in group.waits:
             real(group, member, now)
 
-    patch.setattr(phases, "renew", renew)
+    patch.setattr(membership, "renew", renew)
 
 
 @bug("I10", "I9")
 def sessions_of_classic_members_do_not_expire(patch):
-    patch.setattr(classic, "_session_over", lambda group, member, now: [])
+    patch.setattr(classic_timers, "_session_over", lambda group, member, now: [])
 
 
 @bug("I10")
 def sessions_end_early(patch):
-    real = phases.renew
+    real = membership.renew
 
     def renew(group, member, now):
         real(group, member, now - member.session_timeout / 2)
 
-    patch.setattr(phases, "renew", renew)
+    patch.setattr(membership, "renew", renew)
 
 
 @bug("I10", "I9", "I13")
@@ -237,26 +239,26 @@ def members_of_the_consumer_protocol_stay_for_ever(patch):
 
 @bug("I10", "I9")
 def an_id_that_nobody_uses_is_kept(patch):
-    real = classic._give_id
+    real = classic_join._give_id
 
     def give(group, event, now):
         effects = real(group, event, now)
         group.waits.forget(("pending", event.fresh_id))
         return effects
 
-    patch.setattr(classic, "_give_id", give)
+    patch.setattr(classic_join, "_give_id", give)
 
 
 @bug("I13", "I14", "I9", "I3", "I12")
 def a_static_member_comes_twice(patch):
-    real = classic._join_without_id
+    real = classic_join._join_without_id
 
     def join(group, event, now):
         if event.instance_id in group.static:
-            return classic._add_member(group, event, event.fresh_id, now)
+            return classic_join._add_member(group, event, event.fresh_id, now)
         return real(group, event, now)
 
-    patch.setattr(classic, "_join_without_id", join)
+    patch.setattr(classic_join, "_join_without_id", join)
 
 
 @bug("I12", "raised", "I9")
@@ -295,7 +297,7 @@ def a_group_is_stable_without_a_sync(patch):
 
 @bug("I13", "raised", "I10")
 def deadlines_are_not_forgotten_with_their_members(patch):
-    real = phases.remove
+    real = membership.remove
 
     def remove(group, member, event, reason):
         at = group.waits._at.get(("session", member.member_id))
@@ -303,7 +305,7 @@ def deadlines_are_not_forgotten_with_their_members(patch):
         group.waits.set(("session", member.member_id), at or 0.0)
         return effects
 
-    patch.setattr(phases, "remove", remove)
+    patch.setattr(membership, "remove", remove)
 
 
 @bug("I13")
@@ -344,12 +346,12 @@ def a_join_is_answered_twice(patch):
 
 @bug("I7", "I9")
 def a_follower_that_syncs_early_is_not_answered(patch):
-    real = phases.assign
+    real = classic_sync.assign
 
     def assign(group, event, now):
         return [each for each in real(group, event, now) if not isinstance(each, Reply) or each.ticket == event.ticket]
 
-    patch.setattr(phases, "assign", assign)
+    patch.setattr(classic_sync, "assign", assign)
 
 
 @bug("I8", "I7")
@@ -389,7 +391,7 @@ def a_commit_of_an_old_generation_counts(patch):
         found = real(group, event)
         return E.NONE if found == E.ILLEGAL_GENERATION else found
 
-    patch.setattr(classic.rules, "commit_error", error)
+    patch.setattr(rules, "commit_error", error)
 
 
 @bug("I6")
@@ -400,7 +402,7 @@ def a_commit_of_a_stranger_counts(patch):
         found = real(group, event)
         return E.NONE if found == E.UNKNOWN_MEMBER_ID else found
 
-    patch.setattr(classic.rules, "commit_error", error)
+    patch.setattr(rules, "commit_error", error)
 
 
 @bug("I6")
@@ -415,7 +417,7 @@ def who_left_may_commit(patch):
             return E.UNKNOWN_MEMBER_ID
         return E.NONE
 
-    patch.setattr(classic.rules, "commit_error", error)
+    patch.setattr(rules, "commit_error", error)
 
 
 @bug("I6", "I4", "I5")
@@ -719,12 +721,12 @@ def empty_groups_are_not_listed(patch):
 
 @bug("I14")
 def the_journal_does_not_say_who_left(patch):
-    real = phases.note
+    real = membership.note
 
     def note(group, event, member, reason=""):
         return real(group, EventKind.SYNC if event == EventKind.LEAVE else event, member, reason)
 
-    patch.setattr(phases, "note", note)
+    patch.setattr(membership, "note", note)
 
 
 @bug("I16")

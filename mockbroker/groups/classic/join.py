@@ -1,0 +1,135 @@
+"""JoinGroup in a classic group. Source: Kafka's GroupMetadataManager.classicGroupJoin (4.2)."""
+
+from __future__ import annotations
+
+from kwire import ErrorCode
+from kwire.messages.join_group import JoinGroupResponse
+from mockbroker.base.effects import Effects, Note, Reply
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.groups.classic import membership, phases, replies, rules
+from mockbroker.groups.classic.state import ClassicGroup, Member, State, pending_of
+from mockbroker.groups.coordinated import session_of
+from mockbroker.groups.events import Join
+
+
+def join(group: ClassicGroup, event: Join, now: float) -> Effects:
+    """Become a member, or come back for the next generation."""
+    group.last_join = now
+    if not rules.has_room(group, event):
+        return _refuse_full(group, event, now)
+    if not rules.protocols_fit(group, event):
+        return [replies.join_error(event.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.member_id)]
+    if not event.member_id:
+        return _join_without_id(group, event, now)
+    if event.member_id in group.pending:
+        if event.instance_id is not None:  # the id was given to a dynamic member
+            return [replies.join_error(event.ticket, ErrorCode.UNKNOWN_SERVER_ERROR, "")]
+        membership.forget_pending(group, event.member_id)
+        return _add_member(group, event, event.member_id, now)
+    if error := rules.identity_error(group, event):
+        return [replies.join_error(event.ticket, error, event.member_id)]
+    return _rejoin(group, group.members[event.member_id], event, now)
+
+
+def _join_without_id(group: ClassicGroup, event: Join, now: float) -> Effects:
+    """A static member is never sent away for an id: it has a name already."""
+    if event.instance_id is None:
+        return _give_id(group, event, now) if event.id_required else _add_member(group, event, event.fresh_id, now)
+    if event.instance_id in group.static:
+        return _replace(group, group.members[group.static[event.instance_id]], event, now)
+    return _add_member(group, event, event.fresh_id, now)
+
+
+def _give_id(group: ClassicGroup, event: Join, now: float) -> Effects:
+    group.pending[event.fresh_id] = event.client_id
+    group.waits.set(pending_of(event.fresh_id), now + event.session_timeout)
+    note = Note(event=EventKind.ID_GIVEN, group=group.group_id, member_id=event.fresh_id, client_id=event.client_id)
+    return [note, replies.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, event.fresh_id)]
+
+
+def _refuse_full(group: ClassicGroup, event: Join, now: float) -> Effects:
+    """Refuse a join because group.max.size is reached, and remove the member if it already belonged.
+
+    Kafka 4 does not check again whether the join phase can complete.
+    """
+    effects: Effects = [replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+    member = group.members.get(event.member_id)
+    if member is not None:
+        effects += membership.remove(group, member, EventKind.EXPIRE, "the group is full")
+        membership.inherit(group)
+    if event.member_id in group.pending:
+        membership.forget_pending(group, event.member_id)
+    return effects if group.java_coordinator else effects + phases.complete_if_all_joined(group, now)
+
+
+def _replace(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
+    """A static member is back without its id, as after a restart: the old id is fenced, the new one takes its place."""
+    was_leader, old_id = group.leader, member.member_id
+    effects: Effects = []
+    if ticket := group.take_join(member):
+        effects.append(replies.join_error(ticket, ErrorCode.FENCED_INSTANCE_ID, old_id))
+    if member.sync is not None:
+        effects.append(replies.sync_error(member.sync, ErrorCode.FENCED_INSTANCE_ID))
+        member.sync = None
+    group.waits.forget(session_of(old_id))
+    group.rename(member, event.fresh_id)
+    membership.renew(group, member, now)
+    _update(group, member, event)
+    reason = f"static member {event.instance_id} is back, {old_id} is fenced"
+    effects.append(membership.note(group, EventKind.REJOIN, member, reason))
+    if group.state is State.STABLE and rules.choose_protocol(group) == group.protocol:
+        return [*effects, _back_in_place(group, member, event, was_leader)]
+    group.park_join(member, event.ticket)
+    return effects + phases.rebalance(group, f"static member {event.instance_id} is back", now)
+
+
+def _back_in_place(group: ClassicGroup, member: Member, event: Join, was_leader: str) -> Reply:
+    """Answer without a rebalance: v9+ clients get skip_assignment, older ones follow the previous leader."""
+    answer = replies.joined(group, event.ticket, member)
+    response = answer.response
+    assert isinstance(response, JoinGroupResponse)
+    if event.can_skip:
+        response.skip_assignment = member.member_id == group.leader
+    else:
+        response.leader, response.members = was_leader, []
+    return answer
+
+
+def _update(group: ClassicGroup, member: Member, event: Join) -> None:
+    group.offer(member, event.protocols)
+    member.session_timeout = event.session_timeout
+    member.rebalance_timeout = event.rebalance_timeout
+
+
+def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) -> Effects:
+    member = Member(
+        member_id=member_id,
+        instance_id=event.instance_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        session_timeout=event.session_timeout,
+        rebalance_timeout=event.rebalance_timeout,
+        protocols=event.protocols,
+    )
+    if not group.members:
+        group.protocol_type = event.protocol_type
+    group.leader = group.leader or member_id
+    group.add(member)
+    group.park_join(member, event.ticket)
+    group.waits.set(session_of(member_id), now + rules.NEW_MEMBER_TIMEOUT)
+    if group.state is State.PREPARING and group.came_from is State.EMPTY:
+        group.joined_in_delay = group.java_coordinator or group.generation == 0
+    effects: Effects = [membership.note(group, EventKind.JOIN, member, event.reason)]
+    return effects + phases.rebalance(group, f"{member_id} joined", now)
+
+
+def _rejoin(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
+    same = list(member.protocols) == list(event.protocols)
+    leads = member.member_id == group.leader
+    if (group.state is State.COMPLETING and same) or (group.state is State.STABLE and same and not leads):
+        return [replies.joined(group, event.ticket, member)]
+    _update(group, member, event)
+    effects: Effects = [membership.note(group, EventKind.REJOIN, member, event.reason)]
+    why = "rejoined as leader" if leads and same else "rejoined with other metadata"
+    group.park_join(member, event.ticket)
+    return effects + phases.rebalance(group, f"{member.member_id} {why}", now)
