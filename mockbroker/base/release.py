@@ -7,7 +7,7 @@ whatever the release had.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from kwire.apikeys import ApiKey
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
@@ -103,17 +103,52 @@ SERVED: Mapping[int, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """``java_coordinator``: the one in Java (default since 4.0); before, the one in Scala. Where they differ:
+class Quirks:
+    """Where a release before 4.0 differs: its group coordinator is the one in Scala, since 4.0 it is the one in Java.
 
-    - a SyncGroup in Stable renews the session of the member (Scala),
-    - the initial delay is stretched by members that join in generation 0 (Scala), or whenever the group was empty,
-    - a member's last assignment is described in every state (Java), or only in Stable,
-    - of protocols with as many votes the first in HashMap order wins (Java), or the last,
-    - OffsetCommit v9 for a group that is not there is GROUP_ID_NOT_FOUND (Java), or ILLEGAL_GENERATION as before,
-    - a join phase may end when a JoinGroup is refused for the size of the group (Scala), or does not (Java),
-    - an empty group goes with the last offset that OffsetDelete takes (Scala), or stays (Java),
-    - OffsetFetch v8+ that names no group is answered (Java), or never.
+    Each is one difference, True as before 4.0.
+    """
+
+    sync_in_stable_renews_session: bool
+    """A SyncGroup in Stable renews the session of the member."""
+    delay_extended_in_generation_0_only: bool
+    """Members that join extend the initial delay in generation 0 only, not whenever the group was empty."""
+    assignment_described_in_stable_only: bool
+    """DescribeGroups has the assignments of members in Stable only, not the last ones in every state."""
+    last_protocol_wins_ties: bool
+    """Of protocols with as many votes the last in HashMap order is chosen, not the first."""
+    commit_to_missing_group_is_illegal_generation: bool
+    """OffsetCommit v9+ to a group that does not exist is ILLEGAL_GENERATION as before v9, not GROUP_ID_NOT_FOUND."""
+    txn_commit_to_missing_group_is_unknown_member: bool
+    """TxnOffsetCommit of a generation to a group that does not exist is UNKNOWN_MEMBER_ID, not ILLEGAL_GENERATION."""
+    refused_join_may_end_join_phase: bool
+    """A JoinGroup that is refused for group.max.size may end the join phase."""
+    last_offset_deletes_group: bool
+    """An empty group is deleted with the last offset that OffsetDelete removes."""
+    fetch_of_no_group_is_not_answered: bool
+    """OffsetFetch v8+ that names no group is never answered."""
+    sync_while_loading_is_rebalance: bool
+    """A SyncGroup while the coordinator loads the group is REBALANCE_IN_PROGRESS, not COORDINATOR_LOAD_IN_PROGRESS."""
+    group_written_when_stable: bool
+    """The first record of a group is written when it is Stable, not with its first JoinGroup."""
+    no_tombstone_for_offsets_alone: bool
+    """A group of which only offsets were written is deleted without a tombstone of its own."""
+    consumer_protocol_only_if_set: bool
+    """Groups of the consumer protocol need the setting group.coordinator.rebalance.protocols (KIP-848)."""
+    group_operations_before_4_0: bool
+    """DescribeGroups reports the authorized operations that groups had before 4.0."""
+    configs_before_4_0: bool
+    """Topics and brokers have the configurations of 3.9."""
+
+
+SINCE_4_0, BEFORE_4_0 = (Quirks(**{each.name: differs for each in fields(Quirks)}) for differs in (False, True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One release.
+
+    ``quirks``: where its group coordinator and its configurations differ from those since 4.0.
 
     ``offset_value_version``: in which committed offsets are written. ``uniform``: the release whose ``uniform`` assigns
     groups of the consumer protocol (kwire.assignors).
@@ -133,7 +168,7 @@ class Release:
     """
 
     name: str
-    java_coordinator: bool = True
+    quirks: Quirks = field(default_factory=lambda: SINCE_4_0)
     kip890: bool = True
     offset_value_version: int = 4
     uniform: str = "4.2"
@@ -179,7 +214,7 @@ def _scala(name: str, metadata_version: int = 0, *, supported: Mapping[str, tupl
     ranges = {name: (1, level) for name, level in levels.items()}
     return Release(
         name=name,
-        java_coordinator=False,
+        quirks=BEFORE_4_0,
         kip890=False,
         offset_value_version=3,
         uniform="3.9",

@@ -62,7 +62,7 @@ class Broker:
         self.waits: Deadlines[Due] = Deadlines()
         self.patience: Deadlines[Due] = Deadlines()  # of clients, in the time outside
         self.outside: Callable[[float], float] = _same
-        context = Context(self.cluster, settings, new_uuid, release.java_coordinator, release.uniform)
+        context = Context(self.cluster, settings, new_uuid, release.quirks, release.uniform)
         self.groups = Groups(types, context, self.waits)
         self.stand(False)
         self.fetches = ParkedFetches()
@@ -97,7 +97,7 @@ class Broker:
     def serves_consumer_protocol(self) -> bool:
         """True if groups of the consumer protocol are allowed (KIP-848). Before 4.0 they are not, unless told so."""
         name = "group.coordinator.rebalance.protocols"
-        allowed = self.release.java_coordinator or name in self.settings.given
+        allowed = not self.release.quirks.consumer_protocol_only_if_set or name in self.settings.given
         return allowed and "consumer" in self.settings.group_coordinator_rebalance_protocols.split(",")
 
     def stand(self, standing: bool) -> None:

@@ -32,7 +32,7 @@ class Described:
 
 def described(settings: Settings, release: Release, node: Node) -> Iterator[Described]:
     """The settings of a broker by name."""
-    short = NEW if release.java_coordinator else OLD
+    short = OLD if release.quirks.configs_before_4_0 else NEW
     known = {name: found[short] for name, found in kafka_settings().items() if short in found}
     known = {name: found for name, found in known.items() if not found.internal}
     ours = {name: _text(value) for name, value in settings.by_name().items()}

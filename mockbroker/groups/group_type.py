@@ -10,6 +10,7 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Effects
+from mockbroker.base.release import Quirks
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup, Turn
 from mockbroker.groups.events import Commit
@@ -55,7 +56,7 @@ class GroupView:
 class Context:
     """What groups know of the cluster that they are in.
 
-    ``java_coordinator``: classic groups behave as since Kafka 4.0. ``uniform``: the release whose ``uniform`` assignor
+    ``quirks``: where the coordinator of the release differs. ``uniform``: the release whose ``uniform`` assignor
     is used (release.py). ``settle``: how long an initial rebalance delay lasts at least after the last JoinGroup, in
     seconds. ``unused_ids``: how many member ids were given out that no member uses yet, in all groups.
     ``conversions``: by name of a type, what may turn its groups into groups of another type.
@@ -64,7 +65,7 @@ class Context:
     cluster: Cluster
     settings: Settings
     new_uuid: Callable[[], UUID]
-    java_coordinator: bool
+    quirks: Quirks
     uniform: str
     settle: float = 0.0
     unused_ids: int = 0

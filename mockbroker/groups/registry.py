@@ -130,7 +130,8 @@ class Groups(dict[str, CoordinatedGroup]):
         if group is not None:
             return self.types.of(group).transactional_commit_error(group, event)
         if event.generation >= 0:
-            return ErrorCode.ILLEGAL_GENERATION if self.context.java_coordinator else ErrorCode.UNKNOWN_MEMBER_ID
+            unknown = self.context.quirks.txn_commit_to_missing_group_is_unknown_member
+            return ErrorCode.UNKNOWN_MEMBER_ID if unknown else ErrorCode.ILLEGAL_GENERATION
         return ErrorCode.NONE
 
     def sweep(self, now: float) -> Effects:

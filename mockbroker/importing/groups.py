@@ -156,7 +156,7 @@ def _readable(found: Imported, replica: _Replica, key: bytes, kept: Kept, unknow
 
 def _rebuild(found: Imported, path: Path, group_id: str, records: Replay, settings: Settings) -> None:
     cluster = Cluster([], new_uuid=_no_uuid)  # nothing is known of topics but names and ids
-    context = Context(cluster, settings, _no_uuid, KAFKA_4_2.java_coordinator, KAFKA_4_2.uniform)
+    context = Context(cluster, settings, _no_uuid, KAFKA_4_2.quirks, KAFKA_4_2.uniform)
     if group_id in found.groups:
         found.notes.append(f"group {group_id!r} is in several partitions; that in {path} counts")
     try:

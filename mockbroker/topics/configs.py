@@ -152,7 +152,7 @@ BEFORE_4_0 = dict(sorted(_BEFORE_4_0.items()))
 
 def known(release: Release) -> Mapping[str, TopicConfig]:
     """The configurations that topics of a release have, in the order of their names."""
-    return SINCE_4_0 if release.java_coordinator else BEFORE_4_0
+    return BEFORE_4_0 if release.quirks.configs_before_4_0 else SINCE_4_0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,8 @@ def _absent(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, te
 def _report_operations(broker: Broker, call: Call[DescribeGroupsRequest], found: Described) -> None:
     """Fill in what the client may do with a group, if it asks."""
     if call.request.include_authorized_operations:
-        since_4_0 = broker.release.java_coordinator
-        found.authorized_operations = GROUP_OPERATIONS if since_4_0 else GROUP_OPERATIONS_BEFORE_4_0
+        older = broker.release.quirks.group_operations_before_4_0
+        found.authorized_operations = GROUP_OPERATIONS_BEFORE_4_0 if older else GROUP_OPERATIONS
 
 
 HANDLER = Handler(Versions.parse("0-6"), handle)

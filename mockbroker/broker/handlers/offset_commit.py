@@ -89,8 +89,10 @@ def _admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
-            told = call.version >= EPOCHS_SINCE and broker.release.java_coordinator
-            return None, ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.ILLEGAL_GENERATION
+            illegal = broker.release.quirks.commit_to_missing_group_is_illegal_generation
+            if call.version < EPOCHS_SINCE or illegal:
+                return None, ErrorCode.ILLEGAL_GENERATION
+            return None, ErrorCode.GROUP_ID_NOT_FOUND
         group = broker.groups.make(request.group_id, now)
     event = Commit(
         member_id=request.member_id,

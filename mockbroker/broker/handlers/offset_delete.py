@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effec
     answers = [Answer(name=name, partitions=topic.unknown + topic.known) for name, topic in topics.items()]
     broker.groups.touch(request.group_id)
     effects: Effects = []
-    if group.is_over and not broker.release.java_coordinator:
+    if group.is_over and broker.release.quirks.last_offset_deletes_group:
         broker.groups.drop(request.group_id)
         reason = "its last offset went"
         effects.append(

@@ -49,7 +49,7 @@ class _Seen:
 def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if call.version >= 8:
-        if not request.groups and not broker.release.java_coordinator:
+        if not request.groups and broker.release.quirks.fetch_of_no_group_is_not_answered:
             return []  # Kafka 3.9 never answers this, nor what follows on the connection
         room = broker.response_room()
         known: dict[tuple[str, str | None, int], Group] = {}  # of which everything was asked for

@@ -36,7 +36,7 @@ def described(group: ClassicGroup) -> Described:
 
 def _described(group: ClassicGroup, member: Member) -> Described.Member:
     stable = group.state is State.STABLE and group.protocol is not None
-    assigned = stable or group.java_coordinator
+    assigned = stable or not group.quirks.assignment_described_in_stable_only
     return Described.Member(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

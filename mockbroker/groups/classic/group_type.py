@@ -41,7 +41,7 @@ class ClassicType(GroupType[ClassicGroup]):
 
     def new(self, group_id: str, context: Context, now: float) -> ClassicGroup:
         """Return a group without members, Empty since ``now``."""
-        return ClassicGroup.configured(group_id, context.settings, now, java_coordinator=context.java_coordinator)
+        return ClassicGroup.configured(group_id, context.settings, now, context.quirks)
 
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> Turn:
         """Return what a request does to a group."""
@@ -62,7 +62,7 @@ class ClassicType(GroupType[ClassicGroup]):
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
-        group.begun = context.java_coordinator and not replaces
+        group.begun = not (context.quirks.group_written_when_stable or replaces)
         return [Becomes(group), *self.receive(group, event, context, now)]
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:  # noqa: ARG002
@@ -97,9 +97,10 @@ class ClassicType(GroupType[ClassicGroup]):
         return records.changed(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
-        """Kafka makes a classic group of an offset alone, and has it until it is deleted by name; before 4.0 it did
-        neither."""
-        return image or ([records.encoded_key(group.group_id)] if group.java_coordinator else [])
+        """Kafka makes a classic group of an offset alone, and has it until it is deleted by name."""
+        if image or group.quirks.no_tombstone_for_offsets_alone:
+            return image
+        return [records.encoded_key(group.group_id)]
 
     def rebuilt(
         self,

@@ -59,7 +59,9 @@ def _refuse_full(group: ClassicGroup, event: Join, now: float) -> Effects:
         membership.inherit(group)
     if event.member_id in group.pending:
         membership.forget_pending(group, event.member_id)
-    return effects if group.java_coordinator else effects + phases.complete_if_all_joined(group, now)
+    if group.quirks.refused_join_may_end_join_phase:
+        effects += phases.complete_if_all_joined(group, now)
+    return effects
 
 
 def _replace(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
@@ -118,7 +120,7 @@ def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) ->
     group.park_join(member, event.ticket)
     group.waits.set(session_of(member_id), now + rules.NEW_MEMBER_TIMEOUT)
     if group.state is State.PREPARING and group.came_from is State.EMPTY:
-        group.joined_in_delay = group.java_coordinator or group.generation == 0
+        group.joined_in_delay = group.generation == 0 or not group.quirks.delay_extended_in_generation_0_only
     effects: Effects = [membership.note(group, EventKind.JOIN, member, event.reason)]
     return effects + phases.rebalance(group, f"{member_id} joined", now)
 

@@ -76,7 +76,7 @@ def _written(group: ClassicGroup, member: Member) -> GroupMetadataValue.Member:
 
 def rebuilt(group_id: str, value: GroupMetadataValue, context: Context, wall: Wall, now: float) -> ClassicGroup:
     """Return the group of a record; every session begins again at ``now``."""
-    group = ClassicGroup.configured(group_id, context.settings, now, java_coordinator=context.java_coordinator)
+    group = ClassicGroup.configured(group_id, context.settings, now, context.quirks)
     group.begun = True
     group.state = State.STABLE if value.members else State.EMPTY
     if value.current_state_timestamp >= 0:

@@ -118,4 +118,4 @@ def choose_protocol(group: ClassicGroup) -> str:
         next(name for name, _ in member.protocols if group.all_can(name)) for member in group.members.values()
     )
     names = map_order(votes)
-    return max(names if group.java_coordinator else reversed(names), key=lambda name: votes[name])
+    return max(reversed(names) if group.quirks.last_protocol_wins_ties else names, key=lambda name: votes[name])

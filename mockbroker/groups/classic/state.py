@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Ticket
 from mockbroker.base.java import map_order
+from mockbroker.base.release import SINCE_4_0, Quirks
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Changes, Recorded
 from mockbroker.groups.coordinated import CoordinatedGroup, Wait
@@ -73,7 +74,7 @@ class Member(Recorded):
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup(CoordinatedGroup):
-    """``java_coordinator``: which of Kafka's two coordinators this group behaves like; release.py has the differences.
+    """``quirks``: where the coordinator of the release differs (release.py).
     ``static``: instance id to member id. ``since``: when the state was entered.
     ``pending``: member ids given out by MEMBER_ID_REQUIRED, and to which client. ``unsynced``: members whose SyncGroup
     is due.
@@ -90,7 +91,7 @@ class ClassicGroup(CoordinatedGroup):
             "initial_delay",
             "settle",
             "max_size",
-            "java_coordinator",
+            "quirks",
             "came_from",
             "static",
             "most_members",
@@ -110,7 +111,7 @@ class ClassicGroup(CoordinatedGroup):
     initial_delay: float
     settle: float = 0.0
     max_size: int = 2**31 - 1
-    java_coordinator: bool = True
+    quirks: Quirks = SINCE_4_0
     state: State = State.EMPTY
     came_from: State | None = None
     since: float = 0.0
@@ -134,7 +135,7 @@ class ClassicGroup(CoordinatedGroup):
     offsets: Offsets = field(default_factory=Offsets)
 
     @classmethod
-    def configured(cls, group_id: str, settings: Settings, now: float, *, java_coordinator: bool = True) -> Self:
+    def configured(cls, group_id: str, settings: Settings, now: float, quirks: Quirks = SINCE_4_0) -> Self:
         """A new group of a broker with these settings, Empty since ``now``."""
         return cls(
             group_id=group_id,
@@ -142,7 +143,7 @@ class ClassicGroup(CoordinatedGroup):
             initial_delay=settings.group_initial_rebalance_delay_ms / 1000,
             settle=settings.mockbroker_join_settle_ms / 1000,
             max_size=settings.group_max_size,
-            java_coordinator=java_coordinator,
+            quirks=quirks,
         )
 
     @property

@@ -19,7 +19,7 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
         group.waits.forget(SYNC)
     effects: Effects = [membership.note(group, EventKind.SYNC, member)]
     if group.state is State.STABLE:
-        if not group.java_coordinator:
+        if group.quirks.sync_in_stable_renews_session:
             membership.renew(group, member, now)
         return [*effects, replies.synced(group, event.ticket, member)]
     member.sync = event.ticket

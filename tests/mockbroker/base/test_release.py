@@ -11,7 +11,7 @@ from tools.play import Play
 
 from kwire import ErrorCode as E
 from kwire.schema import Versions
-from mockbroker.base.release import RELEASES, SERVED, served
+from mockbroker.base.release import BEFORE_4_0, RELEASES, SERVED, SINCE_4_0, served
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import HANDLERS
@@ -64,7 +64,7 @@ def test_what_is_told_is_what_is_served(name):
 
 @pytest.mark.parametrize(("java", "chosen"), [(True, "range"), (False, "roundrobin")])
 def test_tie_of_protocol_votes(java, chosen):
-    play = Play(delay=1.0, java_coordinator=java)
+    play = Play(delay=1.0, quirks=SINCE_4_0 if java else BEFORE_4_0)
     play.join("a", BOTH)
     play.join("b", tuple(reversed(BOTH)))
     play.wait(3.0)
@@ -73,7 +73,7 @@ def test_tie_of_protocol_votes(java, chosen):
 
 @pytest.mark.parametrize(("java", "alive"), [(True, False), (False, True)])
 def test_sync_in_stable_renews_the_session(java, alive):
-    play = Play(java_coordinator=java)
+    play = Play(quirks=SINCE_4_0 if java else BEFORE_4_0)
     play.stable("a", session=1.2)
     play.wait(0.8)
     play.sync("a")
@@ -83,7 +83,7 @@ def test_sync_in_stable_renews_the_session(java, alive):
 
 @pytest.mark.parametrize(("java", "seconds"), [(True, 2.0), (False, 1.0)])
 def test_initial_delay_of_later_generations_is_extended(java, seconds):
-    play = Play(delay=1.0, java_coordinator=java)
+    play = Play(delay=1.0, quirks=SINCE_4_0 if java else BEFORE_4_0)
     play.stable("x")
     play.leave("x")
     begin = play.now
