@@ -24,7 +24,7 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
     """Play recorded conversations and print the first difference of each, those that differ or failed last.
 
     Each is played against a fresh broker with the configuration and topics that the conversation names. A conversation
-    that our broker cannot hold yet is listed as waiting, by name. Exit 1 if any answer differs.
+    that needs other settings than the broker of --against has is listed as waiting. Exit 1 if any answer differs.
 
     Order and content of answers count, and that none comes before its time; that one is late counts for our own broker
     alone, by its own clock. One that differs while the machine is busy is played again, up to five times.

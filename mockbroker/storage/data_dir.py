@@ -25,7 +25,7 @@ SEGMENT_BYTES = "segment.bytes"
 
 
 class DataDir:
-    """What keeps a cluster on a disk; ``opened`` makes both. ``name``: for whoever reads errors.
+    """The data directory of a cluster; ``open`` returns the cluster that is kept there. ``name``: for error messages.
 
     ``collected``: number of the last change; ``synced``: of the last that is sure. Once a method has raised
     DataDirError, nothing is written any more: nobody knows what is on the disk.

@@ -17,7 +17,6 @@ from mockbroker.lab.conform.conversation import Conversation, ConversationError,
 from mockbroker.lab.conform.foreign import clear, other_settings, prepare
 from mockbroker.lab.conform.pace import OwnTime, WorldTime
 from mockbroker.lab.conform.player import Difference, Player
-from mockbroker.lab.conform.waiting import waits
 
 SASL = "SASL_PLAINTEXT"
 RECORDED_WITH: dict[str, object] = {"log.message.timestamp.type": "CreateTime", "num.partitions": 3}
@@ -29,7 +28,7 @@ LOOKS_AFTER = 0.1  # seconds; Kafka 4 shows a group as it was last written to di
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``verdict``: ok, differs, waiting (for what is not there yet) or failed (could not be played).
+    """``verdict``: ok, differs, waiting (for a broker with other settings) or failed (could not be played).
 
     ``is_hurried``: it differs, and the player was late, for which timers do not wait: no judgement yet.
     """
@@ -106,23 +105,16 @@ async def _play_once(file: Path, address: tuple[str, int] | None, sasl_port: int
         return Outcome(str(file), "failed", str(error))
     try:
         if address is None:
-            return judge(conversation, await _play_ours(conversation), ours=True)
+            return judge(conversation, await _play_ours(conversation))
         return await _play_against(conversation, address, sasl_port)
     except (OSError, WireError, SettingsError) as error:
         return Outcome(conversation.name, "failed", str(error))
 
 
-def judge(conversation: Conversation, found: Difference | None, *, ours: bool) -> Outcome:
-    """What a difference, or none, says. ``ours``: our own broker answered, which may lack what is listed as waiting."""
-    waiting = waits(conversation.scenario, conversation.version)
-    if not ours:
-        waiting = None
-    if found is None and waiting is not None:
-        return Outcome(conversation.name, "differs", f"listed as waiting for {waiting.what}, but nothing differs")
+def judge(conversation: Conversation, found: Difference | None) -> Outcome:
+    """Return the outcome of a conversation by its first difference, or by none."""
     if found is None:
         return Outcome(conversation.name, "ok")
-    if waiting is not None and found.step.n >= waiting.since:
-        return Outcome(conversation.name, "waiting", f"for {waiting.what}")
     is_hurried = found.behind >= BUSY
     late = f" (on a busy machine: {found.behind:.2f} s late)" if is_hurried else ""
     return Outcome(conversation.name, "differs", f"{found}{late}", is_hurried)
@@ -148,7 +140,7 @@ async def _play_against(conversation: Conversation, address: tuple[str, int], sa
     found = await _watched(player)
     async with open_asker(*address) as asker:
         await clear(asker, conversation)
-    return judge(conversation, found, ours=False)
+    return judge(conversation, found)
 
 
 async def _watched(player: Player) -> Difference | None:

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from golden import ROOT
 
 from mockbroker.cli import main
-from mockbroker.lab.conform import waiting
 
 FILES = ROOT / "fixtures" / "conversations" / "4.2.0"
 GOOD, ANOTHER = FILES / "sync_again.json.gz", FILES / "sync_errors.json.gz"
@@ -31,17 +30,6 @@ def planted(tmp_path: Path) -> Path:
     path = tmp_path / "planted.json"
     path.write_text(json.dumps(found))
     return path
-
-
-def test_all_pass_or_wait(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "WAITING", {"sync_again": waiting.Waiting("somebody to say so", 2)})
-    result = conform(planted, ANOTHER)
-    assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "waiting  sync_again (Apache Kafka 4.2.0): for somebody to say so",
-        "ok       sync_errors (Apache Kafka 4.2.0)",
-    ]
-    assert result.stderr.splitlines()[-1] == "1 ok, 0 differs, 1 waiting, 0 failed"
 
 
 def test_the_first_difference_is_told_last(planted: Path, tmp_path: Path) -> None:

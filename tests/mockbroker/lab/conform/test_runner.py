@@ -12,11 +12,10 @@ import trio
 from golden import ROOT
 
 from mockbroker.api.cluster import open_cluster
-from mockbroker.lab.conform import runner, waiting
+from mockbroker.lab.conform import runner
 from mockbroker.lab.conform.conversation import Conversation, Step
 from mockbroker.lab.conform.player import Difference
 from mockbroker.lab.conform.runner import Outcome, judge, play_file, run
-from mockbroker.lab.conform.waiting import WAITING, Waiting, waits
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
@@ -48,10 +47,7 @@ def played(names: list[str], at_once: int) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize("name", sorted(PLAYED))
 def test_conversation(name: str, outcomes: dict[str, Outcome]) -> None:
-    release, _, scenario = name.partition("/")
-    waiting = waits(scenario, release) is not None
-    outcome = outcomes[name]
-    assert (outcome.verdict, "" if waiting else outcome.detail) == ("waiting" if waiting else "ok", "")
+    assert (outcomes[name].verdict, outcomes[name].detail) == ("ok", "")
 
 
 DIFFERS = Outcome("x", "differs", "x")
@@ -88,17 +84,11 @@ async def test_what_differs_while_the_machine_is_busy_is_played_again_alone(
 
 
 async def test_how_late_the_player_was_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = judge(conversation("sync_again"), replace(at(5), behind=runner.BUSY), ours=True)
+    found = judge(conversation("sync_again"), replace(at(5), behind=runner.BUSY))
     assert (found.verdict, found.is_hurried) == ("differs", True)
     assert found.detail.endswith("got 2 (on a busy machine: 0.05 s late)")
     assert "is_hurried" not in found.to_json()
-    assert not judge(conversation("sync_again"), at(5), ours=True).is_hurried
-
-
-def test_what_waits_is_there() -> None:
-    for name in WAITING:
-        version, _, scenario = name.rpartition("/")
-        assert (CONVERSATIONS / (version or "4.2.0") / f"{scenario}.json.gz").exists()
+    assert not judge(conversation("sync_again"), at(5)).is_hurried
 
 
 def conversation(scenario: str, version: str = "4.2.0") -> Conversation:
@@ -110,29 +100,15 @@ def at(n: int) -> Difference:
     return Difference(Step(n=n, event="response", api="Fetch", api_version=11, conn="A"), "x: recorded 1, got 2")
 
 
-LISTED = {
-    "held": Waiting("something", 30),
-    "3.9.1/old": Waiting("something old", 2),
-}
-VERDICTS = [  # scenario, version, difference at step, our own broker, verdict, part of the detail
-    ("sync_again", "4.2.0", 0, True, "ok", ""),
-    ("sync_again", "4.2.0", 5, True, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
-    ("held", "4.2.0", 30, True, "waiting", "for something"),
-    ("held", "4.2.0", 29, True, "differs", "step 29"),
-    ("held", "4.2.0", 0, True, "differs", "listed as waiting for something, but nothing differs"),
-    ("held", "4.2.0", 30, False, "differs", "step 30"),
-    ("held", "4.2.0", 0, False, "ok", ""),
-    ("old", "3.9.1", 2, True, "waiting", "for something old"),
-    ("old", "4.2.0", 2, True, "differs", "step 2"),
+VERDICTS = [  # difference at step, verdict, part of the detail
+    (0, "ok", ""),
+    (5, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
 ]
 
 
-@pytest.mark.parametrize(("scenario", "version", "step", "ours", "verdict", "detail"), VERDICTS)
-def test_verdict(
-    scenario: str, version: str, step: int, ours: bool, verdict: str, detail: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waiting, "WAITING", LISTED)
-    found = judge(conversation(scenario, version), at(step) if step else None, ours=ours)
+@pytest.mark.parametrize(("step", "verdict", "detail"), VERDICTS)
+def test_verdict(step: int, verdict: str, detail: str) -> None:
+    found = judge(conversation("sync_again"), at(step) if step else None)
     assert found.verdict == verdict
     assert detail in found.detail
 
