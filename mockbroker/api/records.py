@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kwire.java import partition_of_key
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import batches, build_batch, read_batch
 from mockbroker.base.effects import Effects
-from mockbroker.base.java import partition_of_key
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended

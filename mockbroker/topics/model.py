@@ -12,10 +12,10 @@ from typing import Protocol
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.java import partition_for
 from kwire.json.objects import uuid_text
 from kwire.records.batch import Batch, read_batch
 from kwire.records.control import ControlType, build_marker, control_records
-from mockbroker.base.java import partition_for
 from mockbroker.base.settings import MAX_PARTITIONS
 from mockbroker.base.texts import shortened
 from mockbroker.topics.epochs import LeaderEpochs

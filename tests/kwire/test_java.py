@@ -1,4 +1,4 @@
-"""Hashes and orders of Kafka's topic ids as on a JVM, which made these tables; those of strings: mockbroker/test_java.py."""
+"""Hashes of strings and topic ids, and the orders of a HashMap, as on a JVM, which made these tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from uuid import UUID
 
 import pytest
 
-from kwire.java import bucket_order, copy_order, grouped_order, map_order, utf16, uuid_hash, uuid_order
+from kwire.java import (
+    bucket_of,
+    bucket_order,
+    copy_order,
+    grouped_order,
+    map_order,
+    partition_for,
+    string_hash,
+    utf16,
+    uuid_hash,
+    uuid_order,
+)
 
 IDS = [
     UUID(text)
@@ -66,3 +77,56 @@ def test_grouping_grows_with_the_call_after_the_thirteenth_key() -> None:
     small = [*keys[:13]]
     assert grouped_order(["\x10", *keys[:12]]) == [" ", "\x10", *keys[1:12]]
     assert grouped_order(["\x10", *keys[:12], "\x10"]) == [*small[:12], "\x10"]
+
+
+HASHES = [  # text, hash, mod 50, mod 3
+    ("", 0, 0, 0),
+    ("g", 103, 3, 1),
+    ("group", 98629247, 47, 2),
+    ("test", 3556498, 48, 1),
+    ("my-group", -1906497762, 12, 0),
+    ("console-consumer-1", 35782224, 24, 0),
+    ("polygenelubricants", -2147483648, 0, 0),
+    ("grp-éa", -1237496192, 42, 2),
+    ("\U0001f600", 1772899, 49, 1),
+]
+
+
+@pytest.mark.parametrize(("text", "value", "of_50", "of_3"), HASHES, ids=[repr(row[0]) for row in HASHES])
+def test_hash_and_partition(text: str, value: int, of_50: int, of_3: int) -> None:
+    assert string_hash(text) == value
+    assert partition_for(text, 50) == of_50
+    assert partition_for(text, 3) == of_3
+
+
+def test_a_lone_surrogate_is_hashed_as_its_unit() -> None:
+    assert string_hash("\ud83d") == 0xD83D
+
+
+ORDERS = [  # keys as they were put, as a java.util.HashMap iterates them
+    (["range", "roundrobin"], ["range", "roundrobin"]),
+    (["roundrobin", "range"], ["range", "roundrobin"]),
+    (["b", "a", "c"], ["a", "b", "c"]),
+    (["C", "Aa", "BB"], ["Aa", "BB", "C"]),  # Aa and BB have the same hash: one bucket, as they came
+    (["BB", "Aa", "C"], ["BB", "Aa", "C"]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("put", "iterated"), ORDERS)
+def test_map_order(put: list[str], iterated: list[str]) -> None:
+    assert map_order(put) == iterated
+
+
+@pytest.mark.parametrize(("count", "size"), [(12, 16), (13, 32), (24, 32), (25, 64), (1_000, 2_048)])
+def test_the_table_grows_at_three_quarters(count: int, size: int) -> None:
+    keys = [f"member-{number}" for number in range(count)]
+    buckets = [bucket_of(string_hash(key), size) for key in map_order(keys)]
+    assert buckets == sorted(buckets)
+
+
+def test_the_table_does_not_shrink() -> None:
+    keys = [f"member-{number}" for number in range(12)]
+    large = [bucket_of(string_hash(key), 64) for key in map_order(keys, most=25)]
+    assert large == sorted(large)
+    assert map_order(keys, most=25) != map_order(keys)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from kwire import ErrorCode
-from mockbroker.base.java import map_order
+from kwire.java import map_order
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leaving, Sync
 

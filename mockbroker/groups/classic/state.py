@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Self
 
+from kwire.java import map_order
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Ticket
-from mockbroker.base.java import map_order
 from mockbroker.base.release import SINCE_4_0, Quirks
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Changes, Recorded

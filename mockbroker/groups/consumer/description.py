@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from kwire.java import map_order
 from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-from mockbroker.base.java import map_order
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.machine import named
 from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Share, by_topic

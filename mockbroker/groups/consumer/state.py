@@ -16,8 +16,8 @@ from typing import ClassVar, TypeAlias
 from uuid import UUID
 
 from kwire.assignors import GroupAssignment, MemberAssignment
+from kwire.java import map_order
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.java import map_order
 from mockbroker.groups.coordinated import CoordinatedGroup, Wait
 from mockbroker.groups.offsets import Offsets
 from mockbroker.topics.model import Cluster

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kwire.assignors import Assignor, RangeAssignor, RoundRobinAssignor, Subscription, without_racks
-from mockbroker.base.java import partition_for
+from kwire.java import partition_for
 from mockbroker.lab.history.ledger import Ledger, Place
 from mockbroker.lab.history.scheme import TOPICS, OfConsumers
 from mockbroker.lab.history.story import Story

@@ -6,9 +6,9 @@ import pytest
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
+from kwire.java import partition_for
 from kwire.messages.fetch import FetchRequest
 from mockbroker.base.effects import Call, Client, Ticket
-from mockbroker.base.java import partition_for
 from mockbroker.broker.fetch.purgatory import ParkedFetches
 from mockbroker.broker.fetch.sessions import Reading
 from mockbroker.topics.model import Partition

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from mockbroker.base.java import partition_for
+from kwire.java import partition_for
 from mockbroker.lab.history.draft.actions import Actions, Answer
 from mockbroker.lab.history.draft.coordinator import Coordinator
 from mockbroker.lab.history.draft.messages import (

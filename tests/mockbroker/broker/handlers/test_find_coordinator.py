@@ -8,8 +8,8 @@ import pytest
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
+from kwire.java import partition_for
 from kwire.messages.find_coordinator import FindCoordinatorRequest
-from mockbroker.base.java import partition_for
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from tools.play import RANGE, Play
 
 from kwire import ErrorCode as E
+from kwire.java import map_order
 from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Reply, Ticket
-from mockbroker.base.java import map_order
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import rules, timers
 from mockbroker.groups.classic.state import State

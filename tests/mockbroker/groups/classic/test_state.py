@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.java import map_order
 from mockbroker.base.effects import Ticket
-from mockbroker.base.java import map_order
 from mockbroker.groups.classic.state import COMES_FROM, ClassicGroup, Member, State
 
 LEGAL = {
