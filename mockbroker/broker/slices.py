@@ -94,6 +94,8 @@ def _with(request: Any, **fields: Any) -> Any:
 
 def _cut_commit(request: OffsetCommitRequest, size: int, _: Settings) -> list[OffsetCommitRequest]:
     """By partitions."""
+    if sum(len(topic.partitions) for topic in request.topics) <= size:
+        return []
     found: list[list[OffsetCommitRequest.Topic]] = [[]]
     room = size
     for topic in request.topics:
@@ -119,6 +121,8 @@ def _add_commit(response: Any, more: Any) -> None:
 
 def _cut_creation(request: CreateTopicsRequest, size: int, settings: Settings) -> list[CreateTopicsRequest]:
     """By topics; not where the handler looks at all of them, as for names that are given twice."""
+    if len(request.topics) <= size:
+        return []
     wanted = [
         len(topic.assignments) or (settings.num_partitions if topic.num_partitions < 0 else topic.num_partitions)
         for topic in request.topics
@@ -135,6 +139,8 @@ def _add_creation(response: Any, more: Any) -> None:
 def _cut_deletion(request: DeleteTopicsRequest, size: int, _: Settings) -> list[DeleteTopicsRequest]:
     """By topics, of requests that name each once, and either all by name or all by id."""
     topics, names = request.topics, request.topic_names
+    if max(len(topics), len(names)) <= size:
+        return []
     kinds = {topic.name is None for topic in topics}
     if len({(topic.name, topic.topic_id) for topic in topics}) < len(topics) or len(kinds) > 1:
         return []
@@ -153,6 +159,8 @@ def _cut_users(
     request: DescribeUserScramCredentialsRequest, size: int, _: Settings
 ) -> list[DescribeUserScramCredentialsRequest]:
     users = request.users or []
+    if len(users) <= size:
+        return []
     if len({user.name for user in users}) < len(users):
         return []
     return [_with(request, users=part) for part in _parts(users, size)]

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from kwire import ErrorCode
+from kwire.apikeys import ApiKey
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
-from mockbroker.lab.history.old_offsets import OFFSET_COMMIT, OFFSET_FETCH, OldOffsets, offset_of
+from mockbroker.lab.history.old_offsets import OldOffsets, offset_of
 from mockbroker.lab.history.zookeeper import ZooKeeper
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
@@ -79,7 +80,7 @@ class World:
             )
             topic.partitions.append(line)
         request = OffsetCommitRequest(group_id=group, topics=list(topics.values()), generation_id_or_member_epoch=-1)
-        answer = self.ask(OFFSET_COMMIT, version, request)
+        answer = self.ask(ApiKey.OFFSET_COMMIT, version, request)
         return {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
 
     def fetch(
@@ -91,12 +92,12 @@ class World:
             topics.setdefault(name, []).append(index)
         if version < 8:
             lines = [OffsetFetchRequest.Topic(name=name, partition_indexes=found) for name, found in topics.items()]
-            found = self.ask(OFFSET_FETCH, version, OffsetFetchRequest(group_id=group, topics=lines)).topics
+            found = self.ask(ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(group_id=group, topics=lines)).topics
         else:
             kind = OffsetFetchRequest.Group
             named = [kind.Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
             (answer,) = self.ask(
-                OFFSET_FETCH, version, OffsetFetchRequest(groups=[kind(group_id=group, topics=named)])
+                ApiKey.OFFSET_FETCH, version, OffsetFetchRequest(groups=[kind(group_id=group, topics=named)])
             ).groups
             found = answer.topics
         return {
@@ -162,7 +163,7 @@ def test_what_differs():
     stranger = OffsetCommitRequest(group_id=GROUP, member_id="nobody", generation_id_or_member_epoch=7, topics=[])
     line = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=9, committed_metadata="")
     stranger.topics.append(OffsetCommitRequest.Topic(name="t", partitions=[line]))
-    errors = [world.ask(OFFSET_COMMIT, v, stranger).topics[0].partitions[0].error_code for v in (OLD, LATEST)]
+    errors = [world.ask(ApiKey.OFFSET_COMMIT, v, stranger).topics[0].partitions[0].error_code for v in (OLD, LATEST)]
     assert errors == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert world.fetch(OLD, [("t", 0)])["t", 0][0] == 9
 
