@@ -85,6 +85,6 @@ PLANTED = (
         "OffsetDelete",
         "mockbroker.broker.handlers.offset_delete",
         "_delete(broker, group, topic, subscribed, topics",
-        "_delete(broker, group, topic, _subscribed(group), topics",
+        "_delete(broker, group, topic, broker.groups.types.of(group).subscribed(group), topics",
     ),
 )
