@@ -4,7 +4,10 @@ The public names are listed in ``__init__.pyi``. Each is loaded when it is first
 every run, also where no test needs a broker.
 """
 
+from functools import cache
 
+
+@cache
 def _homes() -> dict[str, str]:
     """Return the module of each public name, as the stub imports them."""
     from pkgutil import get_data

@@ -99,14 +99,13 @@ class InProcessConnection(Connection):
     woken: is set when an answer is there, or none will come
     """
 
-    __slots__ = ("_side", "reason", "session", "woken")
+    __slots__ = ("_side", "reason", "woken")
 
     durable = False
     session: Session
 
     def __init__(self, session: Session, side: ClientSide) -> None:
         super().__init__(session.connection, session, f"in-process client {session.connection}")
-        self.session = session
         self.reason = ""
         self.woken = trio.Event()
         self._side = side

@@ -48,7 +48,7 @@ class SocketConnection(Connection):
     begun: when a request began that has not come in whole, in seconds
     """
 
-    __slots__ = ("_owner", "_served", "active", "begun", "out", "session", "sock", "watched")
+    __slots__ = ("_owner", "_served", "active", "begun", "out", "sock", "watched")
 
     session: Session
 
@@ -56,7 +56,6 @@ class SocketConnection(Connection):
         self, owner: Sockets, sock: socket.socket, session: Session, peer: str, stages: tuple[Stage, ...] = ()
     ) -> None:
         super().__init__(session.connection, session, peer, stages)
-        self.session = session
         self.sock = sock
         self.out = bytearray()
         self.watched = False

@@ -84,10 +84,6 @@ class Timekeeper:
         if self._next_deadline() < self._wake_at:
             self._wake.set()
 
-    def wake(self) -> None:
-        """Compute the next deadline again."""
-        self._wake.set()
-
     def stop_clock(self) -> None:
         """Stop the time. Groups that waited for the last JoinGroups to come do so no more."""
         if self.clock.running:

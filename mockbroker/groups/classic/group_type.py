@@ -54,7 +54,6 @@ class ClassicType(GroupType[ClassicGroup]):
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> Turn:
         """A JoinGroup without member id makes the group, also in the place of an empty one of another type."""
-        replaces = other is not None
         if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
             return [*machine.absent(event)]
         if _exhausts_ids(event, context):
@@ -62,7 +61,7 @@ class ClassicType(GroupType[ClassicGroup]):
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
-        group.begun = not (context.quirks.group_written_when_stable or replaces)
+        group.begun = not (context.quirks.group_written_when_stable or other is not None)
         return [Becomes(group), *self.receive(group, event, context, now)]
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:  # noqa: ARG002

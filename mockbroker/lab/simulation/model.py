@@ -112,8 +112,7 @@ class Model:
                 done = {key: held.pop(key) for key in list(held) if key[0] == group}
                 for key, stored in done.items():
                     self._store(key, stored)
-                self.order += 1
-                self.ended.append((self.order, producer_id, done))
+                self._end(producer_id, done)
 
     def settle(self, group: str, committed: Mapping[Place, int]) -> None:
         """Store what a transaction would store in a group, if the group has all of it.
@@ -132,8 +131,7 @@ class Model:
         self.settle(group, committed)
         for producer_id in self.undecided:
             if producer_id not in pending and (done := self._decide(self.held.get(producer_id, {}), group, committed)):
-                self.order += 1
-                self.ended.append((self.order, producer_id, done))
+                self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
         """Take what a transaction that has ended held in a group, and store it if the group has all of it."""
@@ -153,22 +151,29 @@ class Model:
         for producer_id, held in self.held.items():
             gone = {key: held.pop(key) for key in keys if key in held}
             if gone:
-                self.order += 1
-                self.ended.append((self.order, producer_id, gone))
+                self._end(producer_id, gone)
+
+    def _end(self, producer_id: int, held: dict[Key, Stored]) -> None:
+        """Keep what a transaction held, until the end of that is acknowledged."""
+        self.order += 1
+        self.ended.append((self.order, producer_id, held))
+
+    def _unsettled(self, key: Key) -> list[Stored]:
+        """What transactions that may have ended before a crash would store at a place."""
+        return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
         """What a place may hold after a crash: what was acknowledged last, or anything that was asked for since."""
         entries = self.history.get(key, [])
         sure = [stored for order, stored in entries if order <= self.durable][-1:] or [None]
         found = sure + [stored for order, stored in entries if order > self.durable]
-        found += [transaction[key] for transaction in self.unsettled if key in transaction]
+        found += self._unsettled(key)
         return [None if stored is None else stored.offset for stored in found]
 
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
         """After a crash it is this, which it may be."""
         key = group, place
-        asked = [stored for _, stored in self.history.get(key, [])]
-        asked += [transaction[key] for transaction in self.unsettled if key in transaction]
+        asked = [*(stored for _, stored in self.history.get(key, [])), *self._unsettled(key)]
         stored = next((each for each in reversed(asked) if each and each.offset == offset), None)
         self.history[group, place] = [(self.durable, stored)]
         if stored is None:
@@ -224,8 +229,7 @@ class Model:
             if committed:
                 self._store(key, stored)
         if held:
-            self.order += 1
-            self.ended.append((self.order, producer_id, held))
+            self._end(producer_id, held)
 
 
 def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:

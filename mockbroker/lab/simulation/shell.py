@@ -54,13 +54,12 @@ class Inbox:
 class PretendConnection(Connection):
     """The broker's end of a connection of the pretend network."""
 
-    __slots__ = ("_answers", "_shell", "session", "wire")
+    __slots__ = ("_answers", "_shell", "wire")
 
     session: Inbox
 
     def __init__(self, shell: Shell, wire: network.Connection) -> None:
         super().__init__(wire.number, Inbox(wire.node), wire.client.client_id)
-        self.session: Inbox = Inbox(wire.node)
         self.wire = wire
         self._shell = shell
         self._answers: list[Answer] = []
