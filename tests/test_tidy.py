@@ -272,10 +272,10 @@ def folders_apart(name: str, target: str) -> tuple[Path, Path] | None:
     return None
 
 
-def used_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def used_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Line and dotted name of whatever is imported or used, aliases resolved."""
     known: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 known |= {alias.asname or alias.name.partition(".")[0]: alias.name for alias in names}
@@ -285,22 +285,32 @@ def used_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, f"{module}.{alias.name}") for alias in names)
             case _:
                 pass
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.Attribute, ast.Name)):
-            dotted = ast.unparse(node)
-            first, _, rest = dotted.partition(".")
+            first, _, rest = dotted_name(node).partition(".")
             yield node.lineno, ".".join(part for part in (known.get(first, first), rest) if part)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "compile":
             yield node.lineno, "re.compile" if ast.unparse(node.func) == "re.compile" else ANY_COMPILE
 
 
+def dotted_name(node: ast.expr) -> str:
+    """Return the names of an expression with dots between; of a call or the like "" in its place."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{dotted_name(value)}.{name}"
+        case _:
+            return ""
+
+
 def ban_problems(where: str, tree: ast.AST) -> list[str]:
-    found = set()
-    for line, name in used_names(tree):
+    found, nodes = set(), list(ast.walk(tree))
+    for line, name in used_names(nodes):
         for ban in BANS:
             if (name == ban.name or name.startswith(f"{ban.name}.")) and not any(fits(where, p) for p in ban.allowed):
                 found.add(f"line {line}: {ban.name}; use {ban.instead}")
-    found |= {f"line {node.lineno}: import *; name what is needed" for node in ast.walk(tree) if is_star(node)}
+    found |= {f"line {node.lineno}: import *; name what is needed" for node in nodes if is_star(node)}
     return sorted(found)
 
 
@@ -311,13 +321,13 @@ def is_star(node: ast.AST) -> bool:
 FILES = [(package, name) for package in PACKAGES for name in modules(package)]
 
 
+@cache
 def parsed(package: str, name: str) -> ast.Module:
     return ast.parse(modules(package)[name].read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("package", "name"), FILES)
-def test_imports_only_lower_ranks(package: str, name: str) -> None:
-    assert rank_problems(package, name, parsed(package, name)) == []
+def test_imports_only_lower_ranks() -> None:
+    assert [problem for file in FILES for problem in rank_problems(*file, parsed(*file))] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -353,9 +363,8 @@ def restated_keys(tree: ast.Module) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("package", "name"), FILES)
-def test_api_keys_are_stated_once(package: str, name: str) -> None:
-    assert restated_keys(parsed(package, name)) == []
+def test_api_keys_are_stated_once() -> None:
+    assert {file: keys for file in FILES if (keys := restated_keys(parsed(*file)))} == {}
 
 
 RESTATED = [  # text, the constants that kwire.apikeys has already
@@ -373,9 +382,8 @@ def test_restated_keys_are_noticed(text: str, found: list[str]) -> None:
     assert restated_keys(ast.parse(text)) == found
 
 
-@pytest.mark.parametrize(("package", "name"), FILES)
-def test_nothing_banned(package: str, name: str) -> None:
-    assert ban_problems(f"{package}/{name}", parsed(package, name)) == []
+def test_nothing_banned() -> None:
+    assert {file: found for file in FILES if (found := ban_problems("/".join(file), parsed(*file)))} == {}
 
 
 def type_tests(tree: ast.AST) -> list[str]:
@@ -395,9 +403,9 @@ def named(node: ast.AST) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute))
 
 
-@pytest.mark.parametrize("name", modules("mockbroker"))
-def test_only_migration_tests_the_type_of_a_group(name: str) -> None:
-    assert fits(name, ASKS_FOR_GROUP_TYPE) or type_tests(parsed("mockbroker", name)) == []
+def test_only_migration_tests_the_type_of_a_group() -> None:
+    others = [name for name in modules("mockbroker") if not fits(name, ASKS_FOR_GROUP_TYPE)]
+    assert {name: found for name in others if (found := type_tests(parsed("mockbroker", name)))} == {}
 
 
 @pytest.mark.parametrize(
@@ -530,7 +538,13 @@ def test_what_is_not_a_cycle(imported: dict[str, list[str]]) -> None:
 # Names of tests state a rule; numbers of a section, row or rule of some document say nothing to a reader.
 NUMBERED_TEST = r"test_(\d|(rule|row|case|section|step)_\d).*"
 AMOUNT = r"\d[\d_,.^]* (bytes?|kB|KB|KiB|MB|MiB|GB|GiB|ms|seconds?|of|topics|elements|tags|messages|members|digits)\b.*"
-TEST_FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py"))
+
+
+@cache
+def parsed_tests() -> Mapping[str, ast.Module]:
+    """Every file in tests/ by its path there."""
+    paths = sorted((ROOT / "tests").rglob("*.py"))
+    return {path.relative_to(ROOT / "tests").as_posix(): ast.parse(path.read_text("utf-8")) for path in paths}
 
 
 def numbered(tree: ast.Module) -> list[str]:
@@ -545,9 +559,8 @@ def numbered(tree: ast.Module) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", TEST_FILES)
-def test_no_test_is_named_by_a_number(path: str) -> None:
-    assert numbered(ast.parse((ROOT / path).read_text("utf-8"))) == []
+def test_no_test_is_named_by_a_number() -> None:
+    assert {path: names for path, tree in parsed_tests().items() if (names := numbered(tree))} == {}
 
 
 NUMBERED = [
@@ -566,3 +579,29 @@ NUMBERED = [
 @pytest.mark.parametrize(("text", "found"), NUMBERED)
 def test_numbers_in_names_are_noticed(text: str, found: list[str]) -> None:
     assert numbered(ast.parse(text)) == found
+
+
+LONGEST_TEST_NAME = 60  # a longer name states two rules, and no search for its words finds it
+
+
+def too_long(tree: ast.Module) -> list[str]:
+    """Return the names of tests that are longer than the limit."""
+    return [
+        name
+        for name in map(function_name, ast.walk(tree))
+        if name.startswith("test_") and len(name) > LONGEST_TEST_NAME
+    ]
+
+
+def function_name(node: ast.AST) -> str:
+    return node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+
+
+def test_no_test_has_a_long_name() -> None:
+    assert {path: names for path, tree in parsed_tests().items() if (names := too_long(tree))} == {}
+
+
+@pytest.mark.parametrize(("length", "found"), [(LONGEST_TEST_NAME, 0), (LONGEST_TEST_NAME + 1, 1)])
+def test_long_names_are_noticed(length: int, found: int) -> None:
+    name = "test_".ljust(length, "a")
+    assert len(too_long(ast.parse(f"class A:\n async def {name}(self): ..."))) == found

@@ -30,7 +30,7 @@ def stage() -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize(("family", "protocol"), PLAYED)
-def test_it_reads_while_time_stands_and_comes_back_after_its_session(stage: Stage, family: str, protocol: str) -> None:
+def test_member_reads_while_the_clock_stops_and_rejoins_later(stage: Stage, family: str, protocol: str) -> None:
     began = time.monotonic()
     stage.produce(BEFORE)
     member = stage.joined(family, protocol=protocol)

@@ -54,7 +54,7 @@ def test_four_members_and_two_in_two_groups_of_four_partitions(stage: Stage) -> 
     assert stage.cluster.committed("B") == {}
 
 
-def test_seven_partitions_as_consumers_come_and_an_eighth_that_waits(stage: Stage) -> None:
+def test_seven_partitions_and_an_eighth_consumer_that_idles(stage: Stage) -> None:
     stage.topic, stage.partitions = "seven", 7
     stage.cluster.create_topic(stage.topic, stage.partitions)
     members, seen = [], []
@@ -133,7 +133,7 @@ def test_a_heartbeat_every_3_seconds_by_default(family: str) -> None:
 
 
 @of_python
-def test_the_strategy_changes_with_the_members_and_the_broker_goes_on(stage: Stage, family: str) -> None:
+def test_rolling_change_of_strategy_needs_no_restart(stage: Stage, family: str) -> None:
     """From range to round robin: first all learn the new one, then they unlearn the old one."""
     members = [stage.joined(family, name, assignor="range") for name in ("a0", "a1")]
     for names, carried in ((("b0", "b1"), "roundrobin,range"), (("c0", "c1"), "roundrobin")):

@@ -20,6 +20,6 @@ def test_controlled_shutdown_alone_has_a_request_header_of_v0() -> None:
     assert [key for key in APIS if request_header_version(APIS[key], 0) == 0] == [7]
 
 
-def test_api_versions_alone_has_a_response_header_of_v0_in_flexible_versions() -> None:
+def test_only_api_versions_keeps_response_header_v0() -> None:
     assert [response_header_version(APIS[18], version) for version in range(5)] == [0, 0, 0, 0, 0]
     assert [response_header_version(APIS[12], version) for version in range(5)] == [0, 0, 0, 0, 1]

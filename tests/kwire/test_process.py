@@ -91,7 +91,7 @@ def test_the_installed_commands_begin_with_it() -> None:
     assert scripts == {name: f"{name}.__main__:main" for name in ("kwire", "mockbroker")}
 
 
-def test_what_is_registered_for_the_end_is_done_before_the_signal() -> None:
+def test_atexit_functions_run_before_the_signal() -> None:
     ending = "import atexit\ndef main(prog_name):\n    atexit.register(print, 'tidied up')\n    raise SystemExit(130)\n"
     code = f"import sys, types; m = sys.modules['ending'] = types.ModuleType('ending'); exec({ending!r}, vars(m))"
     code += "; from kwire.process import run; run('ending')"

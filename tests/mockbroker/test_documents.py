@@ -68,7 +68,7 @@ def test_four_members_and_two_in_two_groups_of_four_partitions() -> None:
     assert numbers(desk, "B") == {"B0": [0, 1], "B1": [2, 3]}
 
 
-def test_two_groups_read_the_same_partitions_and_know_nothing_of_each_other() -> None:
+def test_two_groups_read_the_same_partitions_independently() -> None:
     desk = Carriers(brokers=3, topics={"t": 4})
     values = {index: [f"{index}-{number}".encode() for number in range(5)] for index in range(4)}
     for index, listed in values.items():
@@ -109,7 +109,7 @@ def test_seven_partitions_as_consumers_come() -> None:
     ]
 
 
-def test_the_eighth_of_seven_partitions_waits_in_the_group_until_somebody_leaves() -> None:
+def test_eighth_member_of_seven_partitions_idles_till_one_leaves() -> None:
     desk = Carriers(topics={"t": 7})
     members = [desk.carrier(f"C{number}") for number in range(8)]
     desk.settle()
@@ -131,7 +131,7 @@ changes = st.lists(
 @pytest.mark.parametrize("carried", ["range", "roundrobin", "sticky", "sticky-0.11", "cooperative-sticky"])
 @settings(max_examples=20)
 @given(st.data(), changes)
-def test_after_a_rebalance_every_partition_of_what_is_subscribed_has_one_owner(
+def test_each_subscribed_partition_has_one_owner_after_rebalance(
     carried: str, data: st.DataObject, changes: list[str]
 ) -> None:
     topics = {"t": 3, "u": 2}
@@ -171,7 +171,7 @@ def home(group_id: str, partitions: int = 50) -> int:
     return abs(value - 2**32 if value >= 2**31 else value) % partitions
 
 
-def test_each_broker_coordinates_the_groups_whose_partition_it_leads() -> None:
+def test_broker_coordinates_the_groups_of_partitions_it_leads() -> None:
     desk = Desk(brokers=3)
     names = [f"group-{number}" for number in range(150)]
     homes: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
@@ -205,7 +205,7 @@ def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
     assert desk.broker.groups == {}
 
 
-def test_producers_write_to_the_leader_of_each_partition_and_to_no_other_broker() -> None:
+def test_only_the_leader_of_a_partition_accepts_records() -> None:
     """Brokers, topics with partitions spread over them, producers, consumers."""
     desk = Carriers(brokers=3, topics={"t": 6, "u": 3})
     known = desk.ask(MetadataRequest(topics=None), 12, node=1)
@@ -249,7 +249,7 @@ def fetched(desk: Desk, version: int) -> tuple[int, E]:
     return place.committed_offset, E(place.error_code)
 
 
-def test_old_and_new_offset_requests_go_to_one_group_at_the_broker() -> None:
+def test_all_offset_versions_read_and_write_one_group() -> None:
     """v0 went to ZooKeeper, and is refused as by a Kafka without it."""
     desk = Carriers(release=RELEASES["all"])
     assert commit(desk, 0, 1) == E.UNSUPPORTED_VERSION
@@ -343,7 +343,7 @@ def test_what_makes_a_group_rebalance(three: Carriers, what, why: str, after: di
     assert numbers(three) == after
 
 
-def test_a_silent_member_is_out_at_the_end_of_its_session_and_not_before(three: Carriers) -> None:
+def test_silent_member_expires_at_the_end_of_its_session(three: Carriers) -> None:
     falls_silent(three)
     three.live(9.0)
     assert reasons(three) == ["a joined"]
@@ -351,7 +351,7 @@ def test_a_silent_member_is_out_at_the_end_of_its_session_and_not_before(three: 
     assert reasons(three) == ["a joined", "session of b timed out"]
 
 
-def test_a_follower_that_joins_again_with_nothing_new_moves_nothing(three: Carriers) -> None:
+def test_unchanged_follower_that_rejoins_moves_nothing(three: Carriers) -> None:
     follower = three.members[1]
     generation = follower.generation
     follower.subscribe("t")
@@ -447,7 +447,7 @@ def test_the_four_steps_of_an_election() -> None:
     assert numbers(desk) == {"C0": [0, 3], "C1": [1], "C2": [2]}
 
 
-def test_cooperative_members_give_up_in_one_generation_and_get_in_the_next() -> None:
+def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
     """Whoever keeps something never stops having it; what moves is nobody's for one generation."""
     desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     old = desk.carrier("old", "cooperative-sticky")
@@ -506,7 +506,7 @@ def test_whoever_lacks_what_the_others_can_do_is_refused() -> None:
     desk.settle()
 
 
-def test_the_strategy_changes_with_the_members_and_the_broker_goes_on() -> None:
+def test_rolling_change_of_strategy_needs_no_restart() -> None:
     """From range to round robin: first all learn the new one, then they unlearn the old one."""
     desk = Carriers(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
     broker = desk.broker

@@ -78,7 +78,7 @@ def test_replayed_groups_in_other_formats(spark, tmp_path):
         assert ON_REQUEST[name].sorted(rows) == expected[name] != []
 
 
-def test_a_run_that_replays_nothing_takes_away_what_one_before_made(spark, tmp_path):
+def test_run_without_what_if_removes_tables_of_an_earlier_one(spark, tmp_path):
     asked = ["--input", str(traces.COMMITTED[1]), "--output", str(tmp_path), "--capture-id", "c"]
     for more, there in ([*asked, "--what-if", "sticky"], {*EVERY}), (asked, {*TABLES}):
         assert CliRunner().invoke(command, more).exit_code == 0

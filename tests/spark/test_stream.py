@@ -28,7 +28,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return traces.long_capture(tmp_path_factory.mktemp("long"), every_nth=3)
 
 
-def test_a_stream_that_is_interrupted_gives_the_rows_of_one_process(spark, long, tmp_path, monkeypatch):
+def test_interrupted_stream_gives_the_rows_of_one_run(spark, long, tmp_path, monkeypatch):
     """What a batch wrote before it broke off is replaced when it is done again, as is what was there before a stream.
 
     A file is damaged."""

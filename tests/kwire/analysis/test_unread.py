@@ -180,7 +180,7 @@ def test_calls_of_groups_that_were_not_read(reason: str) -> None:
     assert watched(call(11, reason)) == [(5, 7, None)]
 
 
-def test_frames_that_were_lost_are_of_the_groups_of_the_connection() -> None:
+def test_lost_frames_count_for_the_groups_of_their_connection() -> None:
     beat = two_members().calls[-1]
     assert watched(beat, lost=[(1, 3)]) == [(1, 3, GROUP)]
     assert watched(lost=[(1, 3)]) == [(1, 3, None)]

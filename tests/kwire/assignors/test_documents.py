@@ -48,7 +48,7 @@ def test_the_imbalance_of_range_adds_up_over_topics(topics: int) -> None:
     assert many - few <= 1
 
 
-def test_round_robin_is_uneven_where_subscriptions_differ_and_sticky_as_even_as_can_be() -> None:
+def test_mixed_subscriptions_round_robin_uneven_sticky_even() -> None:
     uneven, even = named("rr-mixed-subscription", "roundrobin"), named("sticky-mixed", "sticky")
     assert loads(uneven.assigned()) == [1, 1, 4]
     assert loads(even.assigned()) == best_loads(even) == best_loads(uneven) == [1, 2, 3]
@@ -63,7 +63,7 @@ def test_sticky_moves_less_than_round_robin_when_one_leaves() -> None:
     assert loads(sticky.assigned()) == loads(round_robin.assigned()) == [4, 4]
 
 
-def test_sticky_moves_nothing_that_is_owned_where_subscriptions_differ() -> None:
+def test_mixed_subscriptions_sticky_keeps_what_is_owned() -> None:
     ring, ring_after = named("rr-mixed-subscription", "roundrobin"), named("rr-mixed-after-C0-leaves", "roundrobin")
     sticky, sticky_after = named("sticky-mixed", "sticky"), named("sticky-mixed-after-C0-leaves", "sticky")
     assert stay(ring.expected, ring_after.assigned()) == 3
@@ -88,7 +88,7 @@ def test_at_random_everyone_gets_some_now_and_then(own: ModuleType) -> None:
     ),
     st.integers(),
 )
-def test_those_of_users_give_every_partition_one_owner_who_subscribes(leaders, wishes, seed) -> None:
+def test_own_assignors_give_each_partition_one_subscribed_owner(leaders, wishes, seed) -> None:
     """At random, by weight, near the leader: as even or uneven as they like, but all of it and nothing twice."""
     own = own_assignors.load()
     topics = {topic: [Partition(leader_rack=rack) for rack in racks] for topic, racks in leaders.items()}
@@ -132,7 +132,7 @@ def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
     assert len(alone["consumer1"].partitions) == 4  # no one is in rack2: better far than not at all
 
 
-def test_where_replicas_are_everywhere_the_shipped_ones_do_not_look_at_leaders(own: ModuleType) -> None:
+def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType) -> None:
     """Those of Kafka go by all replicas, as any may be read from (KIP-881); one that goes by leaders is of older descriptions."""
     racks = {"consumer1": "rack1", "consumer2": "rack2"}
     leaders = ["rack2", "rack1", "rack2", "rack1"]

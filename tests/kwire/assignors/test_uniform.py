@@ -30,7 +30,7 @@ def test_complete_and_even(groups: list[Group]) -> None:
         assert max(loads) - min(loads) <= 1, group.id
 
 
-def test_the_loads_are_those_of_older_releases_and_no_less_is_kept() -> None:
+def test_loads_are_those_of_3_9_and_no_less_stays_put() -> None:
     """3.9 chose other members for the larger shares; their number and what stays put are the same or better."""
     for group in (group for group in OLD_GROUPS if group.alike):
         target = group.assigned()
@@ -48,7 +48,7 @@ def test_assigned_again_nothing_moves() -> None:
             assert uniform.assign(members, group.partitions, alike=True) == group.expected, group.id
 
 
-def test_larger_shares_go_to_those_who_fill_them_then_to_the_last() -> None:
+def test_larger_shares_go_to_members_that_fill_them_then_last() -> None:
     members = {
         "a": MemberSubscription([T1], {T1: [0]}),
         "b": MemberSubscription([T1], {T1: [1, 2]}),

@@ -130,7 +130,7 @@ def test_classic_group() -> None:
     assert decode_stored(GroupMetadataValue, encode_stored(group, 3)) == (group, 3)
 
 
-def test_a_member_of_the_new_protocol_has_nothing_of_the_classic_one() -> None:
+def test_consumer_protocol_member_has_no_classic_metadata() -> None:
     """Kafka writes null; what is not written at all is an empty struct."""
     member = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     assert encode_stored(member, 0).endswith(bytes.fromhex("01" + "00" + "01" + "00"))

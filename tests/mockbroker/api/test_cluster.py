@@ -262,7 +262,7 @@ async def test_a_host_that_is_not_ours():
             pass
 
 
-async def test_listening_anywhere_tells_clients_an_address_they_can_use():
+async def test_wildcard_host_advertises_a_usable_address():
     async with open_cluster(host="0.0.0.0") as cluster:
         assert cluster.nodes[0].host not in ("0.0.0.0", "")
         peer = await connect(cluster)
@@ -371,7 +371,7 @@ def test_a_cluster_is_there_again(tmp_path):
         assert cluster.produce("t", ["more"], partition=0) == [4]
 
 
-async def test_a_topic_is_created_with_configurations_that_kafka_would_take():
+async def test_create_topic_checks_configs_as_kafka_does():
     async with open_cluster() as cluster:
         cluster.create_topic("t", 1, config={"cleanup.policy": "compact", "preallocate": True})
         for config in ({"cleanup.policy": "nonsense"}, {"retention.ms": -5}, {"no.such.config": 1}):
@@ -379,7 +379,7 @@ async def test_a_topic_is_created_with_configurations_that_kafka_would_take():
                 cluster.create_topic("u", 1, config=config)
 
 
-async def test_what_comes_from_inside_is_written_without_anybody_asking(tmp_path):
+async def test_changes_without_a_request_are_written_to_disk(tmp_path):
     async with open_cluster(data_dir=tmp_path) as cluster:
         cluster.create_topic("t")
         with trio.fail_after(20):

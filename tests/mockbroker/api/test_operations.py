@@ -86,7 +86,7 @@ WAITING = [
 
 
 @pytest.mark.parametrize(("method", "made"), WAITING, ids=["wait_group", "wait_group_async", "advance"])
-def test_what_waits_has_the_signature_and_documentation_of_its_method(method: object, made: object) -> None:
+def test_blocking_method_has_signature_and_doc_of_its_original(method: object, made: object) -> None:
     assert callable(method)
     assert callable(made)
     assert inspect.signature(made) == inspect.signature(method)

@@ -58,6 +58,6 @@ def test_settings_that_only_this_broker_has() -> None:
     assert (found["log.retention.ms"].value, found["log.retention.ms"].default) == ("5", None)
 
 
-def test_a_setting_of_the_other_release_is_described_if_it_was_given() -> None:
+def test_setting_of_another_release_is_described_only_if_set() -> None:
     assert "zookeeper.connect" not in all_of("4.2")
     assert all_of("4.2", zookeeper_connect="localhost")["zookeeper.connect"].value == "localhost"

@@ -201,7 +201,7 @@ def test_a_group_that_an_old_coordinator_was_about_to_make():
     assert "g" not in desk.broker.groups
 
 
-def test_a_group_that_was_only_begun_is_written_until_it_is_deleted(desk):
+def test_group_with_only_a_pending_member_is_written(desk):
     node = desk.coordinator
     desk.send(Desk.join("g"), 4, node=node)  # for an id
     desk.move()
@@ -413,7 +413,7 @@ def test_a_broker_that_has_not_heard_of_the_transaction_log(desk):
 # --- what is written ---------------------------------------------------------------------------------------------
 
 
-def test_offsets_of_an_open_transaction_wait_at_the_next_coordinator(desk):
+def test_pending_transactional_offsets_survive_a_failover(desk):
     node = desk.coordinator
     commit_simple(desk, "g", node=node)
     group = desk.broker.groups["g"]

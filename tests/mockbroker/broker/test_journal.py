@@ -27,7 +27,7 @@ def assigned(data: bytes | None, protocol_type: str = "consumer") -> Note:
     return Note(event=EventKind.ASSIGN, group="g", protocol_type=protocol_type, assignment=data)
 
 
-def test_events_stand_in_order_with_milliseconds_since_the_beginning(journal):
+def test_events_are_in_order_with_milliseconds_since_the_start(journal):
     journal.record(Note(event=EventKind.JOIN, group="g", member_id="a", client_id="c", reason="r"), 100.0)
     journal.record(Note(event=EventKind.LEAVE, group="g", member_id="a"), 101.2345)
     assert journal.events == [
@@ -65,7 +65,7 @@ def test_offsets_are_nested_by_topic(journal):
     assert journal.events[0].offsets == {"t": {0: 5, 3: 9}, "u": {1: 7}}
 
 
-def test_json_says_who_and_what_always_and_the_rest_where_it_says_something(journal):
+def test_json_omits_optional_fields_without_a_value(journal):
     journal.record(Note(event=EventKind.JOIN, group="g"), 100.0)
     journal.record(assigned(b""), 100.0)
     journal.record(

@@ -57,7 +57,7 @@ def test_each_key_has_the_handler_of_its_api():
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
-def test_a_request_goes_to_the_handler_of_its_key_and_to_no_other(desk, key):
+def test_request_goes_only_to_the_handler_of_its_api_key(desk, key):
     told = []
 
     def spy(at: int) -> Any:
@@ -127,7 +127,7 @@ def test_notes_go_to_the_journal_and_not_to_the_client(desk):
     assert all(event.group == "g" for event in desk.journal.events)
 
 
-def test_the_same_requests_at_the_same_times_give_the_same_answers():
+def test_same_requests_at_the_same_times_get_the_same_answers():
     def story() -> list[object]:
         desk = Desk(brokers=3, config={"group.initial.rebalance.delay.ms": 1_000})
         node = desk.broker.coordinator("g")

@@ -148,7 +148,7 @@ def test_late_answers_to_who_has_left_are_ignored() -> None:
     assert nodes.one("JoinGroup").body.member_id == ""
 
 
-def test_a_join_answer_in_the_wrong_state_is_not_taken_up_but_tried_again() -> None:
+def test_join_response_in_the_wrong_state_is_retried() -> None:
     nodes = subscribed()
     nodes.stable(generation=5)
     beat = nodes.until("Heartbeat")
@@ -166,7 +166,7 @@ def test_a_join_answer_in_the_wrong_state_is_not_taken_up_but_tried_again() -> N
     )
 
 
-def test_a_sync_answer_of_a_generation_that_is_over_is_not_taken_up() -> None:
+def test_sync_response_of_an_old_generation_is_ignored() -> None:
     nodes = subscribed()
     nodes.poll()
     nodes.joined(5)
@@ -176,7 +176,7 @@ def test_a_sync_answer_of_a_generation_that_is_over_is_not_taken_up() -> None:
     assert nodes.one("JoinGroup").body.member_id == "me"
 
 
-def test_a_generation_that_ends_before_the_user_polls_is_not_taken_up() -> None:
+def test_generation_that_ends_before_a_poll_is_never_assigned() -> None:
     nodes = subscribed()
     nodes.poll()
     nodes.joined(5, polling=False)
@@ -202,7 +202,7 @@ def test_who_is_out_when_it_syncs_does_not_beat(code: E, member_id: str) -> None
     assert (nodes.told[1:], nodes.one("JoinGroup").body.member_id) == ([("lost", ["t0"])], member_id)
 
 
-def test_joining_goes_on_while_the_user_is_busy_up_to_what_only_the_user_can_do() -> None:
+def test_rebalance_without_polls_waits_only_for_the_listener() -> None:
     nodes = subscribed(**EAGER)
     nodes.stable(generation=5)
     nodes.until("Heartbeat")
@@ -333,7 +333,7 @@ def test_eager_gives_up_everything_before_it_joins() -> None:
     assert nodes.told[2:] == [("assigned", ["t1", "t2"])]
 
 
-def test_cooperative_keeps_what_it_owns_and_joins_again_when_something_is_taken() -> None:
+def test_cooperative_keeps_partitions_and_rejoins_after_revoking() -> None:
     nodes = subscribed(**COOPERATIVE)
     nodes.stable([("t", 0), ("t", 1)])
     nodes.member.rejoin("a test")
@@ -351,7 +351,7 @@ def test_cooperative_keeps_what_it_owns_and_joins_again_when_something_is_taken(
     assert nodes.count("JoinGroup") == 3, "and not again when nothing was taken"
 
 
-def test_cooperative_gives_up_topics_that_are_no_longer_subscribed_before_it_joins() -> None:
+def test_cooperative_revokes_unsubscribed_topics_before_it_joins() -> None:
     nodes = subscribed(["t", "u"], topics={"t": 2, "u": 2}, **COOPERATIVE)
     nodes.stable([("t", 0), ("u", 1)])
     nodes.engine.subscribe(["t"])
@@ -384,7 +384,7 @@ def test_a_commit_that_is_refused_does_not_hold_up_the_rebalance() -> None:
     assert (nodes.told[1:], nodes.count("JoinGroup")) == ([("revoked", ["t0"])], 2)
 
 
-def test_a_commit_that_takes_longer_than_a_rebalance_may_does_not_hold_it_up() -> None:
+def test_slow_commit_delays_a_rebalance_at_most_its_timeout() -> None:
     nodes = subscribed(enable_auto_commit=True, max_poll_interval=10.0, **EAGER)
     nodes.stable()
     nodes.member.rejoin("a test")
@@ -418,7 +418,7 @@ def test_what_is_lost_in_the_middle_of_giving_up_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("kind", "what"), [(EAGER, "revoked"), (EAGER, "assigned"), (COOPERATIVE, "revoked"), (EAGER, "lost")]
 )
-def test_what_a_listener_raises_comes_out_of_poll_and_the_rebalance_goes_on(kind, what: str) -> None:
+def test_listener_error_is_raised_by_poll_rebalance_continues(kind, what: str) -> None:
     nodes = subscribed(**kind)
     nodes.stable()
     nodes.raises[what] = raised = OSError("mine")
@@ -559,7 +559,7 @@ def lookup_under_way(nodes: Nodes) -> None:
     nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))
 
 
-def test_a_leader_whose_user_subscribes_anew_still_learns_of_the_groups_topics() -> None:
+def test_leader_fetches_group_topics_after_a_new_subscription() -> None:
     nodes = subscribed(topics={"t": 3, "u": 1, "v": 1})
     nodes.poll()
     lookup_under_way(nodes)
@@ -567,7 +567,7 @@ def test_a_leader_whose_user_subscribes_anew_still_learns_of_the_groups_topics()
     assert [one.member_id for one in nodes.one("SyncGroup").body.assignments] == ["me", "other"]
 
 
-def test_a_leader_that_is_out_before_it_knows_the_topics_joins_again() -> None:
+def test_leader_evicted_during_its_metadata_request_rejoins() -> None:
     nodes = subscribed(topics={"t": 3, "u": 1, "v": 1})
     nodes.poll()
     lookup_under_way(nodes)
@@ -576,7 +576,7 @@ def test_a_leader_that_is_out_before_it_knows_the_topics_joins_again() -> None:
     assert nodes.one("JoinGroup").body.member_id == ""
 
 
-def test_what_changed_while_it_assigned_makes_the_leader_join_again() -> None:
+def test_partitions_added_while_assigning_make_the_leader_rejoin() -> None:
     nodes = subscribed()
     nodes.poll()
     nodes.joined(members={"me": ["t"]})
@@ -588,7 +588,7 @@ def test_what_changed_while_it_assigned_makes_the_leader_join_again() -> None:
     assert nodes.count("JoinGroup") == 2
 
 
-def test_a_static_leader_that_came_back_assigns_nothing_and_watches_on() -> None:
+def test_returning_static_leader_skips_assignment_but_watches() -> None:
     nodes = subscribed(group_instance_id="one")
     nodes.poll()
     nodes.joined(members={"me": ["t"]}, skip_assignment=True)
@@ -622,7 +622,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("answer", "text"), NONSENSE, ids=[text for _, text in NONSENSE])
-def test_nonsense_of_an_assignor_is_refused_by_member_and_partition(answer, text: str) -> None:
+def test_invalid_assignment_error_names_member_and_partition(answer, text: str) -> None:
     nodes = subscribed(topics={"t": 3, "u": 1}, assignors=[Nonsense(answer)])
     nodes.poll()
     with pytest.raises(AssignorError, match=re.escape(text)):
@@ -632,7 +632,7 @@ def test_nonsense_of_an_assignor_is_refused_by_member_and_partition(answer, text
     assert nodes.count("JoinGroup") == 2, "the next poll tries again"
 
 
-def test_nonsense_while_the_user_is_busy_is_raised_by_the_next_poll() -> None:
+def test_invalid_assignment_outside_a_poll_is_raised_by_the_next() -> None:
     nodes = subscribed(assignors=[Nonsense({"who": []})])
     nodes.poll()
     nodes.joined(members={"me": ["t"]}, polling=False)
@@ -714,7 +714,7 @@ def test_an_assignment_that_is_none_is_raised_and_tried_again(share: bytes) -> N
     assert (nodes.told, nodes.count("JoinGroup")) == ([("revoked", [])] * 2, 3)
 
 
-def test_an_assignment_of_what_is_not_subscribed_to_makes_it_join_again() -> None:
+def test_assignment_of_an_unsubscribed_topic_makes_it_rejoin() -> None:
     nodes = subscribed(topics={"t": 3, "u": 1}, **COOPERATIVE)
     nodes.poll()
     nodes.joined()
@@ -795,7 +795,7 @@ def test_a_topic_that_appears_makes_it_join_again() -> None:
     assert asked.at <= 20.0
 
 
-def test_topics_that_only_the_leader_has_seen_yet_are_taken_if_they_match() -> None:
+def test_assigned_topics_unknown_here_are_kept_if_they_match() -> None:
     nodes = subscribed(T, topics={"t1": 1})
     nodes.poll()
     nodes.joined()
@@ -812,7 +812,7 @@ def test_fresh_metadata_before_each_join_of_a_pattern() -> None:
     assert subscription(nodes.one("JoinGroup").body).topics == ["t1", "t2"]
 
 
-def test_the_order_of_assigned_and_written_subscriptions_is_javas() -> None:
+def test_subscription_lists_topics_in_the_order_of_java() -> None:
     blob = encode_stored(write_subscription(Subscription(["u", "t"])), 3)
     nodes = subscribed(["u", "t"], topics={"t": 1, "u": 1}, assignors=[assignor("range")])
     nodes.poll()

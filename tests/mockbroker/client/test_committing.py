@@ -99,7 +99,7 @@ def test_it_is_sent_when_the_coordinator_is_found() -> None:
     nodes.until("OffsetCommit", within=0.2)
 
 
-def test_who_may_not_know_the_coordinator_is_told_so_by_the_commit() -> None:
+def test_commit_raises_the_authorization_error_of_the_lookup() -> None:
     nodes = Nodes()
     del nodes.answers["FindCoordinator"]
     nodes.engine.assign([T0])
@@ -111,7 +111,7 @@ def test_who_may_not_know_the_coordinator_is_told_so_by_the_commit() -> None:
     assert isinstance(inquiry.error, AuthorizationFailed)
 
 
-def test_what_the_coordinator_was_refused_before_it_was_found_is_no_longer_told() -> None:
+def test_lookup_error_is_forgotten_once_the_coordinator_is_found() -> None:
     nodes = Nodes()
     del nodes.answers["FindCoordinator"]
     nodes.engine.assign([T0])
@@ -180,7 +180,7 @@ def test_one_given_up_is_not_sent_again() -> None:
     assert nodes.count("OffsetCommit") == 1
 
 
-def test_an_answer_about_an_older_generation_does_not_reset_the_new_one() -> None:
+def test_error_about_an_older_generation_keeps_the_new_one() -> None:
     nodes = stable()
     commit = nodes.commit({T0: 8})
     nodes.member.generation = 6  # as if it had joined over another connection
@@ -195,7 +195,7 @@ def test_an_old_broker_and_a_static_member() -> None:
     assert isinstance(commit.error, UnsupportedVersion)
 
 
-def test_by_itself_every_5_seconds_and_again_soon_after_a_failure() -> None:
+def test_auto_commit_every_5_seconds_and_soon_after_a_failure() -> None:
     nodes = stable(enable_auto_commit=True)
     asked = nodes.until("OffsetCommit")
     assert asked.at == pytest.approx(5.0)
@@ -205,7 +205,7 @@ def test_by_itself_every_5_seconds_and_again_soon_after_a_failure() -> None:
     assert nodes.until("OffsetCommit").at == pytest.approx(10.1)
 
 
-def test_the_time_until_the_next_one_begins_anew_with_an_assignment() -> None:
+def test_assignment_restarts_the_auto_commit_interval() -> None:
     nodes = stable(enable_auto_commit=True, assignors=["range"])
     nodes.wait(4.0, polling=True)
     nodes.member.rejoin("a test")

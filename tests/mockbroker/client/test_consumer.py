@@ -228,7 +228,7 @@ async def test_wakeup_ends_a_poll_that_waits(autojump_clock) -> None:
         assert len(await consumer.poll(5)) == 1, "and it goes on as if nothing had been"
 
 
-async def test_who_is_out_of_range_goes_on_at_once_though_nothing_else_happens(autojump_clock) -> None:
+async def test_out_of_range_position_is_reset_without_delay(autojump_clock) -> None:
     async with cluster_of() as cluster:
         cluster.produce("t", ["a"], partition=0)
         async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)]) as consumer:
@@ -241,7 +241,7 @@ async def test_who_is_out_of_range_goes_on_at_once_though_nothing_else_happens(a
 
 
 @pytest.mark.parametrize("how", ["how many partitions", "where they end"])
-async def test_a_question_about_a_topic_that_cannot_be_is_its_own_error_and_no_polls(autojump_clock, how: str) -> None:
+async def test_invalid_topic_fails_the_lookup_and_no_poll(autojump_clock, how: str) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         cluster.produce("t", ["a"], partition=0)
         await consumer.poll(10)
@@ -290,7 +290,7 @@ async def test_what_cannot_be_an_offset_is_refused_where_it_is_given(autojump_cl
 
 
 @pytest.mark.parametrize("partition", [("t", 2**40), ("\ud800", 0)])
-async def test_what_cannot_be_written_is_the_error_of_who_wants_it_and_ends_nothing(autojump_clock, partition) -> None:
+async def test_unencodable_commit_fails_and_the_consumer_continues(autojump_clock, partition) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
         await consumer.poll(5)
         with pytest.raises(UnsupportedVersion, match="OffsetCommit"):
@@ -428,7 +428,7 @@ async def read_and_raise(raised: Exception, consumers: AbstractAsyncContextManag
         raise raised
 
 
-async def test_what_the_block_raises_comes_out_as_it_is_and_nothing_is_committed(autojump_clock) -> None:
+async def test_error_in_the_block_is_raised_and_nothing_is_committed(autojump_clock) -> None:
     async with cluster_of() as cluster:
         cluster.produce("t", ["a"], partition=0)
         heard, raised = Heard(), Mine()
@@ -465,7 +465,7 @@ async def test_an_error_while_being_cancelled_comes_out_as_it_is(autojump_clock)
             await run()
 
 
-async def test_what_a_listener_raises_at_the_end_comes_out_after_it_has_left(autojump_clock) -> None:
+async def test_listener_error_on_close_is_raised_after_leaving(autojump_clock) -> None:
     class Bad(RebalanceListener):
         async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
             raise Mine
@@ -477,7 +477,7 @@ async def test_what_a_listener_raises_at_the_end_comes_out_after_it_has_left(aut
         assert cluster.groups()["g"].state == "Empty"
 
 
-async def test_a_cluster_that_is_gone_does_not_hold_up_the_end_and_the_listener_hears_of_it(autojump_clock) -> None:
+async def test_close_without_a_cluster_is_quick_and_calls_the_listener(autojump_clock) -> None:
     async with cluster_of() as cluster:
         wires, heard = Wires(cluster), Heard()
         cluster.produce("t", ["a"], partition=0)
@@ -521,7 +521,7 @@ async def test_unsubscribing_leaves_and_subscribing_comes_back(autojump_clock, g
         assert [what for what, _ in heard.said] == ["assigned", "revoked", "assigned", "revoked"]
 
 
-async def test_who_unsubscribes_is_out_at_once_and_the_others_share_what_it_had(autojump_clock) -> None:
+async def test_unsubscribe_leaves_and_others_get_its_partitions(autojump_clock) -> None:
     """Within a heartbeat of theirs, and long before its session would be over."""
     async with cluster_of() as cluster, consumer_of(cluster, "stays") as stays, consumer_of(cluster, "goes") as goes:
         for _ in range(10):
@@ -537,7 +537,7 @@ async def test_who_unsubscribes_is_out_at_once_and_the_others_share_what_it_had(
         assert [what for _, what in happened(cluster, "leave", "expire")] == ["leave"]
 
 
-async def test_who_has_chosen_its_partitions_has_no_session_and_nobody_takes_over(autojump_clock) -> None:
+async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) -> None:
     """One of two dies without a word: the other keeps what it chose, and the group has offsets and nothing else."""
     options: dict[str, Any] = {"topics": (), "session_timeout": 10.0}
     async with cluster_of() as cluster:

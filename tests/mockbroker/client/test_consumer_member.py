@@ -132,7 +132,7 @@ def test_a_static_member_says_its_instance_each_time() -> None:
 # --- towards the target ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_given_is_acknowledged_only_after_the_listener_has_heard_of_it() -> None:
+def test_assignment_is_acknowledged_after_the_listener() -> None:
     nodes = subscribed()
     nodes.poll()
     heard = []
@@ -167,7 +167,7 @@ def test_what_comes_and_goes_at_once_is_told_in_that_order() -> None:
     assert nodes.assigned == ["t1", "t2"]
 
 
-def test_it_beats_while_the_listener_takes_its_time_and_acknowledges_right_after() -> None:
+def test_slow_listener_heartbeats_continue_then_acknowledgement() -> None:
     nodes = stable([T0, T1])
     nodes.until(HEARTBEAT)
     nodes.told_to_own(1, [T0], polling=False)
@@ -248,7 +248,7 @@ def test_what_the_user_still_works_on_is_not_committed() -> None:
 
 
 @pytest.mark.parametrize("what", ["revoked", "assigned"])
-def test_what_a_listener_raises_comes_out_of_poll_and_is_acknowledged_all_the_same(what: str) -> None:
+def test_listener_error_is_raised_by_poll_and_acknowledged(what: str) -> None:
     nodes = stable([T0, T1])
     nodes.until(HEARTBEAT)
     nodes.raises[what] = OSError("mine")
@@ -263,7 +263,7 @@ def test_what_a_listener_raises_comes_out_of_poll_and_is_acknowledged_all_the_sa
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH])
-def test_who_is_fenced_has_lost_everything_and_joins_again_with_the_same_id(code: E) -> None:
+def test_fenced_member_loses_all_and_rejoins_with_the_same_id(code: E) -> None:
     nodes = stable([T0, T1])
     nodes.until(HEARTBEAT)
     nodes.told_to_own(0, error=code, polling=False)
@@ -337,7 +337,7 @@ def test_it_waits_longer_each_time() -> None:
     assert [round(after - before, 3) for before, after in pairwise(times)] == [0.1, 0.2, 0.4, 0.8]
 
 
-def test_a_stale_epoch_of_a_commit_is_read_anew_from_the_last_heartbeat() -> None:
+def test_stale_commit_is_retried_with_the_epoch_of_the_heartbeat() -> None:
     nodes = stable()
     commit = nodes.commit({T0: 8})
     nodes.committed(E.STALE_MEMBER_EPOCH)

@@ -74,7 +74,7 @@ def test_the_question(version: int) -> None:
     assert nodes.open("JoinGroup")
 
 
-def test_a_coordinator_that_cannot_be_reached_is_looked_for_again_after_a_while() -> None:
+def test_unreachable_coordinator_is_looked_up_after_a_backoff() -> None:
     nodes = subscribed()
     nodes.refused = {9001}
     nodes.poll()
@@ -139,7 +139,7 @@ def test_a_broker_without_coordinators() -> None:
         nodes.poll()
 
 
-def test_nobody_looks_for_it_without_a_group_or_before_subscribing() -> None:
+def test_no_coordinator_lookup_without_group_or_subscription() -> None:
     alone = Nodes(group=None)
     alone.engine.assign([("t", 0)])
     member = Nodes()
@@ -149,7 +149,7 @@ def test_nobody_looks_for_it_without_a_group_or_before_subscribing() -> None:
         assert nodes.count("FindCoordinator") == 0
 
 
-def test_who_assigns_partitions_in_a_group_needs_it_to_read_and_write_offsets_and_never_joins() -> None:
+def test_manual_assignment_uses_the_coordinator_for_offsets_only() -> None:
     nodes = Nodes()
     nodes.engine.assign([("t", 0)])
     nodes.poll()

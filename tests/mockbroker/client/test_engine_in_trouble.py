@@ -221,7 +221,7 @@ def moves(seed: int, kind: str) -> set[tuple[MemberState, MemberState]]:
 
 
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky"])
-def test_a_member_moves_between_its_states_as_the_table_has_it_and_no_other_way(kind: str) -> None:
+def test_member_makes_exactly_the_transitions_of_the_table(kind: str) -> None:
     assert set().union(*(moves(seed, kind) for seed in range(25))) == MOVES
 
 

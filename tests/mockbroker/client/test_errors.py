@@ -173,7 +173,7 @@ def test_sync_group(code, identity, again, lookups, error) -> None:
 
 
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup"])
-def test_after_a_fatal_error_the_next_poll_tries_again_as_the_same_member(api: str) -> None:
+def test_poll_after_a_fatal_error_retries_as_the_same_member(api: str) -> None:
     nodes = subscribed(assignors=["cooperative-sticky"])
     nodes.stable()
     nodes.member.rejoin("a test")
@@ -238,7 +238,7 @@ def test_heartbeat(code, state, identity, joins, lookups, renewed) -> None:
     assert (nodes.count("JoinGroup") == 2) is joins
 
 
-def test_a_member_whose_instance_id_is_fenced_does_nothing_any_more() -> None:
+def test_fenced_static_member_sends_nothing_more() -> None:
     nodes = subscribed(group_instance_id="one")
     nodes.stable()
     nodes.until("Heartbeat")

@@ -174,7 +174,7 @@ def test_max_poll_records_cuts():
     assert [record.offset for some in polls for record in some] == list(range(1200))
 
 
-def test_one_partition_after_the_other_in_the_order_of_the_answers():
+def test_records_come_by_partition_in_the_order_of_responses():
     pretend = ready({T0: 0, T1: 1, T2: 2})
     by_node = {asked.node: asked for asked in pretend.fetches}
     for node in (2, 0, 1):
@@ -190,7 +190,7 @@ def test_what_was_taken_away_is_dropped():
     assert [(record.partition, record.offset) for record in pretend.poll()] == [(1, n) for n in range(10)]
 
 
-def test_what_came_for_a_partition_given_back_meanwhile_is_dropped():
+def test_response_for_a_reassigned_partition_is_dropped():
     """It is the same partition, but not the same assignment: somebody else may have read on."""
     pretend = ready()
     pretend.positions.assign([])
@@ -347,7 +347,7 @@ def test_a_batch_that_cannot_be_read():
     assert offsets(pretend.poll()) == [10, 11, 12, 13, 14]
 
 
-def test_the_error_of_one_partition_comes_after_the_records_of_another():
+def test_partition_error_is_raised_after_records_of_another():
     pretend = ready({T0: 0, T1: 0})
     spoil(pretend.logs[T1], 0)
     pretend.answer(only(pretend))
@@ -370,7 +370,7 @@ def test_an_error_that_nobody_has_to_hear_of_any_more(how):
     assert pretend.poll() == []
 
 
-def test_records_behind_the_high_watermark_come_with_a_later_answer():
+def test_records_after_the_high_watermark_come_later():
     pretend = ready()
     asked = only(pretend)
     pretend.answer(asked, changed(pretend, asked, high_watermark=5))
@@ -687,7 +687,7 @@ def test_a_new_leader_is_asked_where_the_epoch_ended():
     assert (line.fetch_offset, line.current_leader_epoch, line.last_fetched_epoch) == (10, 1, 0)
 
 
-def test_records_that_wait_are_dropped_while_a_new_leader_is_asked():
+def test_buffered_records_are_dropped_while_epochs_are_validated():
     """They may be gone from the log by then; the position does not move meanwhile."""
     pretend = ready()
     pretend.held.add(OFFSET_FOR_LEADER_EPOCH.key)

@@ -32,7 +32,7 @@ def test_each_advance_is_a_step() -> None:
     assert flow.done
 
 
-def test_what_waits_for_the_user_goes_on_only_in_a_poll_and_then_at_once() -> None:
+def test_wait_for_a_poll_continues_at_once_in_a_poll() -> None:
     flow = run(POLL, POLL, WAIT)
     for _ in range(3):
         flow.advance(polling=False)

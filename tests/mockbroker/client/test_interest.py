@@ -28,7 +28,7 @@ def test_a_pattern_and_what_it_finds() -> None:
     assert (interest.mode, interest.pattern, interest.topics) == (Mode.TOPICS, None, {"u"})
 
 
-def test_subscribing_and_assigning_exclude_each_other_until_nothing_is_read() -> None:
+def test_subscribe_and_assign_exclude_each_other() -> None:
     interest = Interest()
     interest.subscribe(["t"])
     with pytest.raises(IllegalUse, match="exclude each other"):

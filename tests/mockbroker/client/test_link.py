@@ -77,7 +77,7 @@ def test_versions_are_agreed_upon_before_anything_else() -> None:
 
 
 @pytest.mark.parametrize(("listed", "second"), [({18: (0, 2)}, 2), ({18: (0, 3)}, 3), ({18: (0, 9)}, 3), ({}, 0)])
-def test_a_broker_too_old_for_the_question_is_asked_in_its_own_version(listed, second: int) -> None:
+def test_api_versions_falls_back_to_the_version_of_the_broker(listed, second: int) -> None:
     link = link_of()
     link.opened()
     (asked,) = taken(link)

@@ -90,7 +90,7 @@ def test_topics_are_made_on_the_way_only_if_that_is_allowed(allowed: bool) -> No
     assert nodes.last("Metadata").allow_auto_topic_creation is False
 
 
-def test_it_is_asked_for_again_when_it_is_old_and_when_something_new_is_wanted() -> None:
+def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
     nodes = wanting("t", topics={"t": 1, "u": 1})
     nodes.wait(299.9)
     assert nodes.count("Metadata") == 1
@@ -104,7 +104,7 @@ def test_it_is_asked_for_again_when_it_is_old_and_when_something_new_is_wanted()
     assert nodes.count("Metadata") == 3, "to want less takes no answer"
 
 
-def test_what_is_wanted_while_a_question_is_under_way_is_asked_for_after_it() -> None:
+def test_topics_wanted_during_a_request_are_asked_for_next() -> None:
     nodes = held("t", topics={"t": 1, "u": 1})
     metadata = nodes.engine.metadata
     metadata.want(["t", "u"])
@@ -150,7 +150,7 @@ def test_what_is_not_ready_is_asked_for_again_later_and_later(bad) -> None:
     ("code", "error"),
     [(E.TOPIC_AUTHORIZATION_FAILED, AuthorizationFailed), (E.INVALID_TOPIC_EXCEPTION, BrokerError)],
 )
-def test_what_only_the_user_can_mend_is_raised_as_long_as_it_is_wanted(code: E, error: type[Exception]) -> None:
+def test_topic_error_is_raised_while_the_topic_is_wanted(code: E, error: type[Exception]) -> None:
     nodes = held("t", "u")
     nodes.answer("Metadata", answer(topic("t", (1, 0)), topic("u", error=code)), polling=False)
     for _ in range(2):
@@ -183,7 +183,7 @@ def test_a_topic_that_was_made_anew_begins_anew() -> None:
     assert (leader.node_id, metadata.names) == (2, {UUID(int=9): "t"})
 
 
-def test_a_topic_that_is_not_ready_is_known_as_it_was_and_one_that_is_gone_is_not() -> None:
+def test_topic_without_a_leader_is_kept_an_unknown_one_is_not() -> None:
     nodes = held("t", "u")
     metadata = nodes.engine.metadata
     nodes.answer("Metadata", answer(topic("t", (1, 5)), topic("u", (1, 5))))
@@ -214,7 +214,7 @@ def test_a_new_leader_that_an_answer_told_of() -> None:
     assert (leader.node_id, leader.epoch) == (2, 7)
 
 
-def test_who_is_asked_and_cannot_be_reached_is_not_asked_at_once_again() -> None:
+def test_unreachable_broker_is_retried_after_a_backoff() -> None:
     nodes = Nodes(group=None)
     nodes.refused = {9000}
     nodes.settle()

@@ -60,7 +60,7 @@ def test_equals_take_turns() -> None:
     assert {least(network) for _ in range(6)} == {1, 2, 3}
 
 
-def test_the_addresses_to_start_from_serve_while_nothing_else_is_known() -> None:
+def test_bootstrap_addresses_serve_until_brokers_are_known() -> None:
     network = network_of(brokers=0, bootstrap=2)
     assert {least(network) for _ in range(6)} == {-1, -2}
     network.brokers_are({5: ("node5", 9005)})

@@ -185,7 +185,7 @@ def test_with_the_rule_each_record_comes_once():
     assert read_to_the_end(Fetcher) == (ALL, 2)
 
 
-def test_without_the_rule_the_same_is_fetched_again_and_the_guard_drops_it():
+def test_without_the_rule_the_guard_drops_refetched_records():
     found, requests = read_to_the_end(WithoutTheRule)
     assert found == ALL
     assert requests > 2

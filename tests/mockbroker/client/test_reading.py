@@ -330,7 +330,7 @@ async def test_forward_and_back():
                 await consumer.offsets_for_times({T0: -1})
 
 
-async def test_processing_that_fails_begins_again_at_the_last_good_record():
+async def test_failed_processing_resumes_at_the_last_good_record():
     """A seek of one partition is a matter of this consumer alone: nobody rebalances, the other partition goes on."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
         async with open_consumer(

@@ -157,7 +157,7 @@ def test_two_transactions_of_one_producer_are_aborted():
     assert (rest(one), one.next_offset) == ([4], 5)
 
 
-def test_a_batch_of_an_idempotent_producer_is_not_of_its_transaction():
+def test_idempotent_batch_is_not_part_of_an_aborted_transaction():
     data = batch(0, 1, producer_id=7, producer_epoch=0, base_sequence=0)
     assert rest(reader(data, committed=True, aborted=((7, 0),))) == [0]
 

@@ -389,7 +389,7 @@ def test_a_revocation_while_the_log_is_asked():
     assert pretend.at(T0) == 8
 
 
-def test_a_revocation_of_what_nobody_can_answer_for_ends_the_question():
+def test_revoked_partition_ends_its_offset_lookup():
     """As of a topic that was deleted: nobody is asked about it for ever."""
     pretend = begun({T0: 0, T1: 1}, held=(LIST_OFFSETS.key,))
     del pretend.ids["t"]

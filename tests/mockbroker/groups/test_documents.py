@@ -79,11 +79,11 @@ def test_every_arrow_of_the_document(
     assert play.state.value == (shipped or SHIPPED.get(documented, documented))
 
 
-def test_a_new_group_is_empty_where_the_document_begins_in_stable() -> None:
+def test_new_group_is_empty_not_stable_as_described() -> None:
     assert Play().state.value == EMPTY
 
 
-def test_a_followers_sync_waits_for_the_leaders_where_the_document_drops_it() -> None:
+def test_follower_sync_waits_for_the_leader_not_dropped() -> None:
     play = Play()
     play.completing("a", "b", "c")
     waiting = [play.sync("b"), play.sync("c")]
@@ -241,7 +241,7 @@ HEIRS = {"one": "four", "two": "four", "three": "four", "four": "one"}  # the fi
 
 
 @pytest.mark.parametrize("order", list(permutations(HEIRS)), ids=" ".join)
-def test_the_first_to_join_leads_and_the_first_key_of_a_hash_map_inherits(order: tuple[str, ...]) -> None:
+def test_first_to_join_leads_then_the_first_key_of_a_hash_map(order: tuple[str, ...]) -> None:
     """Often described as random; the same ids always give the same leader, whoever joined when."""
     play = Play(delay=1.0)
     asks = [play.join(name) for name in order]

@@ -96,7 +96,7 @@ def told(events: Any) -> list[Any]:
     return [(event.time_ms / 1000, event.event, event.group) for event in events]
 
 
-async def test_a_session_expires_at_its_own_time_and_only_when_it_is_told(connect):
+async def test_session_expires_at_its_deadline_of_a_manual_clock(connect):
     async with open_cluster(clock="manual", config=QUICK) as cluster:
         peer = await connect(cluster)
         answer = await peer.ask(join(), 3)
@@ -173,7 +173,7 @@ async def test_a_fetch_waits_by_its_clients_own_time(connect):
         assert cluster.clock.now() == 3_600.0
 
 
-async def test_time_runs_on_after_a_step_and_may_be_stepped_while_it_runs(connect):
+async def test_running_clock_can_be_advanced_and_runs_on(connect):
     async with open_cluster(config=QUICK) as cluster:
         clock = cluster.clock
         peer = await connect(cluster)
@@ -232,7 +232,7 @@ async def commit(peer: Any, group: str = "g", offset: int = 5, topic: str = "t")
     assert answer.topics[0].partitions[0].error_code == E.NONE
 
 
-async def test_offsets_expire_after_seven_days_and_records_show_the_time(connect):
+async def test_offsets_expire_after_seven_days_of_broker_time(connect):
     async with open_cluster(clock="manual", topics={"t": 1}) as cluster:
         began = cluster.clock.wall()
         peer = await connect(cluster)
@@ -247,7 +247,7 @@ async def test_offsets_expire_after_seven_days_and_records_show_the_time(connect
 
 
 @pytest.mark.parametrize("every_ms", [1, 777, 600_000])
-async def test_a_long_step_looks_for_expired_offsets_only_where_there_are_some(every_ms, monkeypatch, connect):
+async def test_long_advance_checks_offsets_only_where_some_expire(every_ms, monkeypatch, connect):
     """And finds each at the very look that would have found it without that."""
     config = {"offsets.retention.check.interval.ms": every_ms, "offsets.retention.minutes": 1_000}
     async with open_cluster(clock="manual", topics={"t": 1, "u": 1}, config=config) as cluster:

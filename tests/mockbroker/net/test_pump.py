@@ -277,7 +277,7 @@ def test_large_requests_share_a_turn_one_at_a_time() -> None:
     assert [number for number, _ in place.log] == [4, 1, 2, 3]
 
 
-def test_large_requests_are_served_while_small_ones_fill_the_turns() -> None:
+def test_large_requests_are_served_among_many_small_ones() -> None:
     place = Place()
     large, small = place.connect(), place.connect()
     large.weight = LARGE + 1

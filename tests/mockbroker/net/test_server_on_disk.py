@@ -159,7 +159,7 @@ async def test_a_producer_id_is_sure_before_it_is_told() -> None:
         assert disk.done["sync"] > before
 
 
-async def test_who_sends_nonsense_behind_it_gets_his_answer_and_is_closed() -> None:
+async def test_response_is_sent_before_a_close_for_malformed_bytes() -> None:
     disk = Gate()
     async with serving(disk=disk) as place:
         peer = await place.connect()

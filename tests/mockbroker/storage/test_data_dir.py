@@ -219,7 +219,7 @@ def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
     assert sorted(opened(disk, 1_000, brokers=3).cluster.nodes) == [0, 1, 2]
 
 
-def test_a_directory_that_a_crash_took_is_made_sure_when_it_is_written_to() -> None:
+def test_directory_lost_in_a_crash_is_durable_after_a_write() -> None:
     disk = PretendDisk()
     story = Story(opened(disk))
     story.topic("a", 1)

@@ -184,7 +184,7 @@ def test_what_a_start_removes():
     assert found.swapped(99) == found
 
 
-def test_swapped_segments_take_the_place_of_what_they_were_made_of():
+def test_swapped_segments_replace_their_sources():
     found = sorted_files([log(0), log(5), log(9), log(30), log(0, ".log.swap"), log(0, ".index.swap")])
     assert found.swaps == {0: log(0, ".log.swap")}
     assert found.swapped(end=30) == Files({0: log(0, ".log.swap"), 30: log(30)}, {}, [log(0), log(5), log(9)])

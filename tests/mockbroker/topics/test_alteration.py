@@ -58,7 +58,7 @@ def test_refused(changes, error):
 
 
 @pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "loggers of brokers"), (32, "groups"), (99, "type 99")])
-def test_the_text_names_the_kind_of_resource_that_cannot_be_changed(kind, what):
+def test_error_names_the_resource_type_that_cannot_be_altered(kind, what):
     found = alter(Desk().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
     assert found.error == E.INVALID_REQUEST
     assert what in (found.text or "")

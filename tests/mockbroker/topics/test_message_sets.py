@@ -147,7 +147,7 @@ def test_the_time_of_the_broker_stays_that():
     assert (message.log_append_time, message.max_timestamp) == (True, 77)
 
 
-def test_no_more_bytes_than_the_batches_had_but_the_first_as_a_whole():
+def test_converted_messages_are_no_larger_than_their_batches():
     many = b"".join(build_batch([Record(value=b"v")] * 50, base_offset=50 * n) for n in range(20))
     told = scatter(many, 0, 0)
     assert len(told) == len(many)

@@ -23,7 +23,7 @@ def test_place(nodes, partitions, replicas, start, placed):
     assert place(nodes, partitions, replicas, start) == placed
 
 
-def test_leaders_are_spread_and_no_broker_holds_a_partition_twice():
+def test_leaders_are_spread_and_replicas_are_on_distinct_brokers():
     placed = place([0, 1, 2], 30, 2, 5)
     assert set(Counter(replicas[0] for replicas in placed).values()) == {10}
     assert all(len(set(replicas)) == 2 for replicas in placed)

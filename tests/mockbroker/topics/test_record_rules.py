@@ -39,7 +39,7 @@ def configure(desk: Desk, **configs: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete, compact"])
-def test_a_compacted_topic_refuses_a_batch_with_a_record_without_a_key(policy):
+def test_compacted_topic_refuses_records_without_a_key(policy):
     desk = desk_with(cleanup_policy=policy)
     refused = send(desk, KEYED, BARE, KEYED, BARE)
     assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (E.INVALID_RECORD, -1, 0)

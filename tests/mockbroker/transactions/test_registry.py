@@ -171,7 +171,7 @@ def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
 
 
 @FLOWS
-def test_zombie_of_the_epoch_before_that_asks_for_the_id_ends_a_transaction(new):
+def test_init_of_an_older_epoch_aborts_before_it_is_fenced(new):
     """Kafka looks at the epoch only after it has aborted what is open; then it refuses the zombie as well."""
     desk = Desk()
     zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)

@@ -60,7 +60,7 @@ def test_expired_begins_when_the_session_ends() -> None:
 
 
 @pytest.mark.parametrize(("heard", "began"), [(1205, 1201.0), (1250, 1251.0)])
-def test_a_late_sync_lengthens_a_session_only_if_all_is_well_afterwards(heard: float, began: float) -> None:
+def test_late_sync_extends_a_session_only_if_the_member_stays(heard: float, began: float) -> None:
     """B asks for its share 50 ms after the plan is there: brokers since 4.0 go on counting from its JoinGroup."""
     wire = Wire()
     wire.join("a", 100, 1, "a", "b", took=101)

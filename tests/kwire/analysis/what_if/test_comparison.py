@@ -216,7 +216,7 @@ def test_a_static_member_that_comes_back_has_what_it_had() -> None:
     ]
 
 
-def test_without_an_assignor_there_are_the_tables_that_there_were() -> None:
+def test_no_tables_of_a_comparison_without_an_assignor() -> None:
     wire = mixed()
     asked, plain = wire.tables("sticky"), wire.tables()
     assert set(plain) == set(TABLES)

@@ -162,7 +162,7 @@ def test_what_the_header_of_a_cut_request_still_says(cut: int, written: Write) -
     ] * 3
 
 
-def test_a_client_id_that_was_cut_is_that_of_the_connection_or_none(written: Write) -> None:
+def test_truncated_client_id_is_that_of_the_connection_or_none(written: Write) -> None:
     talk = Talk()
     segments = [*talk.open(), *greeting(talk), *heartbeats(talk, 1, client_id="billing-8"), *talk.close()]
     segments[5] = replace(segments[5], cut=20)
@@ -172,7 +172,7 @@ def test_a_client_id_that_was_cut_is_that_of_the_connection_or_none(written: Wri
 
 
 @pytest.mark.parametrize("cut", [0, 3])
-def test_a_connection_of_which_nothing_was_captured_is_not_judged(cut: int, written: Write) -> None:
+def test_connection_without_captured_bytes_keeps_its_status(cut: int, written: Write) -> None:
     segments = [replace(s, cut=cut) for s in spoken(Talk())]
     calls, connections = told(written, segments)
     assert (calls, connections[0].status) == ([], "kafka")
@@ -312,7 +312,7 @@ def test_a_client_id_that_is_no_text_is_of_another_protocol(client_id: bytes, wr
     assert ([call for call in calls if call.api_key is not None], connections[0].status) == ([], NOT_KAFKA)
 
 
-def test_an_unknown_version_right_behind_a_frame_that_was_looked_for(written: Write) -> None:
+def test_unknown_version_right_after_a_resynchronized_frame(written: Write) -> None:
     talk = Talk(mss=100_000)
     beat = heartbeats(Talk(), 1)
     segments = talk.say(True, beat[0].payload + unknown(12, 99, 2, b"billing-7")) + talk.say(False, beat[1].payload)

@@ -89,7 +89,7 @@ def test_asking_what_all_can_do_leaves_no_trace(group):
     assert dict(group.offered) == {"range": 1}
 
 
-def test_a_name_said_twice_counts_once_and_the_first_metadata_wins(group):
+def test_duplicate_protocol_counts_once_with_its_first_metadata(group):
     twice = member("a")
     twice.protocols = (("range", b"first"), ("range", b"second"))
     group.add(twice)

@@ -79,7 +79,7 @@ def test_the_answer_names_everything_when_everything_was_asked(desk):
     assert told(desk, "a") == (1, [0, 1, 2])
 
 
-def test_a_member_that_comes_back_with_epoch_0_is_told_what_it_has(desk):
+def test_member_that_returns_with_epoch_0_gets_its_assignment(desk):
     desk.join("a")
     desk.join("a")
     assert told(desk, "a") == (1, [0, 1, 2])
@@ -267,7 +267,7 @@ def test_a_full_group(desk):
 # --- leaving, and members that say nothing ----------------------------------------------------------------------
 
 
-def test_who_leaves_frees_everything_and_the_next_heartbeat_gives_it_away(desk):
+def test_leaving_frees_partitions_for_the_next_heartbeat(desk):
     desk.join("a")
     desk.join("b")
     desk.settle()
@@ -456,7 +456,7 @@ def test_the_journal_tells_it(desk):
     assert last.assignment == {"t": moved}
 
 
-def test_the_journal_tells_who_comes_to_an_epoch_with_what_it_has(desk):
+def test_journal_has_members_that_reach_an_epoch_unchanged(desk):
     """Else nobody who waits for a Stable group would be woken."""
     desk.join("a")
     desk.join("b", topics=["u"])

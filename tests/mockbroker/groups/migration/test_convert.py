@@ -154,7 +154,7 @@ def upgrades(desk):
 
 
 @pytest.mark.parametrize("share", [None, b"\x00\x01\x07"], ids=["wrong expression", "wrong share"])
-def test_who_is_parked_is_told_so_although_the_group_stays_classic(desk, share):
+def test_refused_upgrade_answers_pending_joins_with_rebalance(desk, share):
     stable(desk, share=share)
     parked = parked_second(desk)
     answer = desk.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})

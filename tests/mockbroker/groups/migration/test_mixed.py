@@ -186,7 +186,7 @@ def turned_classic(rebalance: Any, owned: Any) -> bool:
     return "a" in desk.group.members
 
 
-def test_one_that_gave_up_while_it_turned_classic_has_all_the_time():
+def test_downgrade_after_revoking_clears_the_rebalance_deadline():
     assert turned_classic(20_000, owned=(0, 1))
 
 

@@ -69,7 +69,7 @@ def test_revoking_member_that_gives_up_after_a_failover_stays(desk):
     assert sorted(desk.group.members) == ["a", "b"]
 
 
-def test_member_that_waits_for_partitions_has_no_rebalance_deadline(desk):
+def test_member_waiting_for_partitions_has_no_rebalance_deadline(desk):
     revoking(desk)
     desk.poll("b", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"])
     Coordinators(desk).fail_over()
@@ -99,7 +99,7 @@ def test_session_of_a_static_kip_848_member_that_is_away(desk):
     assert desk.group.empty
 
 
-def test_static_member_that_leaves_while_it_revokes_keeps_its_place(desk):
+def test_static_member_that_leaves_while_revoking_stays(desk):
     """The rebalance timeout is of the epoch that it was in; away, it has its session."""
     revoking(desk, instance_id="i")
     desk.leave("a", -2)
@@ -156,7 +156,7 @@ def joining(member_id: str, instance_id: str | None = None, *, rebalance_ms: int
 
 
 @pytest.mark.parametrize(("rebalance_ms", "answered_after"), [(3_000, 3.0), (25_000, 25.0)])
-def test_next_rebalance_lasts_as_long_as_a_classic_member_asked_for(rebalance_ms, answered_after):
+def test_next_rebalance_uses_the_timeout_of_the_first_join(rebalance_ms, answered_after):
     """The member that does not come keeps its session, and the rebalance timeout that it asked the first one for."""
     desk = Desk()
     first = desk.ask(joining("", "i", rebalance_ms=rebalance_ms), 5).member_id

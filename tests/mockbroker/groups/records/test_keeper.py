@@ -201,7 +201,7 @@ def state_timestamps(desk: Desk, group_id: str) -> list[int]:
     return [decode_stored(GroupMetadataValue, record.value or b"")[0].current_state_timestamp for record in records]
 
 
-def test_a_group_is_empty_since_it_was_made_not_since_the_broker_started():
+def test_new_group_is_empty_since_its_creation():
     desk, keeper = kept()
     desk.wait(100.0)
     desk.send(Desk.join("joined"), 5)
@@ -213,7 +213,7 @@ def test_a_group_is_empty_since_it_was_made_not_since_the_broker_started():
     assert desk.broker.groups["g"].since == 150.0  # nothing is written of it but offsets
 
 
-def test_a_group_of_the_old_coordinator_is_not_written_before_it_is_stable():
+def test_old_coordinator_writes_no_group_before_it_is_stable():
     desk = Desk(release=RELEASES["3.9"])
     desk.send(Desk.join("g"), 5)
     partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")

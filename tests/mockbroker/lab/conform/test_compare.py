@@ -190,9 +190,7 @@ EXACTLY = [  # recorded, ours, api, the same if exactly
 
 
 @pytest.mark.parametrize(("recorded", "ours", "same"), EXACTLY)
-def test_texts_operations_and_features_are_compared_exactly_if_asked_for(
-    recorded: object, ours: object, same: bool
-) -> None:
+def test_exact_comparison_includes_texts_and_operations(recorded: object, ours: object, same: bool) -> None:
     for exactly in (True, False):
         bindings = Bindings(NAMES)
         bindings.bind(A, X)

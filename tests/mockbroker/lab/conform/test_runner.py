@@ -64,7 +64,7 @@ AGAIN = [  # outcomes of one conversation, run after run; how often it is played
 
 
 @pytest.mark.parametrize(("outcomes", "times", "last"), AGAIN)
-async def test_what_differs_while_the_machine_is_busy_is_played_again_alone(
+async def test_conversation_that_differs_is_played_again_alone(
     outcomes: list[Outcome], times: int, last: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[str] = []

@@ -157,7 +157,7 @@ def test_strategies_of_the_server():
     assert shares == [[2, 4], [3, 3]]
 
 
-def test_an_unknown_strategy_is_refused_with_those_that_are_known():
+def test_unknown_strategy_is_refused_with_the_known_ones():
     """The error names them, and whoever named it takes no part."""
     run = started("reversed")
     why = "the brokers were started with range, roundrobin, and do not know 'reversed'"
@@ -209,7 +209,7 @@ def test_a_restart_stops_every_group():
     assert run.ledger.overlaps == []
 
 
-def test_an_answer_that_comes_late_is_not_one_to_the_next_rebalance(monkeypatch):
+def test_late_response_is_not_one_to_the_next_rebalance(monkeypatch):
     """It says that it had stopped then. Meanwhile it was told to read again, and reads."""
     run = settled("server", 2, 2)
     slow, queue = scheme(run).consumers["c02"], run.queue
@@ -244,7 +244,7 @@ def test_each_rebalance_has_its_own_patience(monkeypatch):
     assert run.ledger.readers(GROUP)["t", 0] == ["c01"]
 
 
-def test_who_does_not_answer_holds_nobody_up_for_longer_than_a_session(monkeypatch):
+def test_silent_consumer_delays_others_at_most_a_session(monkeypatch):
     run = settled("server", 2, 2)
     silent = scheme(run).consumers["c02"]
     monkeypatch.setattr(silent, "stop", lambda _: None)

@@ -48,7 +48,7 @@ def test_consumers_register_themselves():
     assert below(run, ids_of(GROUP)) == ["c02-2", "c03-1"]
 
 
-def test_every_consumer_watches_members_and_brokers_and_is_told_each_time():
+def test_each_consumer_watches_members_and_brokers_every_time():
     """Watches fire once; they are set again with each rebalance, so the second change tells as many as the first."""
     run = settled("zookeeper", 4, 4)
     watching = [session for session in run.scheme.zookeeper.watchers if session.role != BROKER]
@@ -192,7 +192,7 @@ def test_who_has_lost_its_session_deletes_nothing_of_others(monkeypatch):
     assert run.ledger.whole
 
 
-def test_who_cannot_claim_gives_up_after_a_few_tries_and_stands_still():
+def test_consumer_that_cannot_claim_stops_after_its_retries():
     """An owner that does not release in time: four tries, and nothing more until something changes."""
     run = settled("zookeeper", 2, 2)
     stranger: list[str] = []

@@ -165,7 +165,7 @@ def test_a_join_group_waits_for_the_sync_group():
     scene.run_until(JOIN_GROUP)
 
 
-def test_a_new_coordinator_is_asked_though_the_old_one_owes_an_answer():
+def test_new_coordinator_is_asked_while_the_old_owes_a_response():
     scene = with_a_join_and_a_commit_under_way()
     scene.wait(1.0)
     assert scene.member.coordinator is not None
@@ -175,7 +175,7 @@ def test_a_new_coordinator_is_asked_though_the_old_one_owes_an_answer():
     assert (scene.member.generation, scene.member.outdated) == (2, False)
 
 
-def test_a_static_leader_notices_growth_after_its_generation_was_lost():
+def test_static_leader_notices_growth_after_a_lost_generation():
     """Generation 5 was assigned with one partition. Generation 6 was never written, and 5 is the newest again."""
     scene = Scene(instance="i")
     scene.stable(5)

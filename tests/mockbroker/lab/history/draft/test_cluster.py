@@ -36,7 +36,7 @@ from mockbroker.lab.history.draft.messages import (
 from mockbroker.lab.history.draft.rules import Cause
 
 
-def test_any_broker_tells_the_coordinator_and_only_that_one_serves() -> None:
+def test_any_broker_names_the_coordinator_and_only_it_serves() -> None:
     cluster = settled()
     coordinator = cluster.coordinator_node(GROUP)
     for node, broker in cluster.brokers.items():
@@ -55,7 +55,7 @@ def test_consumers_spread_over_brokers_by_group() -> None:
     assert nodes == {0, 1, 2}
 
 
-def test_a_rebalance_is_told_by_a_heartbeat_then_stop_commit_join_and_go_on() -> None:
+def test_heartbeat_error_then_stop_commit_join_and_read_on() -> None:
     cluster = settled(1)
     cluster.add(GROUP, [TOPIC])
     cluster.run(WARM + 5)
@@ -83,7 +83,7 @@ def test_a_rebalance_is_told_by_a_heartbeat_then_stop_commit_join_and_go_on() ->
     assert reads(cluster, "c1", resumed)
 
 
-def test_after_a_rebalance_reading_goes_on_where_it_was_committed() -> None:
+def test_reading_continues_at_the_committed_offsets() -> None:
     cluster = settled(1)
     cluster.add(GROUP, [TOPIC])
     cluster.run(WARM + 5)
@@ -101,7 +101,7 @@ def test_a_heartbeat_without_an_error_does_not_interrupt_reading() -> None:
     assert gaps == {0.1}
 
 
-def test_a_silent_member_is_dead_after_a_session_and_the_others_get_its_partitions() -> None:
+def test_silent_member_expires_and_others_get_its_partitions() -> None:
     cluster = settled(3, 6)
     cluster.crash("c3", silent=True)
     heard = last_heartbeat(cluster, "c3")
@@ -132,7 +132,7 @@ def test_added_partitions_begin_a_rebalance() -> None:
     assert_shared(cluster, 7, {"c1", "c2"})
 
 
-def test_a_topic_that_is_created_after_it_was_subscribed_to_begins_a_rebalance() -> None:
+def test_creation_of_a_subscribed_topic_begins_a_rebalance() -> None:
     cluster = Cluster({TOPIC: 2})
     for _ in range(2):
         cluster.add(GROUP, [TOPIC, "late"])
@@ -158,7 +158,7 @@ def test_only_coordinators_are_notified_not_consumers() -> None:
     assert cluster.store.notifications == 1
 
 
-def test_a_generation_grows_with_every_rebalance_even_of_the_same_members() -> None:
+def test_generation_grows_with_every_rebalance() -> None:
     cluster = settled()
     before, members = generation(cluster), set(cluster.store.read(GROUP).hosts)
     for more in range(1, 4):
@@ -211,7 +211,7 @@ def test_an_id_is_good_in_its_own_group_only() -> None:
         assert answer.response.error is expected
 
 
-def test_heartbeats_come_every_session_timeout_divided_by_the_frequency() -> None:
+def test_heartbeat_interval_is_session_timeout_by_frequency() -> None:
     for session, frequency in ((6.0, 3.0), (6.0, 12.0), (10.0, 4.0)):
         cluster = settled(1, options=Options(session_timeout=session, heartbeat_frequency=frequency))
         assert cluster.store.read(GROUP).session_timeout == session  # told in JoinGroup
@@ -222,7 +222,7 @@ def test_heartbeats_come_every_session_timeout_divided_by_the_frequency() -> Non
         assert gaps == pytest.approx([session / frequency] * len(gaps), abs=0.003)  # one may wait for a commit's answer
 
 
-def test_a_coordinator_that_does_not_answer_for_a_session_is_looked_for_anew() -> None:
+def test_silent_coordinator_is_rediscovered_after_a_session() -> None:
     cluster = settled()
     cluster.fail_coordinator(GROUP, silent=True)
     last = {
@@ -236,7 +236,7 @@ def test_a_coordinator_that_does_not_answer_for_a_session_is_looked_for_anew() -
     assert cluster.is_settled(GROUP)
 
 
-def test_the_first_heartbeat_comes_an_interval_after_the_join_answer() -> None:
+def test_first_heartbeat_is_an_interval_after_the_join_response() -> None:
     cluster = settled(1)
     story = moments(cluster, consumer="c1", since=0.0)
     joined = next(m.time for m in story if m.what == "Part of a group")
@@ -244,7 +244,7 @@ def test_the_first_heartbeat_comes_an_interval_after_the_join_answer() -> None:
     assert heartbeats[0] == pytest.approx(joined + 2.0, abs=0.003)
 
 
-def test_after_rediscovery_the_first_request_is_a_heartbeat_at_once() -> None:
+def test_first_request_after_rediscovery_is_a_heartbeat() -> None:
     cluster = settled(1)
     cluster.fail_coordinator(GROUP)
     cluster.run(WARM + 3)
@@ -279,7 +279,7 @@ def measured() -> list[tuple[int, float, int]]:
     return found
 
 
-def test_more_heartbeats_mean_quicker_rebalances_and_more_requests(measured: list[tuple[int, float, int]]) -> None:
+def test_more_heartbeats_quicker_rebalances_more_requests(measured: list[tuple[int, float, int]]) -> None:
     waits, requests = [wait for _, wait, _ in measured], [count for _, _, count in measured]
     assert waits == sorted(waits, reverse=True)
     assert all(wait <= 6.0 / frequency + 0.05 for frequency, wait, _ in measured)  # the next heartbeat, and some ways
@@ -296,7 +296,7 @@ def test_the_docs_have_what_was_measured(measured: list[tuple[int, float, int]])
     ]
 
 
-def test_leaving_is_closing_so_the_others_learn_of_it_after_a_session() -> None:
+def test_leaving_member_is_noticed_after_a_session() -> None:
     cluster = settled()
     heard = last_heartbeat(cluster, "c2")
     cluster.leave("c2")
@@ -309,7 +309,7 @@ def test_leaving_is_closing_so_the_others_learn_of_it_after_a_session() -> None:
         assert offsets == list(range(len(offsets)))  # its last commit came in
 
 
-def test_who_was_the_last_leaves_a_group_without_members_and_a_new_generation() -> None:
+def test_last_member_leaves_an_empty_group_of_a_new_generation() -> None:
     cluster = settled(1)
     cluster.crash("c1")
     cluster.run(WARM + 10)
@@ -321,7 +321,7 @@ def test_who_was_the_last_leaves_a_group_without_members_and_a_new_generation() 
     assert_shared(cluster, 4, {"c1"})
 
 
-def test_ids_are_the_group_and_a_uuid_and_come_with_the_first_join_answer() -> None:
+def test_consumer_id_is_group_and_uuid_from_the_first_join() -> None:
     uuids = iter(["0b1c", "7d2e"])
     cluster = Cluster({TOPIC: 4}, uuid=lambda: next(uuids))
     cluster.add(GROUP, [TOPIC])
@@ -343,7 +343,7 @@ def test_a_new_id_is_given_after_all_members_have_joined() -> None:
     assert given[1] == rejoined.time > moments(cluster, "received", "JoinGroup", "c2", since=5.5)[0].time
 
 
-def test_a_generation_and_an_id_are_new_with_a_join_answer_and_never_else() -> None:
+def test_generation_and_id_change_only_with_a_join_response() -> None:
     cluster = settled(2)
     cluster.add(GROUP, [TOPIC])
     known = {name: (one.generation, one.consumer_id) for name, one in cluster.consumers.items()}
@@ -375,7 +375,7 @@ def test_joining_without_the_id_costs_a_whole_session(tells_id: bool) -> None:
         assert written - stopped == pytest.approx(6.0, abs=0.01)
 
 
-def test_no_heartbeat_between_illegal_generation_and_the_join_answer() -> None:
+def test_no_heartbeat_from_illegal_generation_to_join_response() -> None:
     cluster = settled(3, 6, delays={"c2": 0.1, "c3": 0.2})
     for number in range(3):
         cluster.at(WARM + 5.3 * number, cluster.add, GROUP, [TOPIC])
@@ -390,7 +390,7 @@ def test_no_heartbeat_between_illegal_generation_and_the_join_answer() -> None:
         assert "Heartbeat" not in said[:until]
 
 
-def test_while_a_join_is_parked_nobody_asks_whether_its_consumer_lives() -> None:
+def test_session_of_a_pending_join_is_not_checked() -> None:
     ways = {"c1": 0.4, "c2": 0.4, "c3": 0.65}  # so c3's heartbeats come half a second after theirs
     cluster = settled(3, 6, options=Options(commit_interval=1000.0), delays=ways)
     cluster.run(last_heartbeat(cluster, "c3") + 2.1)
@@ -436,7 +436,7 @@ def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
     ]
 
 
-def test_a_pause_before_joining_is_a_death_and_the_generation_is_without_it() -> None:
+def test_pause_before_joining_leaves_it_out_of_the_generation() -> None:
     cluster = settled(3, 6)
     heard = last_heartbeat(cluster, "c3")
     cluster.pause("c3", 12.0)
@@ -450,7 +450,7 @@ def test_a_pause_before_joining_is_a_death_and_the_generation_is_without_it() ->
     assert "Start up & discover co-ordinator" in became(cluster, "c3")
 
 
-def test_a_pause_after_joining_is_in_the_generation_and_dies_a_session_after_its_answer() -> None:
+def test_pause_after_joining_expires_a_session_after_response() -> None:
     cluster = settled(3, 6, delays={"c1": 0.1, "c2": 0.2})
     cluster.set_topic(TOPIC, 9)
     while not moments(cluster, "received", "JoinGroup", "c3"):
@@ -464,7 +464,7 @@ def test_a_pause_after_joining_is_in_the_generation_and_dies_a_session_after_its
     assert sorted(cluster.store.read(GROUP).hosts.values()) == ["c1", "c2"]
 
 
-def test_who_is_back_within_a_session_after_its_answer_goes_on_as_if_nothing_was() -> None:
+def test_pause_shorter_than_a_session_changes_nothing() -> None:
     cluster = settled(3, 6, delays={"c1": 0.1, "c2": 0.2})
     cluster.set_topic(TOPIC, 9)
     while not moments(cluster, "received", "JoinGroup", "c3"):
@@ -496,7 +496,7 @@ def test_strategies_of_brokers_are_all_that_there_are() -> None:
     assert moments(cluster, "noticed") == []
 
 
-def test_who_comes_with_another_strategy_than_the_group_cannot_join() -> None:
+def test_consumer_with_another_strategy_cannot_join() -> None:
     cluster = settled(1)
     cluster.add(GROUP, [TOPIC], Options(strategy="roundrobin"))
     cluster.run(WARM + 5)
@@ -544,7 +544,7 @@ def test_nobody_owns_what_another_owns_while_everybody_is_well() -> None:
     assert_shared(cluster, 9, {"c1", "c2", "c4", "c5"})
 
 
-def test_who_stood_still_while_something_was_due_sooner_still_does_what_is_due_later() -> None:
+def test_paused_consumer_keeps_deadlines_that_are_due_later() -> None:
     cluster = Cluster({TOPIC: 4})
     for _ in range(2):
         cluster.add(GROUP, [TOPIC])

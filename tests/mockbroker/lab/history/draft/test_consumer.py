@@ -60,7 +60,7 @@ def beating(options: Options | None = None) -> Consumer:
     return consumer
 
 
-def test_it_asks_a_bootstrap_broker_then_connects_then_joins_without_an_id() -> None:
+def test_bootstrap_then_coordinator_then_join_without_an_id() -> None:
     consumer = Consumer("c", GROUP, [TOPIC], [7, 8])
     assert consumer.start(0.0) == [Connect(LOOKUP, 7)]
     assert consumer.connected(LOOKUP, 0.1) == [Send(LOOKUP, ConsumerMetadataRequest(group=GROUP))]
@@ -71,7 +71,7 @@ def test_it_asks_a_bootstrap_broker_then_connects_then_joins_without_an_id() -> 
     assert consumer.connected(LINK, 0.3) == [Send(LINK, asked)]
 
 
-def test_a_bootstrap_broker_that_is_not_there_is_followed_by_the_next() -> None:
+def test_unreachable_bootstrap_broker_is_followed_by_the_next() -> None:
     consumer = Consumer("c", GROUP, [TOPIC], [7, 8])
     consumer.start(0.0)
     assert consumer.disconnected(LOOKUP, 0.5) == [Close(LOOKUP)]
@@ -125,7 +125,7 @@ def test_the_answer_to_a_heartbeat_decides(error: Error, state: Consuming, said:
 
 
 @pytest.mark.parametrize("error", [Error.NONE, Error.ILLEGAL_GENERATION])
-def test_after_the_last_commit_it_joins_with_its_id_whether_it_was_taken_or_not(error: Error) -> None:
+def test_join_follows_the_last_commit_even_if_it_failed(error: Error) -> None:
     consumer = beating()
     consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.1)
     (joins,) = sent(consumer.received(LINK, OffsetCommitResponse(error=error), 2.2))
@@ -167,7 +167,7 @@ def test_an_id_that_is_unknown_is_given_up_with_all_that_it_had() -> None:
     assert (consumer.consumer_id, consumer.generation, consumer.partitions, consumer.positions) == (None, -1, (), {})
 
 
-def test_without_an_answer_for_a_session_it_looks_again_at_once_and_reads_on() -> None:
+def test_no_response_for_a_session_rediscovers_and_reads_on() -> None:
     consumer = beating()
     before = consumer.tick(7.9)
     assert consumer.state is MEMBER
@@ -196,9 +196,7 @@ def found_again(consumer: Consumer, now: float) -> list[Request]:
 
 
 @pytest.mark.parametrize(("asks_first", "first"), [(False, JoinGroupRequest), (True, HeartbeatRequest)])
-def test_if_it_waits_for_a_generation_it_may_ask_first_at_the_next_coordinator(
-    asks_first: bool, first: type[Request]
-) -> None:
+def test_pending_join_may_heartbeat_first_at_next_coordinator(asks_first: bool, first: type[Request]) -> None:
     consumer = beating(Options(asks_first=asks_first))
     consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.1)
     consumer.received(LINK, OffsetCommitResponse(), 2.2)
@@ -207,7 +205,7 @@ def test_if_it_waits_for_a_generation_it_may_ask_first_at_the_next_coordinator(
     assert [type(request) for request in found_again(consumer, 3.1)] == [first]
 
 
-def test_if_it_has_not_asked_to_join_a_heartbeat_tells_whether_there_is_a_rebalance_at_all() -> None:
+def test_before_its_join_it_heartbeats_at_the_next_coordinator() -> None:
     consumer = beating()
     consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.1)
     consumer.disconnected(LINK, 2.15)  # its commit was on its way

@@ -175,7 +175,7 @@ def test_a_join_that_is_refused_disturbs_nobody(state: Coordinating, request_: G
     assert error(coordinator, beat(ONE, GENERATION)) is NONE
 
 
-def test_offsets_are_told_to_whoever_asks_and_what_nobody_committed_is_left_out() -> None:
+def test_any_client_fetches_offsets_without_uncommitted_ones() -> None:
     coordinator, store = coordinator_in(STEADY)
     store.commit(GROUP, {(TOPIC, 1): 8})
     asked = OffsetFetchRequest(group=GROUP, partitions=((TOPIC, 0), (TOPIC, 1)))
@@ -192,7 +192,7 @@ def test_ready_is_steady_when_every_member_was_heard() -> None:
 
 
 @pytest.mark.parametrize("ahead", [-1, 1])
-def test_a_consumer_of_another_generation_that_comes_after_a_failover_begins_a_rebalance(ahead: int) -> None:
+def test_other_generation_after_a_failover_begins_a_rebalance(ahead: int) -> None:
     coordinator, _ = coordinator_in(READY)
     actions = coordinator.handle(1, beat(ONE, GENERATION + ahead), 1.0)
     assert Noticed(GROUP, Cause.STALE) in actions
@@ -200,7 +200,7 @@ def test_a_consumer_of_another_generation_that_comes_after_a_failover_begins_a_r
     assert error(coordinator, beat(TWO, GENERATION)) is ILLEGAL
 
 
-def test_other_partitions_than_were_shared_out_begin_a_rebalance_as_soon_as_the_group_is_read() -> None:
+def test_changed_partitions_begin_a_rebalance_after_loading() -> None:
     store = stored()
     store.set_topic(TOPIC, 5)
     coordinator = Coordinator(GROUP, store, lambda: "x")
@@ -230,7 +230,7 @@ def test_answers_follow_the_write_and_each_has_its_own_share() -> None:
     assert [first.partitions, second.partitions] == list(write.record.ownership.values())
 
 
-def test_a_session_runs_from_the_last_heartbeat_and_stands_still_while_a_join_waits() -> None:
+def test_session_runs_from_last_heartbeat_not_during_a_join() -> None:
     coordinator, _ = coordinator_in(READY)
     assert coordinator.deadline() == 6.0
     for consumer_id in (ONE, TWO):
@@ -248,7 +248,7 @@ def test_a_session_runs_from_the_last_heartbeat_and_stands_still_while_a_join_wa
     assert coordinator.deadline() == 17.5  # a whole session from the answer on
 
 
-def test_who_joins_again_before_its_answer_was_sent_is_asked_for_no_heartbeat_until_the_next_one() -> None:
+def test_repeated_join_has_no_session_until_its_response() -> None:
     coordinator, _ = coordinator_in(REBALANCING)
     coordinator.handle(3, join(TWO), 0.5)  # its connection was lost, and the answer with it
     coordinator.tick(1.0)
@@ -294,7 +294,7 @@ def test_a_dead_member_is_cut_off() -> None:
     assert coordinator.state is PREPARING
 
 
-def test_who_never_joins_cannot_hold_a_rebalance_up_by_heartbeats() -> None:
+def test_heartbeats_without_a_join_do_not_prolong_a_rebalance() -> None:
     coordinator, _ = coordinator_in(STEADY)
     coordinator.handle(1, join(ONE), 0.0)
     for second in range(1, 7):
@@ -305,7 +305,7 @@ def test_who_never_joins_cannot_hold_a_rebalance_up_by_heartbeats() -> None:
     assert TWO not in coordinator.members
 
 
-def test_a_lost_connection_takes_its_join_with_it_and_the_session_goes_on() -> None:
+def test_lost_connection_drops_its_join_and_session_continues() -> None:
     coordinator, _ = coordinator_in(STEADY)
     coordinator.handle(1, join(ONE), 1.0)
     coordinator.disconnected(1, 2.0)
@@ -316,7 +316,7 @@ def test_a_lost_connection_takes_its_join_with_it_and_the_session_goes_on() -> N
     assert list(coordinator.members) == [TWO]
 
 
-def test_a_second_join_of_the_same_consumer_takes_the_place_of_the_first() -> None:
+def test_second_join_of_a_consumer_replaces_the_first() -> None:
     coordinator, _ = coordinator_in(STEADY)
     coordinator.handle(1, join(ONE), 1.0)
     coordinator.handle(3, join(ONE), 2.0)
@@ -325,7 +325,7 @@ def test_a_second_join_of_the_same_consumer_takes_the_place_of_the_first() -> No
     assert answer(actions, 3) is not None
 
 
-def test_whoever_waits_is_sent_on_when_another_coordinator_is_elected() -> None:
+def test_pending_joins_get_not_coordinator_after_an_election() -> None:
     coordinator, _ = coordinator_in(REBALANCING)
     coordinator.handle(5, join(), 0.0)
     actions = coordinator.resign()
@@ -336,7 +336,7 @@ def test_whoever_waits_is_sent_on_when_another_coordinator_is_elected() -> None:
     assert coordinator.state is Coordinating.DOWN
 
 
-def test_partitions_added_while_answers_go_out_begin_the_next_round() -> None:
+def test_partitions_added_during_responses_begin_another_round() -> None:
     coordinator, store = coordinator_in(REBALANCING)
     store.set_topic(TOPIC, 6)
     assert coordinator.topics_changed() == []

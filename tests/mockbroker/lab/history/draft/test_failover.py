@@ -51,7 +51,7 @@ def only_struck(cluster: Cluster) -> int:
     return failed.node
 
 
-def test_another_broker_takes_over_the_groups_of_the_one_that_failed_and_no_others() -> None:
+def test_only_groups_of_the_failed_broker_move() -> None:
     cluster = settled()
     before = dict(cluster.leaders)
     failed = cluster.fail_coordinator(GROUP)
@@ -63,7 +63,7 @@ def test_another_broker_takes_over_the_groups_of_the_one_that_failed_and_no_othe
     assert failed not in after.values()
 
 
-def test_members_find_the_next_coordinator_and_nobody_joins_again() -> None:
+def test_members_find_the_next_coordinator_without_rejoining() -> None:
     cluster = settled()
     before = generation(cluster)
     cluster.fail_coordinator(GROUP)
@@ -94,7 +94,7 @@ def test_who_comes_after_the_groups_are_read_is_taken_as_before() -> None:
     assert generation(cluster) == before
 
 
-def test_who_comes_too_early_is_refused_and_looks_again_until_it_is_taken() -> None:
+def test_requests_while_loading_are_refused_and_retried() -> None:
     cluster = settled(settings=Settings(load=1.5))
     before = generation(cluster)
     failed = cluster.fail_coordinator(GROUP)
@@ -127,7 +127,7 @@ def test_who_comes_too_late_is_dead_and_joins_as_a_new_member() -> None:
     assert_shared(cluster, 4, {"c1", "c2"})
 
 
-def test_a_member_that_died_with_the_coordinator_is_missed_by_the_next_one() -> None:
+def test_member_that_died_with_its_coordinator_expires() -> None:
     cluster = settled(3, 6)
     cluster.fail_coordinator(GROUP)
     cluster.crash("c3")
@@ -151,7 +151,7 @@ def test_knowing_the_coordinator_is_not_being_connected_to_it() -> None:
     assert cluster.is_settled(GROUP)
 
 
-def test_while_groups_are_read_heartbeats_are_put_off_and_joins_are_not_allowed() -> None:
+def test_loading_coordinator_refuses_heartbeats_and_joins() -> None:
     cluster = settled(settings=Settings(load=2.0))
     cluster.strike(heard_one)
     cluster.add(GROUP, [TOPIC])
@@ -177,7 +177,7 @@ def test_at_the_first_start_everything_is_put_off() -> None:
     assert cluster.is_settled(GROUP)
 
 
-def test_a_broker_that_did_not_hear_of_the_election_sends_to_the_former_coordinator_which_says_so() -> None:
+def test_stale_metadata_names_a_former_coordinator_that_refuses() -> None:
     cluster = settled(1)
     former = cluster.coordinator_node(GROUP)
     successor = (former + 1) % 3
@@ -208,7 +208,7 @@ def test_what_waits_at_a_coordinator_that_is_moved_is_sent_on() -> None:
     assert_shared(cluster, 4, {"c1", "c2", "c3"})
 
 
-def test_a_broker_that_is_gone_is_not_notified_and_the_next_one_sees_for_itself() -> None:
+def test_next_coordinator_notices_partitions_added_meanwhile() -> None:
     cluster = settled()
     cluster.fail_coordinator(GROUP)
     cluster.set_topic(TOPIC, 6)
@@ -220,7 +220,7 @@ def test_a_broker_that_is_gone_is_not_notified_and_the_next_one_sees_for_itself(
     assert cluster.store.notifications == 1
 
 
-def test_a_broker_that_is_back_before_it_is_missed_reads_its_groups_again() -> None:
+def test_broker_restarted_before_detection_reloads_its_groups() -> None:
     cluster = settled(settings=Settings(notice=1.0))
     before = generation(cluster)
     node = cluster.fail_coordinator(GROUP)
@@ -231,7 +231,7 @@ def test_a_broker_that_is_back_before_it_is_missed_reads_its_groups_again() -> N
     assert (cluster.is_settled(GROUP), generation(cluster)) == (True, before)
 
 
-def test_when_all_brokers_are_gone_the_first_that_is_back_coordinates() -> None:
+def test_first_broker_back_coordinates_after_all_failed() -> None:
     cluster = settled()
     before = generation(cluster)
     for node in range(3):
@@ -247,7 +247,7 @@ def test_when_all_brokers_are_gone_the_first_that_is_back_coordinates() -> None:
 # --- the five steps ---
 
 
-def test_noticed_and_nothing_done_the_next_one_compares_partitions_with_what_was_shared_out() -> None:
+def test_failure_after_noticing_new_partitions_notices_again() -> None:
     cluster = settled(3, 6, delays=APART)
     before = generation(cluster)
     cluster.strike(has_noticed)
@@ -261,7 +261,7 @@ def test_noticed_and_nothing_done_the_next_one_compares_partitions_with_what_was
     assert_shared(cluster, 9, {"c1", "c2", "c3"})
 
 
-def test_a_death_that_was_noticed_and_not_told_is_noticed_by_the_next_one() -> None:
+def test_failure_after_noticing_an_expiry_notices_it_again() -> None:
     cluster = settled(3, 6, delays=APART)
     cluster.crash("c3")
     cluster.strike(has_noticed)
@@ -295,7 +295,7 @@ def dead_and_back(strike: Callable[[Moment], bool]) -> tuple[Cluster, int]:
     return cluster, before
 
 
-def test_some_were_told_and_the_dead_one_is_back_there_is_no_second_rebalance() -> None:
+def test_expired_member_back_before_any_join_no_rebalance() -> None:
     cluster, before = dead_and_back(told_one)
     failed = only_struck(cluster)
     (told,) = moments(cluster, "answered", "Heartbeat answer", error=ILLEGAL)
@@ -306,7 +306,7 @@ def test_some_were_told_and_the_dead_one_is_back_there_is_no_second_rebalance() 
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_some_have_joined_and_the_dead_one_is_back_one_join_begins_a_rebalance_for_all() -> None:
+def test_expired_member_back_after_a_join_all_rebalance() -> None:
     cluster, before = dead_and_back(heard_one)
     failed = only_struck(cluster)
     heard = [(m.consumer, m.what) for m in at_successor(cluster, failed) if m.kind == "received"]
@@ -318,7 +318,7 @@ def test_some_have_joined_and_the_dead_one_is_back_one_join_begins_a_rebalance_f
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_some_were_told_and_the_dead_one_stays_away_the_next_one_begins_again() -> None:
+def test_expired_member_stays_away_rebalance_begins_again() -> None:
     cluster = settled(3, 6, delays=APART)
     before = generation(cluster)
     cluster.crash("c3", silent=True)
@@ -331,7 +331,7 @@ def test_some_were_told_and_the_dead_one_stays_away_the_next_one_begins_again() 
 
 
 @pytest.mark.parametrize("asks_first", [True, False])
-def test_written_and_not_told_everybody_joins_again_and_the_generation_is_never_given_twice(asks_first: bool) -> None:
+def test_generation_written_but_unsent_is_never_used_twice(asks_first: bool) -> None:
     cluster = settled(3, 6, options=Options(asks_first=asks_first), delays=APART)
     before = generation(cluster)
     cluster.set_topic(TOPIC, 9)
@@ -354,7 +354,7 @@ def test_written_and_not_told_everybody_joins_again_and_the_generation_is_never_
     assert_shared(cluster, 9, {"c1", "c2", "c3"})
 
 
-def test_one_was_answered_it_goes_on_in_its_generation_until_the_others_join() -> None:
+def test_answered_member_keeps_its_generation_until_others_join() -> None:
     cluster = settled(3, 6, delays=APART)
     before = generation(cluster)
     cluster.set_topic(TOPIC, 9)

@@ -19,7 +19,7 @@ def test_each_way_takes_its_time() -> None:
     assert heard == [("near there", 0.5), ("near back", 0.5), ("far there", 2.0), ("far back", 2.0)]
 
 
-def test_nothing_overtakes_what_was_said_before_on_its_connection() -> None:
+def test_messages_of_one_connection_keep_their_order() -> None:
     queue, heard = Queue(), list[str]()
     network = Network(queue, 1.0)
     one, other = Connection(1, "c", 1, 0), Connection(2, "c", 2, 0)

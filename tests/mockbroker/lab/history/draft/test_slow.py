@@ -50,7 +50,7 @@ def test_the_schedule_is_as_it_says() -> None:
     assert after(cluster, dead, "received", "JoinGroup", "c2") == [pytest.approx(2.3)]
 
 
-def test_who_processes_longer_than_its_session_is_dead_and_cut_off() -> None:
+def test_processing_longer_than_a_session_is_disconnected() -> None:
     cluster, dead = slow(100.0)
     cluster.run(dead + 3)
     assert noticed(cluster, Cause.SILENCE) == [pytest.approx(dead)]
@@ -77,7 +77,7 @@ def test_the_others_are_told_of_the_rebalance() -> None:
     assert told == {"c1": pytest.approx(dead + 1.902), "c2": pytest.approx(dead + 0.7)}
 
 
-def test_its_heartbeat_comes_first_and_the_rebalance_is_called_off() -> None:
+def test_own_heartbeat_first_cancels_the_rebalance() -> None:
     cluster, dead = slow(0.05)
     before = generation(cluster)
     cluster.run(dead + 10)
@@ -90,7 +90,7 @@ def test_its_heartbeat_comes_first_and_the_rebalance_is_called_off() -> None:
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_another_heartbeat_comes_first_and_the_rebalance_goes_on_for_the_slow_one_too() -> None:
+def test_other_heartbeat_first_slow_member_rebalances_too() -> None:
     cluster, dead = slow(0.4)
     before = generation(cluster)
     cluster.run(dead + 10)
@@ -115,7 +115,7 @@ def test_a_moment_decides_who_is_first() -> None:
     assert set(outcomes) == {True, False}
 
 
-def test_it_joins_before_anybody_was_answered_and_is_in_this_generation() -> None:
+def test_join_before_any_response_is_in_this_generation() -> None:
     cluster, dead = slow(0.9)
     before, its_id = generation(cluster), cluster.consumers["c3"].consumer_id
     cluster.run(dead + 10)
@@ -134,7 +134,7 @@ def test_a_dead_one_is_not_waited_for() -> None:
     assert written == pytest.approx(dead + 2.3)  # with the last JoinGroup of the living
 
 
-def test_it_joins_after_the_first_answer_the_round_ends_and_the_next_one_follows_at_once() -> None:
+def test_join_after_the_first_response_begins_another_round() -> None:
     cluster, dead = slow(1.8, answer_gap=1.0)
     before, its_id = generation(cluster), cluster.consumers["c3"].consumer_id
     cluster.run(dead + 15)
@@ -150,7 +150,7 @@ def test_it_joins_after_the_first_answer_the_round_ends_and_the_next_one_follows
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_the_next_round_takes_too_long_its_join_times_out_and_it_looks_for_the_coordinator() -> None:
+def test_join_that_times_out_rediscovers_the_coordinator() -> None:
     cluster, dead = slow(1.8, answer_gap=1.0)
     cluster.at(dead + 2.5, cluster.pause, "c2", 20.0)  # the next round has to wait until c2 is dead
     cluster.run(dead + 12)
@@ -166,7 +166,7 @@ def test_the_next_round_takes_too_long_its_join_times_out_and_it_looks_for_the_c
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_who_is_back_after_the_round_is_unknown_and_joins_as_a_new_one() -> None:
+def test_member_back_after_the_round_is_unknown_and_joins_as_new() -> None:
     cluster, dead = slow(5.0)
     before, its_id = generation(cluster), cluster.consumers["c3"].consumer_id
     cluster.run(dead + 20)
@@ -177,7 +177,7 @@ def test_who_is_back_after_the_round_is_unknown_and_joins_as_a_new_one() -> None
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
 
-def test_a_slow_one_takes_partitions_for_its_own_that_others_have_by_then() -> None:
+def test_slow_member_reads_partitions_that_others_own() -> None:
     cluster, dead = slow(5.0)
     cluster.run(dead + 20)
     assert {one.consumer for one, _ in overlaps(cluster.spans)} == {"c3"}  # until it hears of its death

@@ -70,7 +70,7 @@ def test_a_loaded_store_is_where_groups_go_on() -> None:
     assert begun == dict(cluster.store.offsets(GROUP))
 
 
-def test_an_empty_store_is_not_read_and_a_group_is_read_when_its_first_consumer_comes() -> None:
+def test_group_is_read_when_its_first_consumer_joins() -> None:
     cluster = Cluster({TOPIC: 2})
     cluster.run(WARM)
     assert cluster.store.reads == 0
@@ -80,7 +80,7 @@ def test_an_empty_store_is_not_read_and_a_group_is_read_when_its_first_consumer_
     assert cluster.store.reads == 1
 
 
-def test_a_coordinator_reads_every_group_that_has_members_when_it_begins() -> None:
+def test_new_coordinator_reads_every_group_with_members() -> None:
     before = rested()
     store = Store.load(before.store.dump())
     cluster = Cluster(store=store)
@@ -92,7 +92,7 @@ def test_a_coordinator_reads_every_group_that_has_members_when_it_begins() -> No
         assert coordinator.members.keys() == before.store.read(group).hosts.keys()
 
 
-def test_a_group_whose_members_are_gone_is_read_when_somebody_comes() -> None:
+def test_group_without_members_is_read_when_a_consumer_joins() -> None:
     store = Store({TOPIC: 2})
     store.write(GROUP, GroupRecord(7, (TOPIC,), "range", 6.0))
     cluster = Cluster(store=store)
@@ -161,7 +161,7 @@ def rebalanced(store: Store) -> tuple[Cluster, int]:
     return cluster, generation(cluster) + 1
 
 
-def test_no_failure_leaves_a_generation_with_the_members_of_another() -> None:
+def test_no_failure_mixes_generation_and_members() -> None:
     found = set()
     for nth in range(60):
         cluster, grown = rebalanced(Store({TOPIC: 6}))
