@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kwire.errorcodes import ErrorCode
-from mockbroker.client.call import Call, Failure
-from mockbroker.client.errors import ConsumerError, UnsupportedVersion, broker_error
+from mockbroker.client.call import Call
+from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.metadata import Leader, TopicPartition
 from mockbroker.client.parts import Parts
 
@@ -65,11 +65,11 @@ class ByLeader:
         """The answer's partitions, with ``error_code``."""
         raise NotImplementedError
 
-    def take(self, partition: TopicPartition, line: Any) -> None:
+    def record_line(self, partition: TopicPartition, line: Any) -> None:
         """A partition was answered, without an error or with one of ``nothing``."""
         raise NotImplementedError
 
-    def step(self) -> None:
+    def ask_if_due(self) -> None:
         """Ask whoever can be asked."""
         news = -1 < self._leaderless < self._metadata.version
         if self.done or (self._not_before > self._time.now and not news):
@@ -106,8 +106,8 @@ class ByLeader:
 
     def _answered(self, call: Call, asked: By) -> None:
         self._asked -= set(asked)
-        if call.failure is Failure.UNSUPPORTED:
-            self.error = UnsupportedVersion(call.reason)
+        if unsupported := call.unsupported:
+            self.error = unsupported
             return
         if call.failure is not None:
             self._metadata.refresh()
@@ -121,7 +121,7 @@ class ByLeader:
             code = line.error_code
             if not code or code in self.nothing:
                 self.open.discard(partition)
-                self.take(partition, line)
+                self.record_line(partition, line)
             elif code in AGAIN:
                 self._metadata.refresh()
                 self._later()

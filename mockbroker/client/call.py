@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from kwire.messages import APIS
+from mockbroker.client.errors import UnsupportedVersion
 
 Span = tuple[int, int | None]  # versions from, and up to, which is the newest if None
 
@@ -50,6 +51,11 @@ class Call:
         self.answer: Any = None
         self.failure: Failure | None = None
         self.reason = ""
+
+    @property
+    def unsupported(self) -> UnsupportedVersion | None:
+        """The error, if there is no version that both ends have and that can carry the request."""
+        return UnsupportedVersion(self.reason) if self.failure is Failure.UNSUPPORTED else None
 
     @property
     def done(self) -> bool:

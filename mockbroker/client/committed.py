@@ -10,9 +10,9 @@ from uuid import UUID
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse
-from mockbroker.client.call import Call, Failure
+from mockbroker.client.call import Call
 from mockbroker.client.committing import OFFSETS_ELSEWHERE
-from mockbroker.client.errors import ConsumerError, UnsupportedVersion, broker_error
+from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.metadata import NO_ID, TopicPartition
 from mockbroker.client.parts import Parts
 from mockbroker.client.positions import OffsetAndMetadata
@@ -48,7 +48,7 @@ class CommittedInquiry:
     def due(self) -> float:
         return float("inf") if self.done or self._call else self._not_before
 
-    def step(self) -> None:
+    def ask_if_due(self) -> None:
         """Ask, if that is what comes next."""
         found = self._nobody_known and self._coordinator.node is not None
         if self.done or self._call or (self._not_before > self._time.now and not found):
@@ -91,8 +91,8 @@ class CommittedInquiry:
 
     def _answered(self, call: Call) -> None:
         self._call = None
-        if call.failure is Failure.UNSUPPORTED:
-            self.give_up(UnsupportedVersion(call.reason))
+        if unsupported := call.unsupported:
+            self.give_up(unsupported)
             return
         if call.failure is not None:
             self._coordinator.unknown()

@@ -13,14 +13,13 @@ from typing import Protocol
 from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call, Failure
+from mockbroker.client.call import Call
 from mockbroker.client.coordinator import ELSEWHERE, Coordinator
 from mockbroker.client.errors import (
     CommitFailed,
     ConsumerError,
     RebalanceInProgress,
     TimedOut,
-    UnsupportedVersion,
     broker_error,
 )
 from mockbroker.client.metadata import NO_ID, Metadata, TopicPartition
@@ -110,7 +109,7 @@ class Committer:
             self._open.append(made)
         else:
             self._finish(made, None)
-        self.step()
+        self.send_due()
         return made
 
     @property
@@ -118,11 +117,11 @@ class Committer:
         return bool(self._open)
 
     def due(self) -> float:
-        """When ``step`` has something to do."""
+        """When ``send_due`` has something to do."""
         at = min((commit.deadline for commit in self._open), default=float("inf"))
         return min([at, *(commit.not_before for commit in self._waiting()[:1])])
 
-    def step(self) -> None:
+    def send_due(self) -> None:
         """Send what waits to be sent, give up what takes too long."""
         now = self._time.now
         for commit in list(self._open):
@@ -199,8 +198,8 @@ class Committer:
         commit.call = None
         if commit.done:
             return
-        if call.failure is Failure.UNSUPPORTED:
-            self._finish(commit, UnsupportedVersion(call.reason))
+        if unsupported := call.unsupported:
+            self._finish(commit, unsupported)
             return
         if call.failure is not None:
             self._coordinator.unknown()

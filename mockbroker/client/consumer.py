@@ -107,7 +107,7 @@ class Consumer:
             engine.auto_commit()
             self._driver.raise_wakeup()
             await self._go_on()
-            records = engine.take(engine.settings.max_poll_records)
+            records = engine.take_records(engine.settings.max_poll_records)
             sent = engine.fetcher.send()  # before anything is handed out: the next answers come while the user works
             self._driver.flush()
             if records:
@@ -300,7 +300,7 @@ class Consumer:
         self._driver.now()
         at = self._read_so_far() if offsets is None else _as_offsets(offsets)
         commit = self._engine.committer.commit(at, self._api_timeout() if timeout is None else timeout, retried=retried)
-        self._driver.step()
+        self._driver.advance()
         return commit
 
     async def committed(
@@ -420,19 +420,19 @@ class Consumer:
         self._call_back()
         while True:
             self._driver.now()
-            engine.step(polling=True)
+            engine.advance(polling=True)
             self._driver.flush()
-            tell = engine.tell
-            if tell is None:
+            call = engine.listener_call
+            if call is None:
                 return
             error: Exception | None = None
             try:
-                await self._tell(tell.what, tell.partitions)
+                await self._tell(call.what, call.partitions)
             except Exception as raised:
                 error = raised
             self._driver.now()
-            if engine.tell is tell:
-                engine.told(error)
+            if engine.listener_call is call:
+                engine.listener_returned(error)
             elif error is not None:  # what was told is over by now: who is fenced or left meanwhile begins anew
                 raise error
 
@@ -450,7 +450,7 @@ class Consumer:
     async def _until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
         """Raises: TimedOut after ``timeout`` seconds, Wakeup."""
         deadline = trio.current_time() + (self._api_timeout() if timeout is None else timeout)
-        self._driver.step()
+        self._driver.advance()
         if done():
             await trio.lowlevel.checkpoint()
         while not done():

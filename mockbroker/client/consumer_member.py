@@ -16,11 +16,11 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from mockbroker.client.call import Call, Failure
+from mockbroker.client.call import Call
 from mockbroker.client.committing import LATE, Identity
 from mockbroker.client.coordinator import ELSEWHERE
-from mockbroker.client.errors import CommitFailed, ConsumerError, UnsupportedVersion, broker_error
-from mockbroker.client.flow import POLL, WAIT, Flow, Steps, Tell
+from mockbroker.client.errors import CommitFailed, ConsumerError, broker_error
+from mockbroker.client.flow import POLL, WAIT, Flow, ListenerCall, Steps
 from mockbroker.client.interest import Mode
 from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.parts import Parts
@@ -43,7 +43,7 @@ class ConsumerState(Enum):
     FENCED = "fenced"  # also one that left because the user did not poll: it comes back with the next poll
 
 
-class ConsumerMember:
+class ConsumerMembership:
     """``member_id``: for its whole life, unlike any other. The rest is shared with the whole consumer."""
 
     lowest_commit = 9
@@ -80,8 +80,8 @@ class ConsumerMember:
         return Identity(self.epoch, self.member_id, self._settings.group_instance_id)
 
     @property
-    def tell(self) -> Tell | None:
-        return self._flow.tell if self._flow else None
+    def listener_call(self) -> ListenerCall | None:
+        return self._flow.listener_call if self._flow else None
 
     @property
     def settled(self) -> bool:
@@ -97,11 +97,11 @@ class ConsumerMember:
     def polled(self, *, waits: bool = False) -> None:
         self._poll = float("inf") if waits else self._time.now + self._settings.max_poll_interval
 
-    def told(self, error: Exception | None) -> None:
+    def listener_returned(self, error: Exception | None) -> None:
         flow = self._flow
         assert flow
         try:
-            flow.told(error)
+            flow.listener_returned(error)
         finally:
             if flow.done and self._flow is flow:
                 self._flow = None
@@ -118,7 +118,7 @@ class ConsumerMember:
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._fenced()
 
-    def step(self, *, polling: bool) -> None:
+    def maintain(self, *, polling: bool) -> None:
         """Raises: ConsumerError, what a listener raises."""
         if polling and self.failure:
             failure, self.failure = self.failure, None
@@ -217,12 +217,12 @@ class ConsumerMember:
         self._positions.keep(target)
         first: Exception | None = None
         if gone:
-            first = yield Tell("revoked", gone)
+            first = yield ListenerCall("revoked", gone)
         kept = [p for p in owned if p in target]
         self._positions.assign([*kept, *added])
         error: Exception | None = None
         if added:
-            error = yield Tell("assigned", added)
+            error = yield ListenerCall("assigned", added)
         self._declared = self.owned()
         self.state = ConsumerState.ACKNOWLEDGING
         self._next = 0.0
@@ -234,7 +234,7 @@ class ConsumerMember:
         error: Exception | None = None
         if owned := self.owned():
             self._positions.keep(())
-            error = yield Tell("lost", owned)
+            error = yield ListenerCall("lost", owned)
             self._positions.assign(())
         if self._interest.subscribed:
             self._begin()
@@ -293,8 +293,8 @@ class ConsumerMember:
     def _beaten(self, call: Call, said: Mapping[str, object], *, acknowledged: bool) -> None:
         now = self._time.now
         self._flying = False
-        if call.failure is Failure.UNSUPPORTED:
-            self._fatal(UnsupportedVersion(call.reason))
+        if unsupported := call.unsupported:
+            self._fatal(unsupported)
             return
         if call.failure is not None:
             self._coordinator.unknown()

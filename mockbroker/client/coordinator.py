@@ -10,10 +10,11 @@ from collections.abc import Callable
 from kwire.errorcodes import ErrorCode
 from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call, Failure, Span
-from mockbroker.client.errors import ConsumerError, UnsupportedVersion, broker_error
+from mockbroker.client.call import Call, Span
+from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.metadata import Metadata
 from mockbroker.client.network import Network, Node
+from mockbroker.client.question import Question
 
 GROUP = 0  # the kind of key
 ELSEWHERE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)  # it is to be looked for again
@@ -34,7 +35,7 @@ class Coordinator:
         self.node: Node | None = None
         self.failure: ConsumerError | None = None
         self.found: Callable[[], None] = lambda: None
-        self._asked: Call | None = None
+        self._question = Question(network, FIND_COORDINATOR.key, self._answered)
         self._not_before = 0.0
         self._failures = 0
 
@@ -70,19 +71,15 @@ class Coordinator:
             self._failures += 1
 
     def due(self) -> float:
-        """When ``step`` has something to do."""
-        return float("inf") if self.node or self._asked else self._not_before
+        """When ``find_if_due`` has something to do."""
+        return float("inf") if self.node or self._question.under_way else self._not_before
 
-    def step(self) -> None:
+    def find_if_due(self) -> None:
         """Ask who it is, if that is not known."""
-        if self.node or self._asked or self._time.now < self._not_before:
+        if self.node or self._question.under_way or self._time.now < self._not_before:
             return
-        asked = self._network.least_loaded()
-        if asked is None:
+        if not self._question.ask(self._request):
             self._not_before = self._time.now + self._backoff.after(0)
-            return
-        call = self._network.ask(asked, FIND_COORDINATOR.key, self._request, self._answered)
-        self._asked = None if call.done else call
 
     def _request(self, version: int) -> FindCoordinatorRequest:
         if version >= 4:
@@ -90,10 +87,8 @@ class Coordinator:
         return FindCoordinatorRequest(key=self._group, key_type=GROUP)
 
     def _answered(self, call: Call) -> None:
-        self._asked = None
         if call.failure is not None:
-            if call.failure is Failure.UNSUPPORTED:
-                self.failure = UnsupportedVersion(call.reason)
+            self.failure = call.unsupported or self.failure
             self._again()
             return
         answer: FindCoordinatorResponse = call.answer

@@ -56,13 +56,13 @@ class Driver:
                 self._scopes.discard(scope)
 
     def now(self) -> None:
-        """Tell the engine the time."""
+        """ListenerCall the engine the time."""
         self.engine.time.now = trio.current_time()
 
-    def step(self) -> None:
+    def advance(self) -> None:
         """Move the engine, without what only the user may do."""
         self.now()
-        self.engine.step(polling=False)
+        self.engine.advance(polling=False)
         self.flush()
 
     def flush(self) -> None:
@@ -110,7 +110,7 @@ class Driver:
 
     def _go_on(self) -> None:
         """Something came that the user did not ask for: move the engine, and tell whoever waits."""
-        self.step()
+        self.advance()
         self._changed.set()
 
     async def _serve(self, link: Link) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kwire.assignors import Assignor, assignor
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.classic import Classic
+from mockbroker.client.classic.member import ClassicMembership
 from mockbroker.client.committed import CommittedInquiry
 from mockbroker.client.committing import Commit, Committer
-from mockbroker.client.consumer_member import ConsumerMember
+from mockbroker.client.consumer_member import ConsumerMembership
 from mockbroker.client.coordinator import Coordinator
 from mockbroker.client.errors import IllegalUse
 from mockbroker.client.fetching import Fetcher
-from mockbroker.client.flow import Tell
+from mockbroker.client.flow import ListenerCall
 from mockbroker.client.interest import Interest, Mode
 from mockbroker.client.log_offsets import LogInquiry
 from mockbroker.client.membership import Membership
@@ -73,9 +73,9 @@ class Engine:
         self.member: Membership | None = None
         if group is not None:
             if settings.group_protocol == CONSUMER:
-                self.member = ConsumerMember(member_id, parts)
+                self.member = ConsumerMembership(member_id, parts)
             else:
-                self.member = Classic(_made(settings.assignors), parts)
+                self.member = ClassicMembership(_made(settings.assignors), parts)
             self.committer.member = self.member
         self.network.node_lost = self.coordinator.lost
         self._auto_commit_at = float("inf")
@@ -119,14 +119,14 @@ class Engine:
     # What happens
 
     @property
-    def tell(self) -> Tell | None:
+    def listener_call(self) -> ListenerCall | None:
         """What the user's listener has to be told before anything else."""
-        return self.member.tell if self.member and self.interest.subscribed else None
+        return self.member.listener_call if self.member and self.interest.subscribed else None
 
-    def told(self, error: Exception | None) -> None:
+    def listener_returned(self, error: Exception | None) -> None:
         """The listener has been told; ``error``: what it raised."""
         assert self.member
-        self.member.told(error)
+        self.member.listener_returned(error)
 
     def polled(self, *, waits: bool = False) -> None:
         """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
@@ -153,32 +153,32 @@ class Engine:
         if commit.error is not None:  # soon again
             self._auto_commit_at = min(self._auto_commit_at, self.time.now + self.settings.retry_backoff)
 
-    def step(self, *, polling: bool) -> None:
+    def advance(self, *, polling: bool) -> None:
         """As far as it goes. Raises: what only the user can mend, if ``polling``."""
         self.network.tick()
         if self.interest.version != self._wanted_version and self.interest.subscribed:
             self._wanted_version = self.interest.version
             self.metadata.want(self.interest.topics)
         self.metadata.want_aside(topic for inquiry in self._inquiries for topic in inquiry.topics)
-        self.metadata.step()
+        self.metadata.request_if_due()
         if self.interest.mode is Mode.PATTERN and self.metadata.knows_all and self._matched != self.metadata.version:
             self._matched = self.metadata.version
-            self.interest.found(self.metadata.matching())
+            self.interest.set_topics(self.metadata.matching())
         if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
-            self.coordinator.step()
+            self.coordinator.find_if_due()
         if polling:
             self._raise()
         if self.member and (self.interest.subscribed or self.member.leaving):
-            self.member.step(polling=polling)
+            self.member.maintain(polling=polling)
             if self._assigned_version != self.positions.version:
                 self._assigned_version = self.positions.version
                 self._auto_commit_later()
-        self.committer.step()
-        self.resolver.step()
+        self.committer.send_due()
+        self.resolver.resolve_positions()
         for inquiry in self._inquiries:
             if isinstance(inquiry, CommittedInquiry) and self.coordinator.failure:
                 inquiry.give_up(self.coordinator.failure)
-            inquiry.step()
+            inquiry.ask_if_due()
         self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.done]
         if polling:
             self._raise()
@@ -201,7 +201,7 @@ class Engine:
                 raise failure
 
     def due(self) -> float:
-        """When ``step`` has something to do though nothing came, in the time of ``time.now``."""
+        """When ``advance`` has something to do though nothing came, in the time of ``time.now``."""
         parts = [self.network, self.metadata, self.committer, self.resolver, self.fetcher, *self._inquiries]
         at = min(part.due() for part in parts)
         if self.group is not None and (self.interest.subscribed or self.committer.busy or self._asks_coordinator()):
@@ -214,9 +214,9 @@ class Engine:
     def auto_commit_at(self) -> float:
         return self._auto_commit_at if self.auto_commits and len(self.positions) else float("inf")
 
-    def take(self, most: int) -> list[ConsumerRecord]:
+    def take_records(self, most: int) -> list[ConsumerRecord]:
         """Records to hand out."""
-        return self.fetcher.take(most)
+        return self.fetcher.take_records(most)
 
     # Questions
 

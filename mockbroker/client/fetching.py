@@ -15,8 +15,8 @@ from uuid import UUID
 from kwire.errorcodes import ErrorCode
 from kwire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from mockbroker.client.by_leader import CONSUMER_REPLICA
-from mockbroker.client.call import Call, Failure
-from mockbroker.client.errors import ConsumerError, NoOffset, UnsupportedVersion, broker_error
+from mockbroker.client.call import Call
+from mockbroker.client.errors import ConsumerError, NoOffset, broker_error
 from mockbroker.client.fetch_session import FINAL_EPOCH, NO_SESSION, Asked, FetchSession
 from mockbroker.client.metadata import NO_ID, TopicPartition
 from mockbroker.client.network import Node
@@ -216,8 +216,7 @@ class Fetcher:
         self._pending.pop(node.id, None)
         if call.failure is not None:
             session.begin_anew()
-            if call.failure is Failure.UNSUPPORTED:
-                self.failure = UnsupportedVersion(call.reason)
+            self.failure = call.unsupported or self.failure
             for position in positions.values():
                 position.replica = None
             self._metadata.refresh()
@@ -277,7 +276,7 @@ class Fetcher:
 
     # Handing out
 
-    def take(self, most: int) -> list[ConsumerRecord]:
+    def take_records(self, most: int) -> list[ConsumerRecord]:
         """Up to so many records; they count as handed out.
 
         Raises: ConsumerError, if no records came before it; else the next call does, unless somebody seeks.
@@ -321,7 +320,7 @@ class Fetcher:
         reader, position = fetched.reader, fetched.position
         assert reader
         try:
-            some = reader.take(most)
+            some = reader.next_records(most)
         finally:
             if reader.next_offset != position.offset:
                 position.offset = reader.next_offset

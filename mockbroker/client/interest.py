@@ -39,7 +39,7 @@ class Interest:
             self.mode, self.pattern = Mode.PATTERN, topics
         else:
             self.mode, self.pattern = Mode.TOPICS, None
-            self.found(topics)
+            self.set_topics(topics)
 
     def assign(self) -> None:
         """Raises: IllegalUse after ``subscribe``."""
@@ -50,9 +50,9 @@ class Interest:
     def nothing(self) -> None:
         """Read nothing any more."""
         self.mode, self.pattern = Mode.NOTHING, None
-        self.found(())
+        self.set_topics(())
 
-    def found(self, topics: Iterable[str]) -> None:
+    def set_topics(self, topics: Iterable[str]) -> None:
         """These are the topics now."""
         topics = frozenset(topics)
         if topics != self.topics:

@@ -65,7 +65,7 @@ class LogInquiry(ByLeader):
     def lines(self, answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, Any]]:
         return (((topic.name, line.partition_index), line) for topic in answer.topics for line in topic.partitions)
 
-    def take(self, partition: TopicPartition, line: ListOffsetsResponse.Topic.Partition) -> None:
+    def record_line(self, partition: TopicPartition, line: ListOffsetsResponse.Topic.Partition) -> None:
         offset = -1 if line.error_code else line.old_style_offsets[0] if line.old_style_offsets else line.offset
         if offset < 0 and not line.error_code and self.wanted[partition] < 0:
             self.open.add(partition)  # every log begins and ends somewhere

@@ -6,14 +6,17 @@ from typing import Protocol
 
 from mockbroker.client.committing import Identity
 from mockbroker.client.errors import ConsumerError
-from mockbroker.client.flow import Tell
+from mockbroker.client.flow import ListenerCall
 from mockbroker.client.metadata import TopicPartition
 
 
 class Membership(Protocol):
-    """A member of a group. ``failure``: what the user has to know, taken away by who raises it."""
+    """A member of a group."""
 
-    failure: Exception | None
+    @property
+    def failure(self) -> Exception | None:
+        """An error that the next poll raises."""
+        ...
 
     @property
     def identity(self) -> Identity: ...
@@ -22,7 +25,7 @@ class Membership(Protocol):
     def lowest_commit(self) -> int: ...
 
     @property
-    def tell(self) -> Tell | None:
+    def listener_call(self) -> ListenerCall | None:
         """What the user has to be told before anything else happens."""
         ...
 
@@ -36,13 +39,13 @@ class Membership(Protocol):
 
     def commit_refused(self, code: int) -> None: ...
 
-    def told(self, error: Exception | None) -> None: ...
+    def listener_returned(self, error: Exception | None) -> None: ...
 
     def polled(self, *, waits: bool = False) -> None:
         """The user polls; ``waits``: for something to come, and is not missed meanwhile."""
         ...
 
-    def step(self, *, polling: bool) -> None:
+    def maintain(self, *, polling: bool) -> None:
         """As far as it goes. Raises what only the user can mend."""
         ...
 

@@ -14,9 +14,10 @@ from kwire.assignors import Partition
 from kwire.errorcodes import ErrorCode
 from kwire.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call, Failure
-from mockbroker.client.errors import ConsumerError, UnsupportedVersion, broker_error
+from mockbroker.client.call import Call
+from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.network import Network
+from mockbroker.client.question import Question
 from mockbroker.client.settings import Settings
 
 NO_ID = UUID(int=0)
@@ -60,7 +61,7 @@ class Metadata:
         self.wanted: set[str] = set()
         self.aside: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
-        self._asked: Call | None = None
+        self._question = Question(network, METADATA.key, self._answered)
         self._asked_for: tuple[str, ...] | None = None
         self._known_for: frozenset[str] = frozenset()
         self.knows_all = False  # the latest answer was asked for all topics
@@ -162,22 +163,18 @@ class Metadata:
         return True
 
     def due(self) -> float:
-        """When ``step`` has something to do."""
-        return float("inf") if self._asked else self._due
+        """When ``request_if_due`` has something to do."""
+        return float("inf") if self._question.under_way else self._due
 
-    def step(self) -> None:
+    def request_if_due(self) -> None:
         """Ask if it is time to."""
-        if self._asked or self._time.now < self._due:
-            return
-        node = self._network.least_loaded()
-        if node is None:
-            self._due = self._time.now + self._backoff.after(0)
+        if self._question.under_way or self._time.now < self._due:
             return
         asked = tuple(sorted(self.wanted | self.aside)) if self.pattern is None else None
         self._asked_for = asked
         self._due = self._time.now + self._settings.metadata_max_age
-        call = self._network.ask(node, METADATA.key, lambda version: self._request(asked, version), self._answered)
-        self._asked = None if call.done else call
+        if not self._question.ask(lambda version: self._request(asked, version)):
+            self._due = self._time.now + self._backoff.after(0)
 
     def _request(self, asked: tuple[str, ...] | None, version: int) -> MetadataRequest:
         if version == 0 and asked == ():
@@ -191,17 +188,15 @@ class Metadata:
         )
 
     def _answered(self, call: Call) -> None:
-        self._asked = None
         if call.failure is not None:
-            if call.failure is Failure.UNSUPPORTED:
-                self.failure = UnsupportedVersion(call.reason)
+            self.failure = call.unsupported or self.failure
             self._again()
             return
         answer: MetadataResponse = call.answer
         if not answer.brokers:  # a broker that has only just started knows nobody
             self._again()
             return
-        self.take(answer)
+        self.update(answer)
         self._known_for, self.knows_all = frozenset(self._asked_for or ()), self._asked_for is None
         incomplete = any(
             topic.error_code not in (0, *FATAL) or any(p.leader_id < 0 for p in topic.partitions)
@@ -218,7 +213,7 @@ class Metadata:
         self._due = min(self._due, self._time.now + self._backoff.after(self._failures))
         self._failures += 1
 
-    def take(self, answer: MetadataResponse) -> None:
+    def update(self, answer: MetadataResponse) -> None:
         """What an answer says. An older leader epoch than the one known is from a broker that lags, and passed over."""
         self._network.brokers_are({b.node_id: (b.host, b.port) for b in answer.brokers})
         self.racks = {broker.node_id: broker.rack for broker in answer.brokers}
@@ -262,8 +257,8 @@ class TopicInquiry:
     def due(self) -> float:
         return float("inf")  # what it waits for is the metadata's
 
-    def step(self) -> None:
-        """Take what the metadata says, if that is new."""
+    def ask_if_due(self) -> None:
+        """Answer the question from metadata that is newer than it; metadata is what asks."""
         metadata = self._metadata
         if self.done or metadata.version == self._since or not metadata.covers(self.topics):
             return

@@ -49,7 +49,7 @@ class Reader:
         self._some = self._read()
         self._error: DecodeError | None = None
 
-    def take(self, most: int) -> list[ConsumerRecord]:
+    def next_records(self, most: int) -> list[ConsumerRecord]:
         """Up to so many records; fewer only at the end. Raises: CorruptRecord, once what came before it is taken."""
         taken: list[ConsumerRecord] = []
         try:

@@ -36,7 +36,7 @@ class Resolver:
         self._called = False  # since the last step: what was handed out or dropped has left something to look for
 
     def due(self) -> float:
-        """When ``step`` has something to do."""
+        """When ``resolve_positions`` has something to do."""
         if self._called:
             return self._time.now
         under_way = [inquiry.due() for inquiry, _ in (*self._resets, *self._checks)]
@@ -44,7 +44,7 @@ class Resolver:
             under_way.append(self._committed[0].due())
         return min(under_way, default=float("inf"))
 
-    def step(self) -> None:
+    def resolve_positions(self) -> None:
         """Take what was found, and look for what is missing."""
         self._called = False
         under_way = self._committed or self._resets or self._checks
@@ -70,7 +70,7 @@ class Resolver:
         return True
 
     def look_again(self) -> None:
-        """Some position is not what it was at the last ``step``."""
+        """Some position is not what it was at the last ``resolve_positions``."""
         self._positions.unsettled = self._called = True
 
     def truncated(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
@@ -125,7 +125,7 @@ class Resolver:
             elif all(self._positions.get(partition) is not position for partition, position in asked_for.items()):
                 self._committed = None  # nobody waits for it any more
             else:
-                inquiry.step()
+                inquiry.ask_if_due()
                 return
             missing = {p: at for p, at in missing.items() if at.offset is None and at.reset is None}
         if not missing or self.failure is not None:  # the user has to hear of that first
@@ -135,7 +135,7 @@ class Resolver:
             return
         inquiry = CommittedInquiry(missing, self._parts)
         self._committed = inquiry, missing
-        inquiry.step()
+        inquiry.ask_if_due()
 
     def _take_committed(self, inquiry: CommittedInquiry, asked_for: Mapping[TopicPartition, Position]) -> None:
         unset = {}
@@ -163,7 +163,7 @@ class Resolver:
     def _reset(self) -> None:
         under_way = set()
         for inquiry, asked_for in list(self._resets):
-            inquiry.step()
+            inquiry.ask_if_due()
             self._drop_gone(inquiry, {partition: position for partition, (position, _) in asked_for.items()})
             for partition, (position, reset) in asked_for.items():
                 found = inquiry.found.pop(partition, None)
@@ -186,14 +186,14 @@ class Resolver:
             asked = {partition: self._timestamp(reset) for partition, (_, reset) in wanted.items()}
             inquiry = self.inquire(asked)
             self._resets.append((inquiry, wanted))
-            inquiry.step()
+            inquiry.ask_if_due()
 
     def _drop_gone(self, inquiry: ByLeader, asked_for: Mapping[TopicPartition, Position]) -> None:
         """Nobody asks any more for what was taken away: it may never be answered."""
         inquiry.open -= {p for p, position in asked_for.items() if self._positions.get(p) is not position}
 
     def inquire(self, wanted: Mapping[TopicPartition, int]) -> LogInquiry:
-        """Ask for offsets by timestamp; whoever asks steps it."""
+        """Ask for offsets by timestamp; the caller calls its ``ask_if_due``."""
         return LogInquiry(wanted, self._parts)
 
     def _timestamp(self, reset: int | timedelta) -> int:
@@ -203,7 +203,7 @@ class Resolver:
 
     def _validate(self) -> None:
         for inquiry, asked_for in list(self._checks):
-            inquiry.step()
+            inquiry.ask_if_due()
             self._drop_gone(inquiry, {partition: position for partition, (position, _) in asked_for.items()})
             if inquiry.done:
                 self._checks.remove((inquiry, asked_for))
@@ -236,7 +236,7 @@ class Resolver:
                 self._parts,
             )
             self._checks.append((inquiry, asked_for))
-            inquiry.step()
+            inquiry.ask_if_due()
 
     def _ended(self, partition: TopicPartition, asked: tuple[Position, int], epoch: int, end: int) -> None:
         position, offset = asked

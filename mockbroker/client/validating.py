@@ -50,5 +50,5 @@ class EpochInquiry(ByLeader):
     def lines(self, answer: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, Any]]:
         return (((topic.topic, line.partition), line) for topic in answer.topics for line in topic.partitions)
 
-    def take(self, partition: TopicPartition, line: OffsetForLeaderEpochResponse.Topic.Partition) -> None:
+    def record_line(self, partition: TopicPartition, line: OffsetForLeaderEpochResponse.Topic.Partition) -> None:
         self._ended(partition, line.leader_epoch, line.end_offset)

@@ -120,16 +120,16 @@ class Nodes:
     def settle(self, *, polling: bool = False) -> None:
         """Until nothing moves any more at this moment."""
         for _ in range(MOVES):
-            self.engine.step(polling=polling)
+            self.engine.advance(polling=polling)
             moved = self._carry()
-            if (tell := self.engine.tell) and not self._telling:
+            if (tell := self.engine.listener_call) and not self._telling:
                 self.told.append((tell.what, [f"{topic}{number}" for topic, number in tell.partitions]))
                 self.told_at.append(self.now)
                 self._telling = True
                 self.hears(tell.what)
                 self._telling = False
-                if self.engine.tell is tell:
-                    self.engine.told(self.raises.pop(tell.what, None))
+                if self.engine.listener_call is tell:
+                    self.engine.listener_returned(self.raises.pop(tell.what, None))
                 moved = True
             if not moved and self.engine.due() > self.now:
                 break

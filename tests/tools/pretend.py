@@ -145,8 +145,8 @@ class Pretend:
     def poll(self, most: int = 500) -> list[Any]:
         """What Consumer.poll does when nothing is there to wait for: records, and the next fetches are on their way."""
         self.run()
-        self.engine.step(polling=True)
-        records = self.engine.take(most)
+        self.engine.advance(polling=True)
+        records = self.engine.take_records(most)
         self.fetcher.send()
         self.run()
         return records
@@ -174,7 +174,7 @@ class Pretend:
         """Everything that takes no decision."""
         for _ in range(1000):
             moved = self._connect()
-            self.engine.step(polling=False)
+            self.engine.advance(polling=False)
             if not (self._receive() | moved) and not self.engine.network.to_open:
                 return
         raise AssertionError("it never rests")

@@ -183,7 +183,7 @@ def test_one_given_up_is_not_sent_again() -> None:
 def test_error_about_an_older_generation_keeps_the_new_one() -> None:
     nodes = stable()
     commit = nodes.commit({T0: 8})
-    nodes.member.generation = 6  # as if it had joined over another connection
+    nodes.member.status.generation = 6  # as if it had joined over another connection
     nodes.committed(E.ILLEGAL_GENERATION)
     assert isinstance(commit.error, RebalanceInProgress)
     assert (nodes.member.generation, nodes.count("JoinGroup")) == (6, 1)

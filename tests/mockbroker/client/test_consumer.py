@@ -197,14 +197,14 @@ async def test_a_broker_that_comes_up_late(autojump_clock) -> None:
 async def test_nothing_spins_while_it_waits(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         steps = 0
-        real = consumer._engine.step
+        real = consumer._engine.advance
 
         def counted(*, polling: bool) -> None:
             nonlocal steps
             steps += 1
             real(polling=polling)
 
-        consumer._engine.step = counted
+        consumer._engine.advance = counted
         await consumer.poll(100)
         assert steps < 100 * 20, "a fetch is answered every half second, a heartbeat every 3 seconds"
 

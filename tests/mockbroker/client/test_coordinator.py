@@ -46,7 +46,8 @@ def test_whoever_has_the_fewest_requests_under_way_is_asked() -> None:
     asked = []
     nodes.answers["FindCoordinator"] = lambda _: None
     for _ in range(4):
-        nodes.engine.coordinator.node = nodes.engine.coordinator._asked = None
+        nodes.engine.coordinator.node = None
+        nodes.engine.coordinator._question.under_way = False
         nodes.settle()
         asked.append([one for one in nodes.seen if one.api == "FindCoordinator"][-1].port)
     assert asked[0] == 9002

@@ -129,7 +129,7 @@ async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
             cluster.bootstrap_servers, connect=connect if bad == "connect" else wires.connect, group="g", topics=["t"]
         ) as consumer:
             if bad == "engine":
-                consumer._engine.metadata.take = None  # type: ignore[assignment, method-assign]
+                consumer._engine.metadata.update = None  # type: ignore[assignment, method-assign]
             await consumer.poll(100)
 
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:

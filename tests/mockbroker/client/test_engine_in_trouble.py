@@ -17,8 +17,8 @@ from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
+from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.errors import ConsumerError
-from mockbroker.client.heartbeat import MemberState
 
 CODES = {
     "FindCoordinator": [14, 15, 16, 30, -1],
@@ -191,7 +191,7 @@ class Trouble:
             self.check()
 
 
-UNJOINED, PREPARING, COMPLETING, STABLE = MemberState
+UNJOINED, PREPARING, COMPLETING, STABLE = ClassicState
 MOVES = {  # every way there is from one state to another
     (UNJOINED, PREPARING),
     (PREPARING, COMPLETING),
@@ -202,11 +202,11 @@ MOVES = {  # every way there is from one state to another
 }
 
 
-def moves(seed: int, kind: str) -> set[tuple[MemberState, MemberState]]:
+def moves(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
     """Those that a member makes in trouble."""
     trouble = Trouble(seed, assignors=[kind])
-    member, seen = trouble.nodes.member, set()
-    usual = type(member)
+    status, seen = trouble.nodes.member.status, set()
+    usual = type(status)
 
     class Watched(usual):  # type: ignore[misc, valid-type]
         def __setattr__(self, name: str, value: Any) -> None:
@@ -214,7 +214,7 @@ def moves(seed: int, kind: str) -> set[tuple[MemberState, MemberState]]:
                 seen.add((self.state, value))
             super().__setattr__(name, value)
 
-    member.__class__ = Watched
+    status.__class__ = Watched
     for _ in range(200):
         trouble.do()
     return seen
@@ -240,7 +240,7 @@ def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: in
         trouble.nodes.wait(12.0, polling=True)
     assert member.settled
     if kind != "consumer":
-        assert (member.state, member.generation) == (MemberState.STABLE, trouble.generation)
+        assert (member.state, member.generation) == (ClassicState.STABLE, trouble.generation)
     beats = trouble.nodes.count("Heartbeat") + trouble.nodes.count("ConsumerGroupHeartbeat")
     trouble.nodes.wait(60.0, polling=True)
     after = trouble.nodes.count("Heartbeat") + trouble.nodes.count("ConsumerGroupHeartbeat")

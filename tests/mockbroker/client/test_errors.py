@@ -10,6 +10,7 @@ import pytest
 from tools.nodes import Nodes
 
 from kwire.errorcodes import ErrorCode as E
+from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.errors import (
     AuthorizationFailed,
     BrokerError,
@@ -22,7 +23,6 @@ from mockbroker.client.errors import (
     broker_error,
     name,
 )
-from mockbroker.client.heartbeat import MemberState
 
 NOBODY = (-1, "")
 
@@ -205,7 +205,7 @@ def test_a_connection_that_ends_while_joining(api: str) -> None:
 
 # --- Heartbeat --------------------------------------------------------------------------------------------------
 
-STABLE, UNJOINED = MemberState.STABLE, MemberState.UNJOINED
+STABLE, UNJOINED = ClassicState.STABLE, ClassicState.UNJOINED
 BEATS = [  # error, state then, identity, whether the next poll joins, lookups, whether the session is renewed
     (E.NONE, STABLE, OWN, False, 0, True),
     (E.REBALANCE_IN_PROGRESS, STABLE, OWN, True, 0, True),

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mockbroker.client.flow import POLL, WAIT, Flow, Tell
+from mockbroker.client.flow import POLL, WAIT, Flow, ListenerCall
 
-TELL = Tell("revoked", (("t", 0),))
+TELL = ListenerCall("revoked", (("t", 0),))
 
 
 def run(*waits: Any, said: list[Any] | None = None) -> Flow:
@@ -47,17 +47,17 @@ def test_a_tell_waits_until_it_was_told() -> None:
     flow = run(TELL, said=said)
     flow.advance(polling=True)
     flow.advance(polling=True)
-    assert (flow.tell, said) == (TELL, [])
-    flow.told(None)
-    assert (flow.tell, flow.done, said) == (None, True, [None])
+    assert (flow.listener_call, said) == (TELL, [])
+    flow.listener_returned(None)
+    assert (flow.listener_call, flow.done, said) == (None, True, [None])
 
 
 def test_what_the_listener_raised_comes_out_where_it_was_told() -> None:
     flow = run(TELL)
     flow.advance(polling=True)
     with pytest.raises(OSError, match="mine"):
-        flow.told(OSError("mine"))
-    assert (flow.done, flow.tell) == (True, None)
+        flow.listener_returned(OSError("mine"))
+    assert (flow.done, flow.listener_call) == (True, None)
     flow.advance(polling=True)
 
 
@@ -65,4 +65,4 @@ def test_one_that_is_closed_is_over() -> None:
     flow = run(TELL)
     flow.advance(polling=True)
     flow.close()
-    assert (flow.done, flow.tell) == (True, None)
+    assert (flow.done, flow.listener_call) == (True, None)

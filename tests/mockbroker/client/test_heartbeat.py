@@ -10,10 +10,11 @@ from tools.nodes import Nodes
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatResponse
 from mockbroker.client.backoff import Backoff
-from mockbroker.client.heartbeat import Beat, Heartbeat, MemberState
+from mockbroker.client.classic.heartbeat import Beat, Heartbeat
+from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.settings import Settings
 
-STABLE, COMPLETING = MemberState.STABLE, MemberState.COMPLETING_REBALANCE
+STABLE, COMPLETING = ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE
 
 
 def joined(at: float = 0.0) -> Heartbeat:
@@ -22,12 +23,12 @@ def joined(at: float = 0.0) -> Heartbeat:
     return beat
 
 
-def verdict(beat: Heartbeat, now: float, state: MemberState = STABLE, *, known: bool = True) -> Beat:
+def verdict(beat: Heartbeat, now: float, state: ClassicState = STABLE, *, known: bool = True) -> Beat:
     return beat.verdict(now, state, coordinator_known=known)
 
 
-@pytest.mark.parametrize("state", [MemberState.UNJOINED, MemberState.PREPARING_REBALANCE])
-def test_no_heartbeat_outside_of_a_generation(state: MemberState) -> None:
+@pytest.mark.parametrize("state", [ClassicState.UNJOINED, ClassicState.PREPARING_REBALANCE])
+def test_no_heartbeat_outside_of_a_generation(state: ClassicState) -> None:
     beat = joined()
     assert verdict(beat, 500.0, state, known=False) is Beat.NOTHING
     assert beat.due(state, coordinator_known=True) == float("inf")
@@ -68,7 +69,7 @@ def test_no_heartbeat_before_the_interval_is_over() -> None:
 
 
 @pytest.mark.parametrize("state", [COMPLETING, STABLE])
-def test_heartbeat_is_sent_when_it_is_due(state: MemberState) -> None:
+def test_heartbeat_is_sent_when_it_is_due(state: ClassicState) -> None:
     assert verdict(joined(), 3.0, state) is Beat.SEND
 
 
@@ -143,7 +144,7 @@ def test_no_heartbeat_after_sync_group_ends_the_generation(code: E) -> None:
     nodes.joined(6)
     nodes.refuse("SyncGroup", code, polling=False)
     answered(nodes)
-    assert nodes.member.state is MemberState.UNJOINED
+    assert nodes.member.state is ClassicState.UNJOINED
     nodes.wait(60)
     assert (beats(nodes), nodes.told[1:]) == ([], [])
     nodes.poll()
@@ -172,7 +173,7 @@ def test_member_that_does_not_poll_leaves_and_rejoins() -> None:
     assert nodes.count("LeaveGroup") == 0
     nodes.wait(0.2)
     assert [one.member_id for one in nodes.last("LeaveGroup").members] == ["me"]
-    assert (nodes.member.state, nodes.member.member_id) == (MemberState.UNJOINED, "")
+    assert (nodes.member.state, nodes.member.member_id) == (ClassicState.UNJOINED, "")
     assert nodes.told[1:] == [], "the user hears of it with the next poll"
     assert nodes.commit({("t", 0): 8}).error is not None, "and commits nothing any more"
     nodes.poll()
@@ -185,7 +186,7 @@ def test_static_member_that_does_not_poll_sends_no_leave_group() -> None:
     answered(nodes)
     nodes.stable()
     nodes.wait(301)
-    assert (nodes.member.state, nodes.count("LeaveGroup")) == (MemberState.UNJOINED, 0)
+    assert (nodes.member.state, nodes.count("LeaveGroup")) == (ClassicState.UNJOINED, 0)
     nodes.poll()
     assert nodes.told[1:] == [("lost", ["t0"])]
 
@@ -242,7 +243,7 @@ def test_an_answer_about_an_older_generation_is_ignored() -> None:
     old = nodes.until("Heartbeat")
     nodes.member.rejoin("a test")
     nodes.poll()
-    nodes.member.generation = 6  # as if its answers had come over another connection
+    nodes.member.status.generation = 6  # as if its answers had come over another connection
     nodes.answer(old, HeartbeatResponse(error_code=E.UNKNOWN_MEMBER_ID))
     assert (nodes.member.generation, nodes.member.member_id) == (6, "me")
 

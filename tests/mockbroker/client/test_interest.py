@@ -22,7 +22,7 @@ def test_a_pattern_and_what_it_finds() -> None:
     interest = Interest()
     interest.subscribe(re.compile("t.*"))
     assert (interest.mode, interest.topics, interest.version) == (Mode.PATTERN, frozenset(), 0)
-    interest.found(["t1"])
+    interest.set_topics(["t1"])
     assert (interest.topics, interest.version) == ({"t1"}, 1)
     interest.subscribe(["u"])
     assert (interest.mode, interest.pattern, interest.topics) == (Mode.TOPICS, None, {"u"})

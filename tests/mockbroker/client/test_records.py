@@ -41,7 +41,7 @@ def offsets(some: Any) -> list[int]:
 
 
 def rest(one: Reader) -> list[int]:
-    return offsets(one.take(1 << 30))
+    return offsets(one.next_records(1 << 30))
 
 
 def broken(data: bytes, at: int = -1) -> bytes:
@@ -53,14 +53,16 @@ def broken(data: bytes, at: int = -1) -> bytes:
 
 def test_some_at_a_time():
     one = reader(batch(0, 3, leader_epoch=4), batch(3, 4, leader_epoch=5))
-    assert (offsets(one.take(2)), one.next_offset, one.epoch) == ([0, 1], 2, 4)
-    assert (offsets(one.take(2)), one.next_offset, one.epoch) == ([2, 3], 4, 5)
-    assert (offsets(one.take(9)), one.next_offset) == ([4, 5, 6], 7)
-    assert (one.take(9), one.next_offset) == ([], 7)
+    assert (offsets(one.next_records(2)), one.next_offset, one.epoch) == ([0, 1], 2, 4)
+    assert (offsets(one.next_records(2)), one.next_offset, one.epoch) == ([2, 3], 4, 5)
+    assert (offsets(one.next_records(9)), one.next_offset) == ([4, 5, 6], 7)
+    assert (one.next_records(9), one.next_offset) == ([], 7)
 
 
 def test_a_record_knows_where_it_stood():
-    (record,) = reader(build_batch([Record(key=b"k", value=b"v", timestamp=7)], base_offset=3, leader_epoch=2)).take(9)
+    (record,) = reader(
+        build_batch([Record(key=b"k", value=b"v", timestamp=7)], base_offset=3, leader_epoch=2)
+    ).next_records(9)
     assert (record.topic, record.partition, record.offset, record.leader_epoch) == ("t", 0, 3, 2)
     assert (record.key, record.value, record.timestamp, tuple(record.headers)) == (b"k", b"v", 7, ())
 
@@ -68,7 +70,7 @@ def test_a_record_knows_where_it_stood():
 def test_records_before_the_position_are_passed_over():
     """A batch is sent whole, even if its first records were read already."""
     one = reader(batch(0, 5), batch(5, 5), at=3)
-    assert (offsets(one.take(2)), rest(one), one.next_offset) == ([3, 4], [5, 6, 7, 8, 9], 10)
+    assert (offsets(one.next_records(2)), rest(one), one.next_offset) == ([3, 4], [5, 6, 7, 8, 9], 10)
 
 
 def test_what_was_read_is_not_read_again():
@@ -97,7 +99,7 @@ def test_message_sets(magic, codec):
     records = [Record(offset=n, value=b"%d" % n, timestamp=n if magic else -1) for n in range(6)]
     sets = build_message_set(records, magic=magic, codec=codec)
     one = reader(sets, batch(6, 2), at=2)
-    some = one.take(5)
+    some = one.next_records(5)
     assert (offsets(some), one.next_offset) == ([2, 3, 4, 5, 6], 7)
     assert [record.value for record in some] == [b"2", b"3", b"4", b"5", b"6"]
     assert {(record.topic, record.partition) for record in some} == {("t", 0)}
@@ -113,8 +115,8 @@ def test_gaps_of_compaction():
     )
     assert (rest(one), one.next_offset) == ([2, 5], 15)
     one = reader(build_batch(some, keep_offsets=True, base_offset=0, last_offset=9))
-    assert (offsets(one.take(2)), one.next_offset) == ([2, 5], 6)
-    assert (one.take(2), one.next_offset) == ([], 10)
+    assert (offsets(one.next_records(2)), one.next_offset) == ([2, 5], 6)
+    assert (one.next_records(2), one.next_offset) == ([], 10)
 
 
 def test_control_batches_are_passed_over():
@@ -138,8 +140,8 @@ def test_aborted_transactions():
     assert rest(reader(*data, committed=True, aborted=aborted)) == [2, 3, 4, 6]
     assert rest(reader(*data, committed=False, aborted=aborted)) == [0, 1, 2, 3, 4, 6]
     one = reader(*data, committed=True, aborted=aborted)
-    assert (offsets(one.take(4)), one.next_offset) == ([2, 3, 4, 6], 7)
-    assert (one.take(4), one.next_offset) == ([], 9)
+    assert (offsets(one.next_records(4)), one.next_offset) == ([2, 3, 4, 6], 7)
+    assert (one.next_records(4), one.next_offset) == ([], 9)
 
 
 def test_a_fetch_that_begins_inside_of_an_aborted_transaction():
@@ -176,30 +178,30 @@ def test_a_batch_that_is_cut_short():
     assert (rest(one), one.next_offset) == ([0, 1, 2], 3)
     one = reader(batch(0, 3)[:-1])
     with pytest.raises(CorruptRecord, match="no whole batch"):
-        one.take(9)
+        one.next_records(9)
     assert one.next_offset == 0
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 def test_what_is_before_a_broken_batch_comes_before_its_error(codec):
     one = reader(batch(0, 3), broken(batch(3, 3, codec=codec)), batch(6, 3))
-    assert (offsets(one.take(9)), one.next_offset) == ([0, 1, 2], 3)
+    assert (offsets(one.next_records(9)), one.next_offset) == ([0, 1, 2], 3)
     for _ in range(2):  # as long as nobody seeks
         with pytest.raises(CorruptRecord, match=r"t-0 at offset 3: .*crc") as raised:
-            one.take(9)
+            one.next_records(9)
         assert (raised.value.partition, raised.value.offset, one.next_offset) == (("t", 0), 3, 3)
 
 
 def test_bytes_that_are_no_records_at_all():
     with pytest.raises(CorruptRecord):
-        reader(batch(0, 2)[:16] + b"\x09" + bytes(99)).take(9)
+        reader(batch(0, 2)[:16] + b"\x09" + bytes(99)).next_records(9)
 
 
 def test_without_checks_of_the_crc():
     data = bytearray(batch(0, 3))
     data[17] ^= 1  # of the checksum itself
     with pytest.raises(CorruptRecord):
-        reader(bytes(data)).take(9)
+        reader(bytes(data)).next_records(9)
     assert rest(reader(bytes(data), check_crcs=False)) == [0, 1, 2]
 
 
@@ -216,7 +218,7 @@ def test_a_broken_control_batch_moves_nothing():
     """Nobody looks into it, but at where it ends: its checksum counts as well."""
     one = reader(long(marker(ControlType.COMMIT, 0, 7)), batch(1, 9))
     with pytest.raises(CorruptRecord):
-        one.take(9)
+        one.next_records(9)
     assert one.next_offset == 0
 
 
@@ -226,7 +228,7 @@ def test_a_broken_batch_of_an_aborted_transaction_moves_nothing():
         long(batch(0, 1, **tx)), marker(ControlType.ABORT, 1, 7), batch(2, 9), committed=True, aborted=((7, 0),)
     )
     with pytest.raises(CorruptRecord):
-        one.take(9)
+        one.next_records(9)
     assert one.next_offset == 0
 
 
@@ -249,7 +251,7 @@ def test_sets_that_kafka_wrote(most):
             continue
         one = reader(bytes.fromhex(each["hex"]))
         found = []
-        while some := one.take(most):
+        while some := one.next_records(most):
             found += [(r.offset, r.timestamp, r.value if r.value is None else r.value.hex()) for r in some]
         assert found == expected, each["what"]
         assert one.next_offset == max(batch["last_offset"] for batch in each["batches"]) + 1

@@ -8,19 +8,10 @@ from __future__ import annotations
 from enum import Enum
 
 from mockbroker.client.backoff import Backoff
+from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.settings import Settings
 
-
-class MemberState(Enum):
-    """Of a member of a classic group, as it sees itself."""
-
-    UNJOINED = "unjoined"
-    PREPARING_REBALANCE = "preparing rebalance"
-    COMPLETING_REBALANCE = "completing rebalance"
-    STABLE = "stable"
-
-
-BEATING = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)  # a JoinGroup holds up the connection anyway
+BEATING = (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)  # a JoinGroup holds up the connection anyway
 
 
 class Beat(Enum):
@@ -68,7 +59,7 @@ class Heartbeat:
         self.next = now + self._backoff.after(self._failures)
         self._failures += 1
 
-    def verdict(self, now: float, state: MemberState, *, coordinator_known: bool) -> Beat:
+    def verdict(self, now: float, state: ClassicState, *, coordinator_known: bool) -> Beat:
         """What to do at this time, the first of the rules that holds."""
         if state not in BEATING:
             return Beat.NOTHING
@@ -82,7 +73,7 @@ class Heartbeat:
             return Beat.NOT_DUE
         return Beat.SEND
 
-    def due(self, state: MemberState, *, coordinator_known: bool) -> float:
+    def due(self, state: ClassicState, *, coordinator_known: bool) -> float:
         """When the verdict changes by itself."""
         if state not in BEATING or not coordinator_known:
             return float("inf")

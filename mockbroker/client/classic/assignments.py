@@ -1,5 +1,5 @@
-"""What members of a classic group tell each other through the coordinator, which reads none of it: subscriptions to the
-leader, and what each of them gets.
+"""What members of a classic group send each other through the coordinator, which reads none of it: subscriptions to the
+leader, and an assignment to each member.
 """
 
 from __future__ import annotations
@@ -30,42 +30,45 @@ BLOB_VERSION = 3
 SMALLEST_ASSIGNMENT = 2  # bytes: its version
 
 
-def offers(
+def offered_protocols(
     assignors: Iterable[Assignor], topics: Sequence[str], owned: Sequence[TopicPartition], generation: int, rack: str
 ) -> list[JoinGroupRequest.Protocol]:
-    """A subscription for each assignor of a member, in its order of preference."""
-    found = []
+    """Return a subscription for each assignor of a member, in its order of preference."""
+    protocols = []
     for assignor in assignors:
         subscription = Subscription(topics, assignor.user_data(topics), owned, generation, rack or None)
         blob = encode_stored(write_subscription(subscription), BLOB_VERSION)
-        found.append(JoinGroupRequest.Protocol(name=assignor.name, metadata=blob))
-    return found
+        protocols.append(JoinGroupRequest.Protocol(name=assignor.name, metadata=blob))
+    return protocols
 
 
 def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subscription]:
-    """By member id, as the leader is told. Raises: ConsumerError, which names the member."""
-    found = {}
+    """Return the subscriptions of a JoinGroup response, by member id. Raises: ConsumerError, which names the member."""
+    decoded = {}
     for member in members:
         try:
             blob, _ = decode_stored(ConsumerProtocolSubscription, member.metadata)
         except DecodeError as error:
             raise ConsumerError(f"the subscription of {member.member_id!r} cannot be read: {error}") from error
-        found[member.member_id] = read_subscription(blob, member.group_instance_id)
-    return found
+        decoded[member.member_id] = read_subscription(blob, member.group_instance_id)
+    return decoded
 
 
-def shared_out(
+def assign(
     assignor: Assignor, topics: Topics, members: Mapping[str, Subscription], protocol: str
 ) -> dict[str, Assignment]:
-    """What each member gets. Raises: AssignorError, with member and partition, for nonsense of the user's own."""
+    """Return what each member gets.
+
+    Raises: AssignorError, with member and partition, if an assignor of the user's own breaks a rule.
+    """
     shares = assignor.assign(topics, members)
-    if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own are taken at their word, as Java takes them
+    if CLIENT.get(assignor.name) is not type(assignor):  # Kafka's own are not checked, as in Java
         check(shares, topics, members, protocol)
     return {member_id: shares.get(member_id, Assignment()) for member_id in members}
 
 
-def written(shares: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignment]:
-    """As the leader's SyncGroup has them."""
+def encoded_assignments(shares: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignment]:
+    """Return the assignments as the leader's SyncGroup has them."""
     return [
         SyncGroupRequest.Assignment(
             member_id=member_id, assignment=encode_stored(write_assignment(share), BLOB_VERSION)
@@ -74,12 +77,12 @@ def written(shares: Mapping[str, Assignment]) -> list[SyncGroupRequest.Assignmen
     ]
 
 
-def read_share(given: bytes) -> Assignment:
-    """What a SyncGroup answered; nothing at all is nothing. Raises: ConsumerError."""
+def decode_assignment(given: bytes) -> Assignment:
+    """Return the assignment of a SyncGroup response; no bytes mean no partitions. Raises: ConsumerError."""
     if not given:  # some leaders send nothing to members that get nothing
         return Assignment()
     if len(given) < SMALLEST_ASSIGNMENT:
-        raise ConsumerError(f"an assignment of {len(given)} bytes is none")
+        raise ConsumerError(f"invalid assignment ({len(given)} bytes): not a ConsumerProtocolAssignment")
     try:
         blob, _ = decode_stored(ConsumerProtocolAssignment, given)
     except DecodeError as error:

@@ -1,0 +1,1 @@
+"""A member of a classic group: a file for each request and for each step of a rebalance."""

@@ -1,0 +1,83 @@
+"""SyncGroup: send the leader's assignments, receive one's own. Source: AbstractCoordinator.SyncGroupResponseHandler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.assignors import Assignment
+from kwire.errorcodes import ErrorCode
+from kwire.messages.sync_group import SYNC_GROUP, SyncGroupRequest, SyncGroupResponse
+from mockbroker.client.classic.assignments import encoded_assignments
+from mockbroker.client.classic.requests import PROTOCOL_TYPE, Retry, call_coordinator
+from mockbroker.client.classic.status import ClassicState, MemberStatus
+from mockbroker.client.coordinator import ELSEWHERE
+from mockbroker.client.errors import InconsistentGroupProtocol, broker_error
+from mockbroker.client.flow import Waiting
+from mockbroker.client.parts import Parts
+
+STATIC_SINCE = 3
+RETRIES = {
+    **dict.fromkeys(ELSEWHERE, Retry.AFTER_BACKOFF),
+    ErrorCode.REBALANCE_IN_PROGRESS: Retry.AT_ONCE,
+    ErrorCode.ILLEGAL_GENERATION: Retry.AT_ONCE,
+    ErrorCode.UNKNOWN_MEMBER_ID: Retry.AT_ONCE,
+}
+OUT_OF_GENERATION = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+class Syncing:
+    """SyncGroup of one member."""
+
+    def __init__(self, parts: Parts, status: MemberStatus) -> None:
+        self._parts, self._status = parts, status
+
+    def sync(self, shares: Mapping[str, Assignment]) -> Waiting[Retry | None]:
+        """Make the member STABLE, with the assignment of the response; otherwise return when to join again.
+
+        ``shares``: the leader's assignments by member id. Raises: ConsumerError.
+        """
+        status = self._status
+        if status.state is not ClassicState.COMPLETING_REBALANCE:
+            return Retry.AT_ONCE  # a heartbeat ended the generation while the leader waited for metadata
+        sent = status.identity
+        request = SyncGroupRequest(
+            group_id=self._parts.group or "",
+            generation_id=sent.generation,
+            member_id=sent.member_id,
+            group_instance_id=sent.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=status.protocol_name,
+            assignments=encoded_assignments(shares),
+        )
+        call = yield from call_coordinator(self._parts, SYNC_GROUP.key, lambda _: request, static_since=STATIC_SINCE)
+        if call is None:
+            return Retry.AFTER_BACKOFF
+        response: SyncGroupResponse = call.answer
+        if response.error_code:
+            return self._refused(response.error_code)
+        if sent != status.identity or status.state is not ClassicState.COMPLETING_REBALANCE:
+            return Retry.AT_ONCE  # a heartbeat ended the generation meanwhile
+        self._check_protocol(response)
+        status.state = ClassicState.STABLE
+        status.revoked = False
+        status.assignment = response.assignment
+        return None
+
+    def _check_protocol(self, response: SyncGroupResponse) -> None:
+        name, chosen = response.protocol_name, self._status.protocol_name
+        if response.protocol_type not in (None, PROTOCOL_TYPE) or name not in (None, chosen):
+            raise InconsistentGroupProtocol(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"SyncGroup answers {response.protocol_type!r} {name!r}, not {chosen!r}",
+            )
+
+    def _refused(self, code: int) -> Retry:
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            raise self._status.fence("SyncGroup")
+        if code not in RETRIES:
+            raise broker_error(code, f"SyncGroup of {self._parts.group}")
+        if code in ELSEWHERE:
+            self._parts.coordinator.unknown()
+        if code in OUT_OF_GENERATION:
+            self._status.reset(code, "SyncGroup")
+        return RETRIES[ErrorCode(code)]
