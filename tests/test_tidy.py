@@ -605,3 +605,37 @@ def test_no_test_has_a_long_name() -> None:
 def test_long_names_are_noticed(length: int, found: int) -> None:
     name = "test_".ljust(length, "a")
     assert len(too_long(ast.parse(f"class A:\n async def {name}(self): ..."))) == found
+
+
+def bare(tree: ast.Module) -> list[str]:
+    """Return the functions that are not tests and lack the type of an argument or of what they return."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    helpers = [node for node in functions if not node.name.startswith("test_")]
+    return [node.name for node in helpers if node.returns is None or not all(map(is_typed, arguments(node.args)))]
+
+
+def arguments(given: ast.arguments) -> list[ast.arg]:
+    collecting = [arg for arg in (given.vararg, given.kwarg) if arg is not None]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *collecting]
+
+
+def is_typed(arg: ast.arg) -> bool:
+    return arg.annotation is not None or arg.arg in {"self", "cls"}
+
+
+def test_helpers_of_tests_have_types() -> None:
+    assert {path: names for path, tree in parsed_tests().items() if (names := bare(tree))} == {}
+
+
+BARE = [  # text, the helpers that lack a type
+    ("def test_it(a, b): ...", []),
+    ("def helper(self, a: int, *, b: str, **how: int) -> None: ...", []),
+    ("def helper(a: int): ...", ["helper"]),
+    ("async def helper(a: int, *rest) -> None: ...", ["helper"]),
+    ("def test_it(a):\n    def inner(b) -> None: ...", ["inner"]),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), BARE)
+def test_helpers_without_types_are_noticed(text: str, found: list[str]) -> None:
+    assert bare(ast.parse(text)) == found

@@ -42,7 +42,7 @@ class Sent:
         self.node = node
         self.message = message
         self.done = False
-        self.answer = None
+        self.answer: Any = None
         self.closed: str | None = None
         self.at: float | None = None
 

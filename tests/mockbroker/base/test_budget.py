@@ -8,7 +8,7 @@ import struct
 import pytest
 import trio.testing
 from tools.desk import Desk
-from tools.wire import serving
+from tools.wire import Peer, Place, serving
 
 from kwire import ErrorCode as E
 from kwire.messages.api_versions import ApiVersionsRequest
@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def clock():
+def clock() -> trio.testing.MockClock:
     return trio.testing.MockClock(autojump_threshold=0.02)
 
 
@@ -53,11 +53,11 @@ def test_no_limit_is_never_exceeded():
 # --- requests that are not complete ------------------------------------------------------------------------------
 
 
-def held(place) -> list[int]:
+def held(place: Place) -> list[int]:
     return sorted(connection.session.buffered for connection in place.server.connections.values())
 
 
-async def begin(place, size: int):
+async def begin(place: Place, size: int) -> Peer:
     """A peer that sends this much of a request of 100 MB, and stops."""
     peer = await place.connect()
     await peer.stream.send_all(struct.pack(">i", 100_000_000) + bytes(size - 4))
@@ -98,20 +98,20 @@ async def test_requests_that_are_complete_count_no_more(clock, caplog):
 # --- responses that are not read ---------------------------------------------------------------------------------
 
 
-def fetch():
+def fetch() -> tuple[FetchRequest, int]:
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=10**8)
     return FetchRequest(
         min_bytes=1, max_bytes=10**8, topics=[FetchRequest.Topic(topic="t", partitions=[partition])]
     ), 11
 
 
-def fill(place) -> None:
+def fill(place: Place) -> None:
     """One record of 9 MiB, more than the buffers of a connection take."""
     batch = read_batch(build_batch([Record(value=bytes(9 * MIB))]))
     place.broker.cluster.topics["t"].partitions[0].log.append(batch, 0)
 
 
-async def reluctant(place):
+async def reluctant(place: Place) -> Peer:
     """A peer whose system takes little before it reads."""
     peer = await place.connect()
     peer.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from tools.counting import counted
@@ -136,7 +136,7 @@ def reconciled() -> tuple[Desk, ConsumerGroup]:
     return desk, group
 
 
-def beat(desk: Desk, epoch: int, **how) -> None:
+def beat(desk: Desk, epoch: int, **how: Any) -> None:
     desk.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, **how), 1)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from kwire.blobs import encode_stored
@@ -15,7 +18,15 @@ WEEK = 7 * 86_400.0
 HOUR = 3_600.0
 
 
-def group(state=State.EMPTY, protocol_type="consumer", *, since=0.0, topics=("read",), metadata=None, **committed):
+def group(
+    state: State = State.EMPTY,
+    protocol_type: str = "consumer",
+    *,
+    since: float = 0.0,
+    topics: Sequence[str] = ("read",),
+    metadata: bytes | None = None,
+    **committed: Any,
+) -> ClassicGroup:
     found = ClassicGroup(group_id="g", initial_delay=0.0, state=state, protocol_type=protocol_type, since=since)
     if state is not State.EMPTY:
         subscription = encode_stored(ConsumerProtocolSubscription(topics=list(topics)), 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tools.desk import WALL, Desk, commit_simple, committed, member
@@ -33,7 +34,7 @@ def desk() -> Desk:
     return Desk(types=TOY_TYPES)
 
 
-def hello(desk: Desk, member_id: str, group_id: str = "g", **how) -> list[Welcome]:
+def hello(desk: Desk, member_id: str, group_id: str = "g", **how: Any) -> list[Welcome]:
     """Join or stay alive; the answers that come of it, also to other members."""
     event = Hello(ticket=Ticket(next(TICKETS), 1, 0, 0), member_id=member_id, **how)
     effects = desk.broker.groups.receive(group_id, event, desk.now)

@@ -34,7 +34,7 @@ def member(member_id: str, *names: str, rebalance: float = 60.0) -> Member:
 
 
 @pytest.fixture
-def group():
+def group() -> ClassicGroup:
     return ClassicGroup(group_id="g", initial_delay=0.0)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -16,10 +19,11 @@ from hypothesis.stateful import (
 from tools.play import Ask, Play
 
 from kwire import ErrorCode as E
-from mockbroker.base.effects import Note, Reply
+from mockbroker.base.effects import Effects, Note, Reply, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import heartbeat, membership, phases, rules, timers
 from mockbroker.groups.classic import machine as classic
-from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.coordinated import session_of
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leave, Leaving, Sync
 
@@ -47,6 +51,8 @@ SESSIONS = [1.0, 2.0, 5.0]
 REBALANCES = [0.0, 3.0, 8.0, 8.0]
 STEPS = [0.0, 0.4, 0.7, 1.0, 1.5, 2.0, 4.0, 310.0]
 
+Event = Join | Sync | Heartbeat | Leave
+Given = dict[str, Any]  # what a JoinGroup says of its member
 who = st.integers(0, 5)
 joins = st.fixed_dictionaries(
     {
@@ -68,7 +74,7 @@ class GroupMachine(RuleBasedStateMachine):
     """
 
     @initialize(delay=st.sampled_from([0.0, 1.0, 3.0]))
-    def begin(self, delay):
+    def begin(self, delay: float) -> None:
         self.play = Play(delay)
         self.given = 0
         self.asked: dict[Ask, tuple[str, str]] = {}
@@ -90,7 +96,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     # --- one event, and what it must lead to ---
 
-    def tell(self, apply) -> list[Ask]:
+    def tell(self, apply: Callable[[], Effects]) -> list[Ask]:
         """Let the group do something, and hold what it answers against what is owed."""
         group, now = self.group, self.play.now
         before, state = dict(group.members), group.state
@@ -115,7 +121,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.owed.pop(ask, None)
         return answered
 
-    def _members_went(self, before, notes, now):
+    def _members_went(self, before: Mapping[str, Member], notes: list[Note], now: float) -> None:
         gone = {note.member_id: note for note in notes if note.event in ("leave", "expire")}
         assert set(before) - set(self.group.members) <= set(gone)
         for member_id, note in gone.items():
@@ -123,7 +129,7 @@ class GroupMachine(RuleBasedStateMachine):
             if note.reason.startswith(("no heartbeat", "member id was never")):
                 assert end <= now, "removed before its time"
 
-    def _begin_session(self, ask, state, now, *, completed):
+    def _begin_session(self, ask: Ask, state: State, now: float, *, completed: bool) -> None:
         """Answers to parked requests, and those of a join phase that ended with this one, begin a session anew."""
         kind, member_id = self.asked[ask]
         member = self.group.members.get(member_id)
@@ -133,7 +139,7 @@ class GroupMachine(RuleBasedStateMachine):
         if waited and kind in ("join", "sync") and ask.error in (E.NONE, E.REBALANCE_IN_PROGRESS):
             self.ends[member_id] = now + member.session_timeout
 
-    def request(self, ask: Ask, event, kind: str, member_id: str) -> None:
+    def request(self, ask: Ask, event: Event, kind: str, member_id: str) -> None:
         """A request is answered now, or parked in place of an older one of the same kind and member."""
         self.asked[ask] = (kind, member_id)
         leaving = {m.member_id for m in event.members} if isinstance(event, Leave) else set()
@@ -147,7 +153,7 @@ class GroupMachine(RuleBasedStateMachine):
                 self.ends[new] = self.play.now + rules.NEW_MEMBER_TIMEOUT
         self._drop(k for k, owed in list(self.owed.items()) if owed[0] == "sync" and owed[1] in leaving)
 
-    def _drop(self, asks):
+    def _drop(self, asks: Iterable[Ask]) -> None:
         for ask in list(asks):
             del self.owed[ask]
             self.dropped.append(ask)
@@ -155,14 +161,14 @@ class GroupMachine(RuleBasedStateMachine):
     # --- rules ---
 
     @rule(given=joins)
-    def join_without_id(self, given):
+    def join_without_id(self, given: Given) -> None:
         self.given += 1
         ask, event = self._join("", f"m{self.given}", given, id_required=False)
         self.request(ask, event, "join", f"m{self.given}")
         assert ask.parked or ask.error is E.INCONSISTENT_GROUP_PROTOCOL
 
     @rule(given=joins)
-    def ask_for_an_id(self, given):
+    def ask_for_an_id(self, given: Given) -> None:
         self.given += 1
         fresh = f"m{self.given}"
         members = set(self.group.members)
@@ -175,7 +181,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert ask.error is E.INCONSISTENT_GROUP_PROTOCOL
 
     @rule(number=who, given=joins)
-    def join_with_id(self, number, given):
+    def join_with_id(self, number: int, given: Given) -> None:
         member_id = self._id(number)
         stranger = member_id not in self.group.members and member_id not in self.group.pending
         ask, event = self._join(member_id, "", given, id_required=True)
@@ -184,7 +190,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert ask.error in (E.UNKNOWN_MEMBER_ID, E.INCONSISTENT_GROUP_PROTOCOL)
 
     @rule(number=who)
-    def join_the_same_again(self, number):
+    def join_the_same_again(self, number: int) -> None:
         member = self.group.members.get(self._id(number))
         if member is None:
             return
@@ -198,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert ask.parked or ask.error is E.NONE
 
     @rule(number=who, beside=generations)
-    def sync(self, number, beside):
+    def sync(self, number: int, beside: int) -> None:
         member_id, group = self._id(number), self.group
         served = group.state is State.STABLE or (group.state is State.COMPLETING and member_id == group.leader)
         served = served and beside == 0 and member_id in group.members
@@ -209,7 +215,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert group.state is State.STABLE
 
     @rule(number=who, beside=generations)
-    def heartbeat(self, number, beside):
+    def heartbeat(self, number: int, beside: int) -> None:
         member_id = self._id(number)
         ask = self.play._ask()
         event = Heartbeat(ticket=ask.ticket, member_id=member_id, generation=self.group.generation + beside)
@@ -221,7 +227,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.lives(member_id)
 
     @rule(number=who, beside=generations)
-    def commit(self, number, beside):
+    def commit(self, number: int, beside: int) -> None:
         member_id = self._id(number)
         generation = self.group.generation + beside
         event = Commit(member_id=member_id, generation=generation)
@@ -230,7 +236,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.lives(member_id)
 
     @rule(numbers=st.lists(who, min_size=1, max_size=3))
-    def leave(self, numbers):
+    def leave(self, numbers: list[int]) -> None:
         ask = self.play._ask()
         members = [Leaving(member_id=self._id(number)) for number in numbers]
         event = Leave(ticket=ask.ticket, members=members)
@@ -241,7 +247,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert leaving.member_id not in self.group.pending
 
     @rule(seconds=st.sampled_from(STEPS))
-    def let_time_pass(self, seconds):
+    def let_time_pass(self, seconds: float) -> None:
         """From deadline to deadline, so that what one of them brings can be looked at by itself."""
         until = self.play.now + seconds
         while (due := self.group.waits.next()) <= until:
@@ -251,14 +257,14 @@ class GroupMachine(RuleBasedStateMachine):
         self.tick()
 
     @rule(seconds=st.sampled_from(STEPS))
-    def oversleep(self, seconds):
+    def oversleep(self, seconds: float) -> None:
         """A timer task that comes late finds several things due."""
         self.play.now += seconds
         self.tick()
 
     @precondition(lambda self: self.group.state is State.PREPARING)
     @rule()
-    def everybody_rejoins(self):
+    def everybody_rejoins(self) -> None:
         """What well-behaved clients do; random requests alone seldom end a join phase."""
         for member_id in list(self.group.members):
             member = self.group.members.get(member_id)
@@ -268,20 +274,20 @@ class GroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.group.state is State.COMPLETING)
     @rule()
-    def followers_sync(self):
+    def followers_sync(self) -> None:
         for member_id in list(self.group.members):
             if member_id != self.group.leader:
                 self.sync_as(member_id)
 
     @precondition(lambda self: self.group.state is State.COMPLETING)
     @rule()
-    def leader_syncs(self):
+    def leader_syncs(self) -> None:
         self.sync_as(self.group.leader)
         assert self.group.state is State.STABLE
 
     # --- helpers ---
 
-    def sync_as(self, member_id, beside=0):
+    def sync_as(self, member_id: str, beside: int = 0) -> Ask:
         ask = self.play._ask()
         plan = {member: member.encode() for member in self.group.members}
         generation = self.group.generation + beside
@@ -289,7 +295,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.request(ask, event, "sync", member_id)
         return ask
 
-    def _as_before(self, member):
+    def _as_before(self, member: Member) -> Given:
         return {
             "protocols": member.protocols,
             "session": member.session_timeout,
@@ -297,7 +303,7 @@ class GroupMachine(RuleBasedStateMachine):
             "protocol_type": self.group.protocol_type,
         }
 
-    def _join(self, member_id, fresh_id, given, id_required):
+    def _join(self, member_id: str, fresh_id: str, given: Given, id_required: bool) -> tuple[Ask, Join]:
         ask = self.play._ask()
         event = Join(
             ticket=ask.ticket,
@@ -313,11 +319,11 @@ class GroupMachine(RuleBasedStateMachine):
         )
         return ask, event
 
-    def lives(self, member_id):
+    def lives(self, member_id: str) -> None:
         """A sign of life: from now on the member has its session timeout."""
         self.ends[member_id] = self.play.now + self.group.members[member_id].session_timeout
 
-    def tick(self):
+    def tick(self) -> None:
         group, now = self.group, self.play.now
         self.tell(lambda: timers.tick(group, now))
         assert group.waits.next() > now, "after a tick the deadline lies ahead"
@@ -330,13 +336,13 @@ class GroupMachine(RuleBasedStateMachine):
     # --- invariants ---
 
     @invariant()
-    def states_move_legally(self):
+    def states_move_legally(self) -> None:
         """move_to refuses illegal moves; here that nothing goes round it."""
         if self.group.came_from is not None:
             assert (self.group.came_from, self.group.state) in LEGAL
 
     @invariant()
-    def parked_is_owed_and_owed_is_parked(self):
+    def parked_is_owed_and_owed_is_parked(self) -> None:
         group = self.group
         parked = {member.join: ("join", member.member_id) for member in group.members.values() if member.join}
         parked |= {member.sync: ("sync", member.member_id) for member in group.members.values() if member.sync}
@@ -347,7 +353,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert answered | set(self.owed) | set(self.dropped) == set(self.play.asks.values())
 
     @invariant()
-    def counts_agree_with_members(self):
+    def counts_agree_with_members(self) -> None:
         group = self.group
         members = group.members.values()
         assert group.parked_joins == sum(member.join is not None for member in members)
@@ -358,12 +364,12 @@ class GroupMachine(RuleBasedStateMachine):
         assert all(member.member_id == member_id for member_id, member in group.members.items())
 
     @invariant()
-    def one_leader_who_is_a_member(self):
+    def one_leader_who_is_a_member(self) -> None:
         group = self.group
         assert (group.leader in group.members) if group.members else group.leader == ""
 
     @invariant()
-    def state_and_data_agree(self):
+    def state_and_data_agree(self) -> None:
         group = self.group
         members = group.members.values()
         if group.state is State.EMPTY:
@@ -381,7 +387,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert not group.unsynced
 
     @invariant()
-    def waits_agree_with_state(self):
+    def waits_agree_with_state(self) -> None:
         group = self.group
         waits = group.waits
         phase = [("delay", "") in waits, ("join", "") in waits]
@@ -396,7 +402,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert kept <= allowed, "something waits for somebody who is gone"
         assert {("pending", member_id) for member_id in group.pending} <= kept
 
-    def teardown(self):
+    def teardown(self) -> None:
         """When everybody has gone, nothing is left behind."""
         if not hasattr(self, "play"):
             return
@@ -426,14 +432,14 @@ def test_group_keeps_its_invariants():
 # --- mutants: the machine can fail -------------------------------------------------------------------------------
 
 
-def forget_parked_syncs(monkeypatch):
+def forget_parked_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phases, "interrupt_syncs", lambda *_: [])
 
 
-def answer_dropped_joins(monkeypatch):
+def answer_dropped_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parked join of somebody who is removed gets no answer."""
 
-    def remove(group, member, event, reason):
+    def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
         group.take_join(member)
         return real(group, member, event, reason)
 
@@ -441,8 +447,8 @@ def answer_dropped_joins(monkeypatch):
     monkeypatch.setattr(membership, "remove", remove)
 
 
-def keep_generation_when_empty(monkeypatch):
-    def complete(group, now):
+def keep_generation_when_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def complete(group: ClassicGroup, now: float) -> Effects:
         before = group.generation
         effects = real(group, now)
         if group.state is State.EMPTY:
@@ -453,8 +459,8 @@ def keep_generation_when_empty(monkeypatch):
     monkeypatch.setattr(phases, "complete_join", complete)
 
 
-def heartbeat_does_not_renew(monkeypatch):
-    def renew(group, member, now):
+def heartbeat_does_not_renew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def renew(group: ClassicGroup, member: Member, now: float) -> None:
         if group.state is not State.PREPARING:
             real(group, member, now)
 
@@ -462,16 +468,16 @@ def heartbeat_does_not_renew(monkeypatch):
     monkeypatch.setattr(membership, "renew", renew)
 
 
-def miscount_parked_joins(monkeypatch):
-    def park(group, member, ticket):
+def miscount_parked_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def park(group: ClassicGroup, member: Member, ticket: Ticket) -> None:
         group.parked_joins += 1
         member.join = ticket
 
     monkeypatch.setattr(ClassicGroup, "park_join", park)
 
 
-def leader_may_be_gone(monkeypatch):
-    def remove(group, member, event, reason):
+def leader_may_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
         leader = group.leader
         effects = real(group, member, event, reason)
         group.leader = leader
@@ -481,12 +487,12 @@ def leader_may_be_gone(monkeypatch):
     monkeypatch.setattr(membership, "remove", remove)
 
 
-def sessions_never_end(monkeypatch):
+def sessions_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timers, "_session_over", lambda *_: [])
 
 
-def pending_ids_stay(monkeypatch):
-    def forget(group, event, now):
+def pending_ids_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(group: ClassicGroup, event: Join, now: float) -> Effects:
         answer = real(group, event, now)
         if event.member_id in group.members and event.member_id not in group.pending:
             group.pending[event.member_id] = 1.0

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from tools.consumers import Mixed, subscription
+from tools.desk import Sent
 
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
@@ -24,12 +28,12 @@ JOIN = {
 POLICY = "group.consumer.migration.policy"
 
 
-def assignment(partitions=(0, 1, 2), user_data=None):
+def assignment(partitions: Sequence[int] = (0, 1, 2), user_data: bytes | None = None) -> bytes:
     line = ConsumerProtocolAssignment.TopicPartition(topic="t", partitions=list(partitions))
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=[line], user_data=user_data), 1)
 
 
-def stable(desk, *, share=None, metadata=None, **how) -> str:
+def stable(desk: Mixed, *, share: bytes | None = None, metadata: bytes | None = None, **how: Any) -> str:
     """A classic group of one, Stable; its member's id."""
     old = desk.classic(metadata=metadata, **how)
     plan = [SyncGroupRequest.Assignment(member_id=old, assignment=assignment() if share is None else share)]
@@ -42,7 +46,7 @@ def stable(desk, *, share=None, metadata=None, **how) -> str:
 
 
 @pytest.fixture
-def desk():
+def desk() -> Mixed:
     return Mixed()
 
 
@@ -105,7 +109,7 @@ def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(desk):
     assert desk.group.offsets.get("t", 0) == Committed(offset=5)
 
 
-def offsets(desk, member_id=None, epoch=-1):
+def offsets(desk: Mixed, member_id: str | None = None, epoch: int = -1) -> list[int]:
     """Offsets of partition 0 of both topics, as OffsetFetch tells them."""
     kind = OffsetFetchRequest.Group
     topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
@@ -115,7 +119,7 @@ def offsets(desk, member_id=None, epoch=-1):
     return [topic.partitions[0].committed_offset for topic in answer.topics]
 
 
-def commit(desk, member_id, epoch, topic, offset):
+def commit(desk: Mixed, member_id: str, epoch: int, topic: str, offset: int) -> None:
     kind = OffsetCommitRequest.Topic
     place = kind.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
     asked = OffsetCommitRequest(
@@ -142,14 +146,14 @@ def test_offsets_survive_the_way_there_and_back(desk):
     assert offsets(desk, old, answer.generation_id) == [5, 6]
 
 
-def parked_second(desk):
+def parked_second(desk: Mixed) -> Sent:
     """A second member, whose JoinGroup waits for the first."""
     parked = desk.send(Mixed.joining(desk.classic_join().member_id), 5)
     assert parked.parked
     return parked
 
 
-def upgrades(desk):
+def upgrades(desk: Mixed) -> list[str]:
     return [event.event for event in desk.journal.events if event.event == "upgrade"]
 
 
@@ -190,7 +194,7 @@ def test_one_partition_of_two_members(desk):
 # --- down -------------------------------------------------------------------------------------------------------
 
 
-def mixed(config=None, **how):
+def mixed(config: dict[str, Any] | None = None, **how: Any) -> tuple[Mixed, str]:
     desk = Mixed(config)
     desk.join("new")
     old = desk.classic(**how)

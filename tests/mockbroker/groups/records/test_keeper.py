@@ -65,11 +65,11 @@ class FailingOver(ConsumerMachine):
     """The same stories, with coordinators that fail between any two steps."""
 
     @rule()
-    def fail_over(self):
+    def fail_over(self) -> None:
         self.keeper.fail_over()
 
     @invariant()
-    def everything_is_written(self):
+    def everything_is_written(self) -> None:
         if hasattr(self, "desk"):
             if not hasattr(self, "keeper"):
                 self.keeper = Coordinators(self.desk)
@@ -80,17 +80,17 @@ def test_consumer_groups():
     run_state_machine_as_test(FailingOver, settings=QUICK)
 
 
-def forget_what_is_to_be_given_up(patch):
+def forget_what_is_to_be_given_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(consumer_records, "_share", lambda lines: frozenset() if len(lines) == 1 else real(lines))
     real = consumer_records._share
 
 
-def tombstones_are_forgotten(patch):
+def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     for module in (keeper, consumer_records):
         patch.setattr(module, "tombstones", lambda _: [])
 
 
-def epochs_are_not_written(patch):
+def epochs_are_not_written(patch: pytest.MonkeyPatch) -> None:
     real = keeper.differing
     kind = consumer_records.encode_stored(ConsumerGroupMetadataKey(), 0)[:2]
     patch.setattr(keeper, "differing", lambda image, found: (c for c in real(image, found) if c[0][:2] != kind))

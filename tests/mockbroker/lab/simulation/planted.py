@@ -6,15 +6,23 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from kwire import ErrorCode as E
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupResponse
+from kwire.messages.leave_group import LeaveGroupRequest
+from kwire.messages.list_groups import ListGroupsRequest
+from kwire.messages.offset_commit import OffsetCommitRequest
 from mockbroker.api import snapshots
-from mockbroker.base.effects import Reply
+from mockbroker.api.snapshots import GroupSnapshot
+from mockbroker.base.effects import Call, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import (
@@ -33,19 +41,25 @@ from mockbroker.groups.classic import membership, phases, replies, rules
 from mockbroker.groups.classic import records as classic_records
 from mockbroker.groups.classic import sync as classic_sync
 from mockbroker.groups.classic import timers as classic_timers
-from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import records as consumer_records
-from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Share
+from mockbroker.groups.coordinated import CoordinatedGroup, Turn
+from mockbroker.groups.events import Commit, Join, Sync
+from mockbroker.groups.group_type import Context
 from mockbroker.groups.offsets import Committed, Offsets
-from mockbroker.groups.records import keeper
+from mockbroker.groups.records import image, keeper
 from mockbroker.groups.records.keeper import Keeper
+from mockbroker.groups.records.wall_time import Wall
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.storage.partition_files import PartitionFiles
 from mockbroker.storage.work import Worker
+from mockbroker.topics.model import Partition
 from mockbroker.transactions import rules as transaction_rules
 from mockbroker.transactions.registry import Transactions
+from mockbroker.transactions.state import Identity, Transaction
 
 Patch = pytest.MonkeyPatch
 
@@ -68,7 +82,7 @@ def bug(*by: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]
     return listed
 
 
-def handle_with(patch: Patch, module, handle) -> None:
+def handle_with(patch: Patch, module: ModuleType, handle: Callable[..., Effects]) -> None:
     """Another function in the place of an API's handler."""
     from mockbroker.broker.handlers import HANDLERS
 
@@ -80,10 +94,10 @@ def handle_with(patch: Patch, module, handle) -> None:
 
 
 @bug("I2", "I12")
-def a_generation_is_not_counted(patch):
+def a_generation_is_not_counted(patch: Patch) -> None:
     real = phases.elect
 
-    def elect(group):
+    def elect(group: ClassicGroup) -> None:
         real(group)
         group.generation -= 1
 
@@ -91,10 +105,10 @@ def a_generation_is_not_counted(patch):
 
 
 @bug("I2")
-def a_generation_counts_twice(patch):
+def a_generation_counts_twice(patch: Patch) -> None:
     real = phases.elect
 
-    def elect(group):
+    def elect(group: ClassicGroup) -> None:
         real(group)
         group.generation += bool(group.members)
 
@@ -102,10 +116,10 @@ def a_generation_counts_twice(patch):
 
 
 @bug("I2", "I12")
-def an_epoch_falls(patch):
+def an_epoch_falls(patch: Patch) -> None:
     real = consumer._bump
 
-    def bump(group, reason):
+    def bump(group: ConsumerGroup, reason: str) -> Note:
         note = real(group, reason)
         if group.epoch % 3 == 0:
             group.epoch -= 2
@@ -115,10 +129,10 @@ def an_epoch_falls(patch):
 
 
 @bug("I2")
-def an_epoch_counts_twice(patch):
+def an_epoch_counts_twice(patch: Patch) -> None:
     real = consumer._bump
 
-    def bump(group, reason):
+    def bump(group: ConsumerGroup, reason: str) -> Note:
         group.epoch += 1
         return real(group, reason)
 
@@ -126,10 +140,10 @@ def an_epoch_counts_twice(patch):
 
 
 @bug("I3")
-def a_follower_gets_the_list_of_members(patch):
+def a_follower_gets_the_list_of_members(patch: Patch) -> None:
     real = replies.joined
 
-    def joined(group, ticket, member):
+    def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         told = real(group, ticket, member)
         leader = group.members[group.leader]
         return Reply(ticket, replace(told.response, members=real(group, ticket, leader).response.members))
@@ -138,10 +152,10 @@ def a_follower_gets_the_list_of_members(patch):
 
 
 @bug("I3", "I9")
-def the_leader_is_not_told_of_the_last_member(patch):
+def the_leader_is_not_told_of_the_last_member(patch: Patch) -> None:
     real = replies.joined
 
-    def joined(group, ticket, member):
+    def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         told = real(group, ticket, member)
         return Reply(ticket, replace(told.response, members=told.response.members[:-1] or told.response.members))
 
@@ -149,41 +163,41 @@ def the_leader_is_not_told_of_the_last_member(patch):
 
 
 @bug("I3")
-def everybody_is_told_that_he_leads(patch):
+def everybody_is_told_that_he_leads(patch: Patch) -> None:
     real = replies.joined
 
-    def joined(group, ticket, member):
+    def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         return Reply(ticket, replace(real(group, ticket, member).response, leader=member.member_id))
 
     patch.setattr(replies, "joined", joined)
 
 
 @bug("I1", "I3")
-def a_sync_is_answered_with_the_share_of_another(patch):
+def a_sync_is_answered_with_the_share_of_another(patch: Patch) -> None:
     real = replies.synced
 
-    def synced(group, ticket, member):
+    def synced(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
         return real(group, ticket, next(iter(group.members.values())))
 
     patch.setattr(replies, "synced", synced)
 
 
 @bug("I1")
-def partitions_are_taken_that_others_have(patch):
+def partitions_are_taken_that_others_have(patch: Patch) -> None:
     real = consumer.next_step
     patch.setattr(consumer, "next_step", lambda member, goal: real(member, replace(goal, owners={})))
 
 
 @bug("I1")
-def nobody_waits_until_partitions_are_given_up(patch):
+def nobody_waits_until_partitions_are_given_up(patch: Patch) -> None:
     patch.setattr(reconcile.Goal, "still_has", lambda goal, partitions: False)
 
 
 @bug("I9", "I1", "I2")
-def the_target_is_not_made_anew(patch):
+def the_target_is_not_made_anew(patch: Patch) -> None:
     real = consumer.assign
 
-    def assign(group, *given, **how):
+    def assign(group: ConsumerGroup, *given: Any, **how: Any) -> Note:
         target = dict(group.target)
         note = real(group, *given, **how)
         if target:
@@ -197,10 +211,10 @@ def the_target_is_not_made_anew(patch):
 
 
 @bug("I10")
-def a_heartbeat_is_no_sign_of_life(patch):
+def a_heartbeat_is_no_sign_of_life(patch: Patch) -> None:
     real = membership.renew
 
-    def renew(group, member, now):
+    def renew(group: ClassicGroup, member: Member, now: float) -> None:
         if ("session", member.member_id) not in group.waits:
             real(group, member, now)
 
@@ -208,28 +222,28 @@ def a_heartbeat_is_no_sign_of_life(patch):
 
 
 @bug("I10", "I9")
-def sessions_of_classic_members_do_not_expire(patch):
+def sessions_of_classic_members_do_not_expire(patch: Patch) -> None:
     patch.setattr(classic_timers, "_session_over", lambda group, member, now: [])
 
 
 @bug("I10")
-def sessions_end_early(patch):
+def sessions_end_early(patch: Patch) -> None:
     real = membership.renew
 
-    def renew(group, member, now):
+    def renew(group: ClassicGroup, member: Member, now: float) -> None:
         real(group, member, now - member.session_timeout / 2)
 
     patch.setattr(membership, "renew", renew)
 
 
 @bug("I10", "I9", "I13")
-def members_of_the_consumer_protocol_stay_for_ever(patch):
+def members_of_the_consumer_protocol_stay_for_ever(patch: Patch) -> None:
     real = consumer.fence
 
-    def fence(group, members, event, *rest):
+    def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventKind, *rest: Any) -> Turn:
         return real(group, [] if event == EventKind.EXPIRE else members, event, *rest)
 
-    def tick(group, world, now):
+    def tick(group: ConsumerGroup, world: Context, now: float) -> Turn:
         group.waits.pop_due(now)
         return []
 
@@ -238,10 +252,10 @@ def members_of_the_consumer_protocol_stay_for_ever(patch):
 
 
 @bug("I10", "I9")
-def an_id_that_nobody_uses_is_kept(patch):
+def an_id_that_nobody_uses_is_kept(patch: Patch) -> None:
     real = classic_join._give_id
 
-    def give(group, event, now):
+    def give(group: ClassicGroup, event: Join, now: float) -> Effects:
         effects = real(group, event, now)
         group.waits.forget(("pending", event.fresh_id))
         return effects
@@ -250,10 +264,10 @@ def an_id_that_nobody_uses_is_kept(patch):
 
 
 @bug("I13", "I14", "I9", "I3", "I12")
-def a_static_member_comes_twice(patch):
+def a_static_member_comes_twice(patch: Patch) -> None:
     real = classic_join._join_without_id
 
-    def join(group, event, now):
+    def join(group: ClassicGroup, event: Join, now: float) -> Effects:
         if event.instance_id in group.static:
             return classic_join._add_member(group, event, event.fresh_id, now)
         return real(group, event, now)
@@ -262,20 +276,20 @@ def a_static_member_comes_twice(patch):
 
 
 @bug("I12", "raised", "I9")
-def the_last_member_leaves_a_stable_group(patch):
+def the_last_member_leaves_a_stable_group(patch: Patch) -> None:
     real = phases.rebalance
 
-    def rebalance(group, reason, now):
+    def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
         return real(group, reason, now) if group.members else []
 
     patch.setattr(phases, "rebalance", rebalance)
 
 
 @bug("I12")
-def a_group_is_empty_with_members(patch):
+def a_group_is_empty_with_members(patch: Patch) -> None:
     real = ClassicGroup.move_to
 
-    def move_to(group, state, now):
+    def move_to(group: ClassicGroup, state: State, now: float) -> None:
         real(group, state, now)
         if state is State.STABLE and len(group.members) > 1:
             group.state = State.EMPTY
@@ -284,10 +298,10 @@ def a_group_is_empty_with_members(patch):
 
 
 @bug("I12")
-def a_group_is_stable_without_a_sync(patch):
+def a_group_is_stable_without_a_sync(patch: Patch) -> None:
     real = ClassicGroup.move_to
 
-    def move_to(group, state, now):
+    def move_to(group: ClassicGroup, state: State, now: float) -> None:
         real(group, state, now)
         if state is State.COMPLETING:
             group.state = State.STABLE
@@ -296,10 +310,10 @@ def a_group_is_stable_without_a_sync(patch):
 
 
 @bug("I13", "raised", "I10")
-def deadlines_are_not_forgotten_with_their_members(patch):
+def deadlines_are_not_forgotten_with_their_members(patch: Patch) -> None:
     real = membership.remove
 
-    def remove(group, member, event, reason):
+    def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
         at = group.waits._at.get(("session", member.member_id))
         effects = real(group, member, event, reason)
         group.waits.set(("session", member.member_id), at or 0.0)
@@ -309,10 +323,10 @@ def deadlines_are_not_forgotten_with_their_members(patch):
 
 
 @bug("I13")
-def parked_joins_are_miscounted(patch):
+def parked_joins_are_miscounted(patch: Patch) -> None:
     real = ClassicGroup.park_join
 
-    def park(group, member, ticket):
+    def park(group: ClassicGroup, member: Member, ticket: Ticket) -> None:
         real(group, member, ticket)
         group.parked_joins += len(group.members) > 2
 
@@ -323,10 +337,10 @@ def parked_joins_are_miscounted(patch):
 
 
 @bug("I7", "I9")
-def a_parked_join_is_forgotten(patch):
+def a_parked_join_is_forgotten(patch: Patch) -> None:
     real = ClassicGroup.take_join
 
-    def take(group, member):
+    def take(group: ClassicGroup, member: Member) -> Ticket | None:
         ticket = real(group, member)
         return ticket if member.member_id == group.leader else None
 
@@ -334,10 +348,10 @@ def a_parked_join_is_forgotten(patch):
 
 
 @bug("I7")
-def a_join_is_answered_twice(patch):
+def a_join_is_answered_twice(patch: Patch) -> None:
     real = phases.complete_join
 
-    def complete(group, now):
+    def complete(group: ClassicGroup, now: float) -> Effects:
         effects = real(group, now)
         return effects + [each for each in effects if isinstance(each, Reply)][:1]
 
@@ -345,20 +359,20 @@ def a_join_is_answered_twice(patch):
 
 
 @bug("I7", "I9")
-def a_follower_that_syncs_early_is_not_answered(patch):
+def a_follower_that_syncs_early_is_not_answered(patch: Patch) -> None:
     real = classic_sync.assign
 
-    def assign(group, event, now):
+    def assign(group: ClassicGroup, event: Sync, now: float) -> Effects:
         return [each for each in real(group, event, now) if not isinstance(each, Reply) or each.ticket == event.ticket]
 
     patch.setattr(classic_sync, "assign", assign)
 
 
 @bug("I8", "I7")
-def a_heartbeat_is_answered_in_another_turn(patch):
+def a_heartbeat_is_answered_in_another_turn(patch: Patch) -> None:
     real = heartbeat.HANDLER.handle
 
-    def handle(broker, call, now):
+    def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
         effects = real(broker, call, now)
         ticket = replace(call.ticket, correlation_id=call.ticket.correlation_id - 1)
         return [Reply(ticket, each.response) if isinstance(each, Reply) else each for each in effects]
@@ -367,15 +381,15 @@ def a_heartbeat_is_answered_in_another_turn(patch):
 
 
 @bug("I8")
-def a_heartbeat_is_answered_as_a_join(patch):
-    def handle(broker, call, now):
+def a_heartbeat_is_answered_as_a_join(patch: Patch) -> None:
+    def handle(broker: Broker, call: Call[HeartbeatRequest], now: float) -> Effects:
         return [Reply(call.ticket, JoinGroupResponse(error_code=E.REBALANCE_IN_PROGRESS))]
 
     handle_with(patch, heartbeat, handle)
 
 
 @bug("I7", "I9")
-def nobody_is_told_that_the_coordinator_moved(patch):
+def nobody_is_told_that_the_coordinator_moved(patch: Patch) -> None:
     real = phases.turn_away
     patch.setattr(phases, "turn_away", lambda group, error: [] if error == E.NOT_COORDINATOR else real(group, error))
 
@@ -384,10 +398,10 @@ def nobody_is_told_that_the_coordinator_moved(patch):
 
 
 @bug("I6")
-def a_commit_of_an_old_generation_counts(patch):
+def a_commit_of_an_old_generation_counts(patch: Patch) -> None:
     real = rules.commit_error
 
-    def error(group, event):
+    def error(group: ClassicGroup, event: Commit) -> E:
         found = real(group, event)
         return E.NONE if found == E.ILLEGAL_GENERATION else found
 
@@ -395,10 +409,10 @@ def a_commit_of_an_old_generation_counts(patch):
 
 
 @bug("I6")
-def a_commit_of_a_stranger_counts(patch):
+def a_commit_of_a_stranger_counts(patch: Patch) -> None:
     real = rules.commit_error
 
-    def error(group, event):
+    def error(group: ClassicGroup, event: Commit) -> E:
         found = real(group, event)
         return E.NONE if found == E.UNKNOWN_MEMBER_ID else found
 
@@ -406,13 +420,13 @@ def a_commit_of_a_stranger_counts(patch):
 
 
 @bug("I6")
-def a_commit_of_a_stale_epoch_counts(patch):
+def a_commit_of_a_stale_epoch_counts(patch: Patch) -> None:
     patch.setattr(commit_rules, "_epoch_error", lambda member, epoch: E.NONE)
 
 
 @bug("I6")
-def who_left_may_commit(patch):
-    def error(group, event):
+def who_left_may_commit(patch: Patch) -> None:
+    def error(group: ClassicGroup, event: Commit) -> E:
         if not group.empty and event.generation < 0:
             return E.UNKNOWN_MEMBER_ID
         return E.NONE
@@ -421,15 +435,15 @@ def who_left_may_commit(patch):
 
 
 @bug("I6", "I4", "I5")
-def a_broker_that_does_not_lead_answers_for_groups(patch):
+def a_broker_that_does_not_lead_answers_for_groups(patch: Patch) -> None:
     patch.setattr(Broker, "coordinator_error", lambda broker, group_id, node: E.NONE)
 
 
 @bug("I6")
-def nobody_waits_until_groups_are_read(patch):
+def nobody_waits_until_groups_are_read(patch: Patch) -> None:
     real = Broker.coordinator_error
 
-    def error(broker, group_id, node):
+    def error(broker: Broker, group_id: str, node: int) -> E:
         found = real(broker, group_id, node)
         return E.NONE if found == E.COORDINATOR_LOAD_IN_PROGRESS else found
 
@@ -437,10 +451,10 @@ def nobody_waits_until_groups_are_read(patch):
 
 
 @bug("I5")
-def every_seventh_offset_is_lost(patch):
+def every_seventh_offset_is_lost(patch: Patch) -> None:
     real = Offsets.store
 
-    def store(offsets, topic, partition, committed):
+    def store(offsets: Offsets, topic: str, partition: int, committed: Committed) -> None:
         if committed.offset % 7:
             real(offsets, topic, partition, committed)
 
@@ -448,20 +462,20 @@ def every_seventh_offset_is_lost(patch):
 
 
 @bug("I5")
-def offsets_are_stored_for_the_partition_beside(patch):
+def offsets_are_stored_for_the_partition_beside(patch: Patch) -> None:
     real = Offsets.store
 
-    def store(offsets, topic, partition, committed):
+    def store(offsets: Offsets, topic: str, partition: int, committed: Committed) -> None:
         real(offsets, topic, partition ^ (partition == 3), committed)
 
     patch.setattr(Offsets, "store", store)
 
 
 @bug("I5")
-def offsets_never_go_back(patch):
+def offsets_never_go_back(patch: Patch) -> None:
     real = Offsets.store
 
-    def store(offsets, topic, partition, committed):
+    def store(offsets: Offsets, topic: str, partition: int, committed: Committed) -> None:
         there = offsets.committed.get((topic, partition))
         if there is None or committed.offset >= there.offset:
             real(offsets, topic, partition, committed)
@@ -470,10 +484,10 @@ def offsets_never_go_back(patch):
 
 
 @bug("I5")
-def a_rebalance_resets_offsets(patch):
+def a_rebalance_resets_offsets(patch: Patch) -> None:
     real = phases.prepare
 
-    def prepare(group, reason, now):
+    def prepare(group: ClassicGroup, reason: str, now: float) -> Effects:
         for place in list(group.offsets.committed)[:1]:
             group.offsets.store(*place, Committed(offset=0))
         return real(group, reason, now)
@@ -482,7 +496,7 @@ def a_rebalance_resets_offsets(patch):
 
 
 @bug("I5")
-def aborted_offsets_are_kept(patch):
+def aborted_offsets_are_kept(patch: Patch) -> None:
     real = Offsets.finish
     patch.setattr(
         Offsets, "finish", lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=True)
@@ -490,7 +504,7 @@ def aborted_offsets_are_kept(patch):
 
 
 @bug("I5")
-def offsets_of_transactions_are_forgotten(patch):
+def offsets_of_transactions_are_forgotten(patch: Patch) -> None:
     real = Offsets.finish
     patch.setattr(
         Offsets, "finish", lambda offsets, producer_id, *, committed: real(offsets, producer_id, committed=False)
@@ -498,8 +512,8 @@ def offsets_of_transactions_are_forgotten(patch):
 
 
 @bug("I5")
-def a_transaction_overwrites_what_was_committed_later(patch):
-    def finish(offsets, producer_id, *, committed):
+def a_transaction_overwrites_what_was_committed_later(patch: Patch) -> None:
+    def finish(offsets: Offsets, producer_id: int, *, committed: bool) -> dict[tuple[str, int], int]:
         found = {}
         for place, (_, held) in offsets.pending.pop(producer_id, {}).items():
             if committed:
@@ -511,10 +525,10 @@ def a_transaction_overwrites_what_was_committed_later(patch):
 
 
 @bug("I4")
-def offsets_are_told_before_their_transaction_ends(patch):
+def offsets_are_told_before_their_transaction_ends(patch: Patch) -> None:
     real = offset_fetch._Seen.get
 
-    def get(seen, topic, partition):
+    def get(seen: offset_fetch._Seen, topic: str, partition: int) -> tuple[Committed, E]:
         for held in seen.offsets.pending.values():
             if (topic, partition) in held:
                 return held[topic, partition][1], E.NONE
@@ -524,15 +538,15 @@ def offsets_are_told_before_their_transaction_ends(patch):
 
 
 @bug("I5")
-def offsets_expire_at_once(patch):
+def offsets_expire_at_once(patch: Patch) -> None:
     patch.setattr(expiry, "_expired", lambda since, committed, now, retention: since is not None)
 
 
 @bug("I5")
-def a_group_with_members_can_be_deleted(patch):
+def a_group_with_members_can_be_deleted(patch: Patch) -> None:
     real = delete_groups._error
 
-    def error(broker, group_id, node):
+    def error(broker: Broker, group_id: str, node: int) -> E:
         found = real(broker, group_id, node)
         return E.NONE if found == E.NON_EMPTY_GROUP else found
 
@@ -540,10 +554,10 @@ def a_group_with_members_can_be_deleted(patch):
 
 
 @bug("I15", "I5")
-def a_commit_touches_another_group(patch):
+def a_commit_touches_another_group(patch: Patch) -> None:
     real = offset_commit._admit
 
-    def admit(broker, call, now):
+    def admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, E]:
         for other in broker.groups.values():
             if other.group_id != call.request.group_id and other.offsets.committed:
                 place = next(iter(other.offsets.committed))
@@ -554,10 +568,10 @@ def a_commit_touches_another_group(patch):
 
 
 @bug("I15")
-def leaving_ends_the_sessions_of_others(patch):
+def leaving_ends_the_sessions_of_others(patch: Patch) -> None:
     real = leave_group.HANDLER.handle
 
-    def handle(broker, call, now):
+    def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects:
         for other in broker.groups.values():
             if other.group_id != call.request.group_id and isinstance(other, ClassicGroup):
                 for member_id in other.members:
@@ -571,36 +585,36 @@ def leaving_ends_the_sessions_of_others(patch):
 
 
 @bug("I4", "I5", "I11", "I2")
-def tombstones_are_not_written(patch):
+def tombstones_are_not_written(patch: Patch) -> None:
     for module in (keeper, consumer_records):
         patch.setattr(module, "tombstones", lambda keys: [])
 
 
 @bug("I4", "I5", "I11", "I2")
-def deleted_groups_come_back(patch):
+def deleted_groups_come_back(patch: Patch) -> None:
     real = Keeper.write
 
-    def write(kept, group_id, group, now):
+    def write(kept: Keeper, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
         return None if group is None else real(kept, group_id, group, now)
 
     patch.setattr(Keeper, "write", write)
 
 
 @bug("I2", "I11")
-def a_sync_is_not_written(patch):
+def a_sync_is_not_written(patch: Patch) -> None:
     real = classic_records.changed
 
-    def changed(group, wall):
+    def changed(group: ClassicGroup, wall: Wall) -> Iterator[image.Change]:
         return iter(()) if group.state is State.STABLE else real(group, wall)
 
     patch.setattr(classic_records, "changed", changed)
 
 
 @bug("I2", "I11")
-def a_change_of_a_member_is_not_recorded(patch):
+def a_change_of_a_member_is_not_recorded(patch: Patch) -> None:
     real = Changes.add
 
-    def add(changes, field, key=None):
+    def add(changes: Changes, field: str, key: object = None) -> None:
         if field != "members":
             real(changes, field, key)
 
@@ -608,15 +622,15 @@ def a_change_of_a_member_is_not_recorded(patch):
 
 
 @bug("I2", "I11")
-def a_field_that_outlives_the_coordinator_is_taken_for_transient(patch):
+def a_field_that_outlives_the_coordinator_is_taken_for_transient(patch: Patch) -> None:
     patch.setattr(ConsumerGroup, "TRANSIENT", ConsumerGroup.TRANSIENT | {"assignment_epoch"})
 
 
 @bug("I4", "I5", "I11")
-def commits_are_not_written(patch):
+def commits_are_not_written(patch: Patch) -> None:
     real = Keeper._offsets
 
-    def offsets(kept, group_id, before, committed):
+    def offsets(kept: Keeper, group_id: str, before: keeper._Kept, committed: Offsets) -> Iterator[image.Change]:
         found = list(real(kept, group_id, before, committed))
         return iter(found[:-1])
 
@@ -624,15 +638,15 @@ def commits_are_not_written(patch):
 
 
 @bug("I11", "I4")
-def offsets_of_open_transactions_are_not_written(patch):
+def offsets_of_open_transactions_are_not_written(patch: Patch) -> None:
     patch.setattr(Keeper, "_held", lambda kept, group_id, offsets: iter(()))
 
 
 @bug("I2", "I11")
-def a_new_coordinator_is_one_generation_behind(patch):
+def a_new_coordinator_is_one_generation_behind(patch: Patch) -> None:
     real = classic_records.rebuilt
 
-    def rebuilt(*given, **how):
+    def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         group.generation -= 1
         return group
@@ -641,10 +655,10 @@ def a_new_coordinator_is_one_generation_behind(patch):
 
 
 @bug("I11", "I14", "I9")
-def a_member_is_lost_by_the_next_coordinator(patch):
+def a_member_is_lost_by_the_next_coordinator(patch: Patch) -> None:
     real = classic_records.rebuilt
 
-    def rebuilt(*given, **how):
+    def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         if len(group.members) > 1:
             member = list(group.members.values())[-1]
@@ -656,15 +670,15 @@ def a_member_is_lost_by_the_next_coordinator(patch):
 
 
 @bug("I11", "I1")
-def the_next_coordinator_forgets_who_has_what(patch):
+def the_next_coordinator_forgets_who_has_what(patch: Patch) -> None:
     patch.setattr(consumer_records, "_share", lambda lines: frozenset())
 
 
 @bug("I11", "I2")
-def targets_are_not_written(patch):
+def targets_are_not_written(patch: Patch) -> None:
     real = consumer_records.target
 
-    def target(group, member_id):
+    def target(group: ConsumerGroup, member_id: str) -> image.Record:
         key, value, version = real(group, member_id)
         return key, replace(value, topic_partitions=[]), version
 
@@ -672,12 +686,12 @@ def targets_are_not_written(patch):
 
 
 @bug("I4", "I2", "raised")
-def what_is_acknowledged_is_not_on_the_disk(patch):
+def what_is_acknowledged_is_not_on_the_disk(patch: Patch) -> None:
     patch.setattr(Worker, "perform", lambda worker, work: None)
 
 
 @bug("I4", "I2")
-def files_are_not_synced(patch):
+def files_are_not_synced(patch: Patch) -> None:
     patch.setattr(PartitionFiles, "sync", lambda files: None)
 
 
@@ -685,10 +699,10 @@ def files_are_not_synced(patch):
 
 
 @bug("I14")
-def snapshots_leave_out_a_member(patch):
+def snapshots_leave_out_a_member(patch: Patch) -> None:
     real = snapshots._of
 
-    def of(group, broker):
+    def of(group: CoordinatedGroup, broker: Broker) -> GroupSnapshot:
         found = real(group, broker)
         return replace(found, members=found.members[1:])
 
@@ -696,10 +710,10 @@ def snapshots_leave_out_a_member(patch):
 
 
 @bug("I14")
-def a_description_leaves_out_a_member(patch):
+def a_description_leaves_out_a_member(patch: Patch) -> None:
     real = describe_groups._describe
 
-    def describe(broker, call, group_id):
+    def describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) -> describe_groups.Described:
         found = real(broker, call, group_id)
         found.members = found.members[:-1]
         return found
@@ -708,10 +722,10 @@ def a_description_leaves_out_a_member(patch):
 
 
 @bug("I14")
-def empty_groups_are_not_listed(patch):
+def empty_groups_are_not_listed(patch: Patch) -> None:
     real = list_groups.HANDLER.handle
 
-    def handle(broker, call, now):
+    def handle(broker: Broker, call: Call[ListGroupsRequest], now: float) -> Effects:
         (reply,) = real(broker, call, now)
         reply.response.groups = [group for group in reply.response.groups if group.group_state != "Empty"]
         return [reply]
@@ -720,22 +734,22 @@ def empty_groups_are_not_listed(patch):
 
 
 @bug("I14")
-def the_journal_does_not_say_who_left(patch):
+def the_journal_does_not_say_who_left(patch: Patch) -> None:
     real = membership.note
 
-    def note(group, event, member, reason=""):
+    def note(group: ClassicGroup, event: EventKind, member: Member, reason: str = "") -> Note:
         return real(group, EventKind.SYNC if event == EventKind.LEAVE else event, member, reason)
 
     patch.setattr(membership, "note", note)
 
 
 @bug("I16")
-def chance_comes_from_outside(patch):
+def chance_comes_from_outside(patch: Patch) -> None:
     patch.setattr(Broker, "new_member_id", lambda broker, client_id: f"{client_id}-{uuid.uuid4()}")
 
 
 @bug("I16")
-def times_depend_on_addresses(patch):
+def times_depend_on_addresses(patch: Patch) -> None:
     real = Client.delay
     patch.setattr(
         Client, "delay", lambda client: real(client) + id(object()) % 4096 * 1e-9 + uuid.uuid4().int % 9 * 1e-6
@@ -746,11 +760,11 @@ def times_depend_on_addresses(patch):
 
 
 @bug("I17")
-def leadership_moves_when_a_static_leader_restarts(patch):
+def leadership_moves_when_a_static_leader_restarts(patch: Patch) -> None:
     """While a rebalance is prepared: the leader is replaced under its instance, and another member leads."""
     real = ClassicGroup.rename
 
-    def rename(group, member, member_id):
+    def rename(group: ClassicGroup, member: Member, member_id: str) -> None:
         led = group.leader == member.member_id
         real(group, member, member_id)
         if led and group.state is State.PREPARING:
@@ -760,10 +774,10 @@ def leadership_moves_when_a_static_leader_restarts(patch):
 
 
 @bug("I17")
-def every_generation_elects_a_leader(patch):
+def every_generation_elects_a_leader(patch: Patch) -> None:
     real = phases.elect
 
-    def elect(group):
+    def elect(group: ClassicGroup) -> None:
         real(group)
         if group.members:
             group.leader = max(each.member_id for each in group.members.values() if each.join is not None)
@@ -772,10 +786,10 @@ def every_generation_elects_a_leader(patch):
 
 
 @bug("I11", "I17", "I3")
-def the_next_coordinator_elects_a_leader(patch):
+def the_next_coordinator_elects_a_leader(patch: Patch) -> None:
     real = classic_records.rebuilt
 
-    def rebuilt(*given, **how):
+    def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         group.leader = max(group.members, default="")
         return group
@@ -789,7 +803,7 @@ def without_waits_of(kind: str) -> Callable[[Patch], None]:
     def plant(patch: Patch) -> None:
         real = consumer_records._group
 
-        def consumer_group(*given):
+        def consumer_group(*given: Any) -> ConsumerGroup:
             group = real(*given)
             for member_id in group.members:
                 group.waits.forget((kind, member_id))
@@ -801,20 +815,20 @@ def without_waits_of(kind: str) -> Callable[[Patch], None]:
 
 
 @bug("I18")
-def the_next_coordinator_waits_for_ever_for_partitions(patch):
+def the_next_coordinator_waits_for_ever_for_partitions(patch: Patch) -> None:
     without_waits_of("rebalance")(patch)
 
 
 @bug("I10", "I9", "I13")
-def the_next_coordinator_knows_no_sessions(patch):
+def the_next_coordinator_knows_no_sessions(patch: Patch) -> None:
     without_waits_of("session")(patch)
 
 
 @bug("I18", "raised")
-def a_member_that_gave_up_its_partitions_is_fenced(patch):
+def a_member_that_gave_up_its_partitions_is_fenced(patch: Patch) -> None:
     real = consumer.reconcile
 
-    def reconcile(group, member_id, *given, **how):
+    def reconcile(group: ConsumerGroup, member_id: str, *given: Any, **how: Any) -> tuple[ConsumerMember, Effects]:
         at = group.waits._at.get(("rebalance", member_id))
         found = real(group, member_id, *given, **how)
         if at is not None:
@@ -825,10 +839,12 @@ def a_member_that_gave_up_its_partitions_is_fenced(patch):
 
 
 @bug("I18")
-def every_heartbeat_begins_the_rebalance_timeout_again(patch):
+def every_heartbeat_begins_the_rebalance_timeout_again(patch: Patch) -> None:
     real = consumer.reconcile
 
-    def reconcile(group, member_id, owned, world, now, **how):
+    def reconcile(
+        group: ConsumerGroup, member_id: str, owned: Share | None, world: Context, now: float, **how: Any
+    ) -> tuple[ConsumerMember, Effects]:
         found = real(group, member_id, owned, world, now, **how)
         if ("rebalance", member_id) in group.waits:
             group.waits.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
@@ -838,10 +854,10 @@ def every_heartbeat_begins_the_rebalance_timeout_again(patch):
 
 
 @bug("I10", "I9")
-def the_next_coordinator_knows_no_sessions_of_classic_members(patch):
+def the_next_coordinator_knows_no_sessions_of_classic_members(patch: Patch) -> None:
     real = classic_records.rebuilt
 
-    def rebuilt(*given, **how):
+    def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
         group = real(*given, **how)
         for member_id in group.members:
             group.waits.forget(("session", member_id))
@@ -851,10 +867,10 @@ def the_next_coordinator_knows_no_sessions_of_classic_members(patch):
 
 
 @bug("I19")
-def the_epoch_before_counts(patch):
+def the_epoch_before_counts(patch: Patch) -> None:
     real = transaction_rules.identity_error
 
-    def error(txn, asked):
+    def error(txn: Transaction | None, asked: Identity) -> E:
         if txn is not None and asked == (txn.producer_id, txn.epoch - 1):
             return E.NONE
         return real(txn, asked)
@@ -863,5 +879,5 @@ def the_epoch_before_counts(patch):
 
 
 @bug("I19")
-def a_producer_that_is_fenced_may_hold_offsets(patch):
+def a_producer_that_is_fenced_may_hold_offsets(patch: Patch) -> None:
     patch.setattr(Transactions, "enter", lambda *given, **how: E.NONE)
