@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 from random import Random
@@ -85,12 +86,13 @@ class Target:
         try:
             call = session.next_call()
             assert call is not None
-            outcomes = self.router.step(call, self.now)
-            while outcomes and isinstance(outcomes[-1], Unfinished):  # others are served here
-                self.worst, before = max(self.worst, time.process_time() - before), time.process_time()
-                outcomes = [*outcomes[:-1], *outcomes[-1].resume(self.now)]
-            for outcome in outcomes:
-                if isinstance(outcome, Close | Dismiss):
+            outcomes = deque(self.router.step(call, self.now))
+            while outcomes:
+                outcome = outcomes.popleft()
+                if isinstance(outcome, Unfinished):  # others are served here
+                    self.worst, before = max(self.worst, time.process_time() - before), time.process_time()
+                    outcomes += outcome.resume(self.now)
+                elif isinstance(outcome, Close | Dismiss):
                     self.refused = outcome.reason
                 elif isinstance(outcome, Reply) and outcome.ticket == session.ticket:
                     self.answered += len(session.answer(outcome))

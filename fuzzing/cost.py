@@ -374,7 +374,6 @@ class Place:
     def ask(self, request: Any, version: int) -> tuple[int, int, int]:
         """Units of work, bytes of the request and of the response."""
         from mockbroker.base.effects import Reply
-        from mockbroker.broker.router import Unfinished
         from mockbroker.net.connection import Session
 
         frame = pack(encode_request(request, version, correlation_id=1, client_id="c"))
@@ -384,10 +383,7 @@ class Place:
         session.receive(frame)
         call = session.next_call()
         assert call is not None
-        outcomes = self.router.step(call, NOW)
-        while outcomes and isinstance(outcomes[-1], Unfinished):
-            outcomes = [*outcomes[:-1], *outcomes[-1].resume(NOW)]
-        for outcome in outcomes:
+        for outcome in self.router.run(self.router.step(call, NOW), NOW):
             if isinstance(outcome, Reply) and outcome.ticket is call.ticket:
                 out += len(session.answer(outcome))
         return counted.WORK.units, len(frame), out

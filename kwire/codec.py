@@ -6,6 +6,7 @@ the reference engine refuses too, and says why and where.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast
 
 from kwire.engines import compiled
@@ -80,6 +81,17 @@ def encode(value: object, version: int, *, engine: Engine = "compiled") -> bytes
         if isinstance(refusal, compiled.FINAL):
             raise
         _explain_encoding(value, version, refusal)
+
+
+def encode_in_slices(value: object, version: int, size: int) -> Generator[None, None, bytes]:
+    """A generator that returns the bytes of ``value``, and stops after each ``size`` elements of its arrays.
+
+    ``value`` must not change meanwhile. Raises: as ``encode``.
+    """
+    try:
+        return (yield from compiled.encode_in_slices(value, version, size))
+    except REFUSALS:
+        return encode(value, version)  # which writes rare text as well, or explains
 
 
 def struct(message: type, version: int) -> Any:

@@ -7,7 +7,7 @@ refuse; why something is refused is for the reference engine to say, which ``cod
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any
 
@@ -92,7 +92,15 @@ def encode(value: Any, version: int) -> bytes:
     try:
         return write(value)
     except (UnicodeEncodeError, IndexError):
-        return writer_of(message, version, WriterOptions(careful=True))(value)
+        careful: Writer = writer_of(message, version, WriterOptions(careful=True))
+        return careful(value)
+
+
+def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
+    """The same, with a stop after so many elements of arrays. Raises: one of REFUSALS."""
+    write = writer_of(value.__class__, version, WriterOptions(sliced=True))
+    encoded: bytes = yield from write(value, size)
+    return encoded
 
 
 @cache
@@ -104,10 +112,10 @@ def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[.
 
 
 @cache
-def writer_of(message: type, version: int, options: WriterOptions) -> Writer:
+def writer_of(message: type, version: int, options: WriterOptions) -> Callable[..., Any]:
     """The function that writes one version. Raises: SchemaError if there is no such version."""
     source, names = writer.writer_source(_title(message, version), resolve(message, version), options)
-    found: Writer = run(source, names)["write"]
+    found: Callable[..., Any] = run(source, names)["write"]
     return found
 
 

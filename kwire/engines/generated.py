@@ -60,9 +60,11 @@ class WriterOptions:
 
     ``careful``: text with surrogate escapes is written as the bytes that they stand for, and text may be longer than
     the table of short counts. Without it such text raises UnicodeEncodeError or IndexError.
+    ``sliced``: the writer is a generator, which stops after so many elements of arrays as its second argument says.
     """
 
     careful: bool = False
+    sliced: bool = False
 
     @property
     def encode(self) -> str:

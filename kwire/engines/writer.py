@@ -4,10 +4,13 @@ What makes it fast: parts are collected and joined once; neighbouring fixed fiel
 them, are one ``pack``; short lengths come out of a table.
 
 The function is ``(value) -> bytes``. It looks at the class of every struct and container, as text would pass for an
-array of strings and one struct for another; all else is left to what ``struct`` and Python refuse.
+array of strings and one struct for another; all else is left to what ``struct`` and Python refuse. With the option
+``sliced`` it is a generator that returns these bytes.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from kwire.codegen import Lines, Names, source
 from kwire.engines.generated import CODES, WriterOptions
@@ -24,7 +27,9 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
     """The source, and the names that it needs beside those of ``runtime``."""
     names = Names()
     functions: list[Lines] = []
-    body = _WriteFunction("def write(o):", names, options, functions)
+    body = _WriteFunction("def write(o, size):" if options.sliced else "def write(o):", names, options, functions)
+    if options.sliced:
+        body.out.add("left = size", "if size < 1:", "    yield")
     body.record(layout, "o", outermost=True)
     body.finish()
     return source(title, names, [*functions, body.out]), names
@@ -242,6 +247,8 @@ class _WriteFunction:
             else:
                 self.node(node.element, item)
             self.put_out()
+            if self.options.sliced:
+                self.out.add("left -= 1", "if left < 1:", "    yield", "    left = size")
 
     def maybe(self, node: Maybe, value: str) -> None:
         name = self.out.fresh("o")
@@ -278,8 +285,9 @@ class _WriteFunction:
         name = f"write_tags_of{struct}"
         if any(lines.lines[0] == f"def {name}(o):" for lines in self.functions):
             return name
+        options = replace(self.options, sliced=False)
         for slot in record.tagged:
-            body = _WriteFunction(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, self.options, self.functions)
+            body = _WriteFunction(f"def write_tag_{slot.tag}_of{struct}(v):", self.names, options, self.functions)
             body.node(slot.node, "v")
             body.finish()
             self.functions.append(body.out)

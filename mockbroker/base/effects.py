@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
@@ -106,5 +106,28 @@ class Note:
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
-Effect: TypeAlias = Reply | NoReply | Close | Dismiss | Note
+@dataclass(slots=True, eq=False)
+class Work:
+    """The rest of the work on a request: it is done in slices, and other requests are handled in between.
+
+    ``steps``: does one slice each time that it is sent the time, and yields the effects of that slice; what it returns
+    at its end are the last effects, with the answer.
+    """
+
+    ticket: Ticket
+    steps: Steps
+
+
+Effect: TypeAlias = Reply | NoReply | Close | Dismiss | Note | Work
 Effects: TypeAlias = list[Effect]
+Steps: TypeAlias = Generator[Effects, float, Effects]
+
+
+def begin(ticket: Ticket, steps: Steps) -> Effects:
+    """Do the first slice of the work on a request, which may be all of it."""
+    try:
+        effects = next(steps)
+    except StopIteration as end:
+        last: Effects = end.value
+        return last
+    return [*effects, Work(ticket, steps)]

@@ -16,18 +16,18 @@ class ResponseTooLargeError(Exception):
 
 
 class Room:
-    """The bytes that remain of the largest response. ``limit``: in bytes."""
+    """The bytes that remain of the largest response. ``limit``, ``taken``: in bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._taken = 0
+        self.taken = 0
 
     def take(self, size: int) -> None:
         """Count so many bytes, roughly. Raises: ResponseTooLargeError."""
-        self._taken += size
-        if self._taken > self._limit != NO_LIMIT:
+        self.taken += size
+        if self.taken > self._limit != NO_LIMIT:
             raise ResponseTooLargeError(
-                f"the response has {self._taken} bytes or more, and mockbroker.response.max.bytes is {self._limit}: "
+                f"the response has {self.taken} bytes or more, and mockbroker.response.max.bytes is {self._limit}: "
                 "ask for less at once"
             )
 

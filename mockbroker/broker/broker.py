@@ -34,6 +34,8 @@ from mockbroker.transactions.records import rebuilt as rebuilt_transactions
 from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
+IN_A_SLICE = 1_000  # they take about 5 ms
+
 
 class Broker:
     """``new_uuid``: where ids come from; ``served``: what ApiVersions tells, set by the router.
@@ -41,8 +43,10 @@ class Broker:
     ``wall_at_zero``: seconds since 1970 at time 0 of the clock that times are told in. ``cluster``: one that was there
     before, with its topics and logs; ``failover.recovered`` goes on with what is written there. ``outside``: from a
     time to that of the clients, who measure how long they wait by a clock of their own; where nobody holds up time it
-    is the same.
+    is the same. ``in_a_slice``: elements of a request, as partitions, that are handled before others have their turn.
     """
+
+    in_a_slice = IN_A_SLICE
 
     def __init__(
         self,

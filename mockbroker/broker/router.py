@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from kwire import APIS
+from kwire.codec import encode_in_slices
 from kwire.headers import request_header_version
 from kwire.schema import Api, Versions
-from mockbroker.base.effects import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket
+from mockbroker.base.effects import Call, Close, Dismiss, Effects, NoReply, Note, Reply, Ticket, Work
 from mockbroker.base.release import Release
 from mockbroker.base.response_limit import ResponseTooLargeError
 from mockbroker.base.timers import DismissDue, FetchDue, LoadDue, LossDue, SweepDue, TransactionDue
@@ -23,12 +24,10 @@ from mockbroker.broker.handlers import HANDLERS, api_versions
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
-from mockbroker.broker.slices import SLICED_FROM, Sliced
 from mockbroker.broker.stages import Stage, passed_after, passed_before
 
 HEAD = struct.Struct(">hh")  # how a request begins: API key and version
 TAGGED = 2  # the version from which request headers have tagged fields
-Outcome: TypeAlias = Reply | NoReply | Close | Dismiss
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,13 @@ class UnsupportedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The rest of a request that is handled in slices, the last of the outcomes. ``resume``: handles the next one."""
+    """The rest of a request that is handled in slices. ``resume``: does the next slice, at this time."""
 
     ticket: Ticket
-    resume: Callable[[float], list[Outcome | Unfinished]]
+    resume: Callable[[float], list[Outcome]]
 
+
+Outcome: TypeAlias = Reply | NoReply | Close | Dismiss | Unfinished
 
 UNLOGGED = frozenset({Token, UnsupportedVersion})  # what stands for a request that was not decoded
 
@@ -71,10 +72,12 @@ class Router:
         self.stages: tuple[Stage, ...] = ()
         self._release: Release | None = None
         self._presents = {key: handler.present for key, handler in handlers.items()}
+        self._passed: dict[Ticket, tuple[Call[Any], Sequence[Stage]]] = {}  # stages that pending requests have passed
         self.broker = self._serving(broker)
 
     def restart(self, broker: Broker, now: float) -> None:
         """Go on with another broker, journal and request log empty. Nobody may wait for an answer of the old one."""
+        self._passed.clear()
         self.broker = self._serving(broker)
         self.journal.restart(now)
         self.requests.restart(now)
@@ -104,7 +107,7 @@ class Router:
         """True if a request of this API and version has a handler."""
         return HEAD.pack(api_key, version) in self.served
 
-    def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome | Unfinished]:
+    def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
         """Handle a request, or the first slice of it; the effects may answer others that were pending.
 
         ``own``: the stages of its connection; those of all connections come after them.
@@ -114,25 +117,45 @@ class Router:
             self.requests.record(call, now)
         if stages:
             passed, effects = passed_before(stages, call, now)
-            stages = stages[:passed]
+            self._passed[call.ticket] = call, stages[:passed]
             if effects is not None:
-                return [*self.finish(passed_after(stages, call, effects, now), now)]
-        if len(call.frame) > SLICED_FROM and (sliced := Sliced.of(call, self.broker.settings)) is not None:
-            return self._next_slice(call, sliced, stages, now)
-        effects = self._handled(call, now)
-        return [*self.finish(passed_after(stages, call, effects, now) if stages else effects, now)]
+                return self.finish(effects, now)
+        return self.finish(self._handled(call, now), now)
 
-    def _next_slice(
-        self, call: Call[Any], sliced: Sliced, stages: Sequence[Stage], now: float
-    ) -> list[Outcome | Unfinished]:
-        """Handle one slice of a request. Its answer is kept until the last one."""
-        effects = sliced.collected(self._handled(sliced.next_call(), now))
-        if sliced.remain and sliced.response is not None:
-            rest = partial(self._next_slice, call, sliced, stages)
-            return [*self.finish(effects, now), Unfinished(call.ticket, rest)]
-        if sliced.response is not None:  # else the request closes its connection
-            effects.append(Reply(call.ticket, sliced.response))
-        return [*self.finish(passed_after(stages, call, effects, now), now)]
+    def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
+        """The outcomes once all that is unfinished is done, for callers that have no other requests to handle."""
+        found: list[Outcome] = []
+        for outcome in outcomes:
+            if isinstance(outcome, Unfinished):
+                found += self.run(outcome.resume(now), now)
+            else:
+                found.append(outcome)
+        return found
+
+    def _resume(self, work: Work, now: float) -> list[Outcome]:
+        """Do the next slice of the work on a request. The answer to it is encoded in slices as well."""
+        try:
+            return self.finish([*work.steps.send(now), work], now)
+        except StopIteration as end:
+            effects: Effects = end.value
+        except ResponseTooLargeError as error:
+            effects = [Close(work.ticket, str(error))]
+        outcomes = self.finish(effects, now)
+        for number, outcome in enumerate(outcomes):
+            if isinstance(outcome, Reply) and outcome.ticket is work.ticket:
+                writing = encode_in_slices(outcome.response, work.ticket.version, self.broker.in_a_slice)
+                outcomes[number] = Unfinished(work.ticket, partial(self._write, outcome, writing))
+        return outcomes
+
+    def _write(self, reply: Reply, writing: Generator[None, None, bytes], now: float) -> list[Outcome]:  # noqa: ARG002
+        """Encode the next slice of an answer."""
+        try:
+            next(writing)
+        except StopIteration as end:
+            encoded = {} if reply.encoded is None else reply.encoded
+            encoded[reply.ticket.version] = end.value
+            return [Reply(reply.ticket, reply.response, encoded)]
+        return [Unfinished(reply.ticket, partial(self._write, reply, writing))]
 
     def _handled(self, call: Call[Any], now: float) -> Effects:
         if isinstance(call.request, UnsupportedVersion):
@@ -160,7 +183,7 @@ class Router:
             case FetchDue() as due:
                 return self.finish(complete_expired(self.broker, due), now)
             case DismissDue(_, what):
-                return [] if what is None else [what]
+                return self.finish([] if what is None else [what], now)
             case TransactionDue(transactional_id):
                 return self.finish(
                     complete_ended(self.broker, self.broker.transactions.tick(transactional_id, now)), now
@@ -176,6 +199,7 @@ class Router:
 
     def forget(self, ticket: Ticket) -> None:
         """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
+        self._passed.pop(ticket, None)
         self.broker.fetches.take(ticket)
         self.broker.patience.forget(FetchDue(ticket))
         self.broker.patience.forget(DismissDue(ticket))
@@ -184,6 +208,8 @@ class Router:
         """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
         if self.broker.groups.touched or self.broker.grown:
             effects = [*effects, *complete_appended(self.broker, self.broker.write_changes(now))]
+        if self._passed:
+            effects = self._after(effects, now)
         found: list[Outcome] = []
         for effect in effects:
             if isinstance(effect, Reply):
@@ -194,6 +220,19 @@ class Router:
                 found.append(effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)
+            elif isinstance(effect, Work):
+                found.append(Unfinished(effect.ticket, partial(self._resume, effect)))
             else:
                 found.append(effect)
+        return found
+
+    def _after(self, effects: Effects, now: float) -> Effects:
+        """The effects after the stages that the requests which they answer have passed."""
+        found: Effects = []
+        for effect in effects:
+            if isinstance(effect, Note | Work) or (passed := self._passed.pop(effect.ticket, None)) is None:
+                found.append(effect)
+            else:
+                call, stages = passed
+                found += passed_after(stages, call, [effect], now)
         return found

@@ -22,8 +22,7 @@ class Stage:
         return None
 
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
-        """The effects of a request that this stage let pass. The answer to one that is pending comes with a later step,
-        and passes no stage."""
+        """The answer to a request that this stage let pass, also one that was pending: it comes with a later step."""
         return effects
 
 

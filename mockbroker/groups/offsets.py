@@ -46,6 +46,10 @@ class Offsets:
     _holders: dict[Place, set[int]] = field(default_factory=dict)  # producers in ``pending``
     _order: int = 0
 
+    def copy(self) -> Offsets:
+        """What can be read now, for readers that need more than one step."""
+        return Offsets(dict(self.committed), _holders=dict(self._holders))
+
     def store(self, topic: str, partition: int, committed: Committed) -> None:
         self._order += 1
         self._orders[topic, partition] = self._order

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kwire import WireError
@@ -279,7 +279,9 @@ class Pump:
         except Exception as error:
             self.fail(connection, "its request failed", error)
             return False
-        self._deliver_own(connection, outcomes)
+        self.deliver(outcomes, connection)
+        if connection.closed:
+            self.router.forget(work.ticket)
         return True
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
@@ -289,20 +291,18 @@ class Pump:
         except Exception as error:
             self.fail(connection, "its request failed", error)
             return
-        self._deliver_own(connection, outcomes)
-
-    def _deliver_own(self, connection: Connection, outcomes: Sequence[Outcome | Unfinished]) -> None:
-        """Deliver what a request of this connection brought, which may be the rest of its work."""
-        if outcomes and isinstance(outcomes[-1], Unfinished):
-            connection.work = outcomes[-1]
-            self.enqueue(connection)
-            outcomes = outcomes[:-1]
-        self.deliver(outcomes, connection)  # type: ignore[arg-type]
+        self.deliver(outcomes, connection)
 
     def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
-        """Give each answer to its connection. ``served``: the connection that is being served."""
+        """Give each answer to its connection, and keep the work that remains for its next turn.
+
+        ``served``: the connection that is being served.
+        """
         for outcome in outcomes:
             connection = self.connections.get(outcome.ticket.connection)
+            if isinstance(outcome, Unfinished):
+                self._keep_work(outcome, connection or served)
+                continue
             if connection is None or connection.session.ticket is not outcome.ticket:
                 self.unclaimed(outcome)
                 continue
@@ -317,6 +317,12 @@ class Pump:
                 if isinstance(outcome, Dismiss) and outcome.response is not None:
                     self._answer(connection, Reply(outcome.ticket, outcome.response))
                 self._refuse(connection, outcome.reason)
+
+    def _keep_work(self, work: Unfinished, connection: Connection | None) -> None:
+        """Its next turn goes on with it, also if it has been closed: no request is carried out by half."""
+        if connection is not None:
+            connection.work = work
+            self.enqueue(connection)
 
     def unclaimed(self, outcome: Outcome) -> None:
         """An answer for which no connection waits: its connection has been closed."""

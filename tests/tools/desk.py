@@ -24,7 +24,7 @@ from mockbroker.base.release import KAFKA_4_2, Release
 from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
-from mockbroker.broker.router import Router, Unfinished
+from mockbroker.broker.router import Router
 from mockbroker.groups.group_type import GroupTypes
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.topics.model import Node
@@ -113,10 +113,7 @@ class Desk:
         frame = kwire.encode_request(request, version, correlation_id=1, client_id=client_id)
         received = kwire.decode(type(request), kwire.encode(request, version), version)
         call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, frame)
-        outcomes = self.router.step(call, self.now)
-        while outcomes and isinstance(outcomes[-1], Unfinished):
-            outcomes = [*outcomes[:-1], *outcomes[-1].resume(self.now)]
-        self._take(outcomes)
+        self._take(self.router.step(call, self.now))
         self.wait(0.0)
         return sent
 
@@ -137,7 +134,7 @@ class Desk:
         self.watched -= 1
         if self.watched >= 0:
             check_written(self.broker, WALL)
-        for outcome in outcomes:
+        for outcome in self.router.run(outcomes, self.now):
             sent = self.sent[outcome.ticket]
             assert not sent.done, "answered twice"
             sent.done, sent.at = True, self.now

@@ -13,6 +13,7 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.slices import copy_with, in_slices, parts
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import name_error
 from mockbroker.topics.placement import assignment_error, no_room
@@ -20,6 +21,7 @@ from mockbroker.topics.placement import assignment_error, no_room
 RequestTopic = CreateTopicsRequest.Topic
 ResponseTopic = CreateTopicsResponse.Topic
 DEFAULT = -1
+WORK = 20  # elements of a slice that a topic is worth: it is placed, checked and made
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +147,19 @@ def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Re
     return [given[index] for index in range(len(given))]
 
 
-HANDLER = Handler(Versions.parse("0-7"), handle)
+def _cut(broker: Broker, request: CreateTopicsRequest) -> list[CreateTopicsRequest]:
+    """By topics; not where the handler looks at all of them, as for names that are given twice."""
+    size = max(1, broker.in_a_slice // WORK)
+    if len(request.topics) <= size:
+        return []
+    wanted = sum(_wanted_partitions(broker, topic) for topic in request.topics)
+    if wanted > MAX_NEW_PARTITIONS or len({topic.name for topic in request.topics}) < len(request.topics):
+        return []
+    return [copy_with(request, topics=topics) for topics in parts(request.topics, size)]
+
+
+def _add(response: CreateTopicsResponse, more: CreateTopicsResponse) -> None:
+    response.topics += more.topics
+
+
+HANDLER = Handler(Versions.parse("0-7"), in_slices(handle, _cut, _add))

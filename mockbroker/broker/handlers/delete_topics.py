@@ -13,6 +13,7 @@ from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended
 from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.slices import copy_with, in_slices, parts
 from mockbroker.topics.model import Topic
 
 Wanted = DeleteTopicsRequest.Topic
@@ -94,4 +95,23 @@ def _refusal(asked: Wanted) -> str:
     return f"Topic {asked.name} is not deleted: the coordinators of this cluster keep their records there."
 
 
-HANDLER = Handler(Versions.parse("0-6"), handle, present)
+def _cut(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
+    """By topics, of requests that name each once, and either all by name or all by id."""
+    topics, names, size = request.topics, request.topic_names, broker.in_a_slice
+    if max(len(topics), len(names)) <= size:
+        return []
+    kinds = {topic.name is None for topic in topics}
+    if len({(topic.name, topic.topic_id) for topic in topics}) < len(topics) or len(kinds) > 1:
+        return []
+    if len(set(names)) < len(names):
+        return []
+    return [copy_with(request, topic_names=part) for part in parts(names, size)] or [
+        copy_with(request, topics=part) for part in parts(topics, size)
+    ]
+
+
+def _add(response: DeleteTopicsResponse, more: DeleteTopicsResponse) -> None:
+    response.responses += more.responses
+
+
+HANDLER = Handler(Versions.parse("0-6"), in_slices(handle, _cut, _add), present)

@@ -14,6 +14,7 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.sasl.users import SCRAM_NUMBERS, Users
+from mockbroker.broker.slices import copy_with, in_slices, parts
 
 Result = DescribeUserScramCredentialsResponse.Result
 
@@ -41,4 +42,16 @@ def _describe(users: Users, name: str, times: int) -> Result:
     return Result(user=name, error_message="", credential_infos=infos)
 
 
-HANDLER = Handler(Versions.parse("0"), handle)
+def _cut(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list[DescribeUserScramCredentialsRequest]:
+    """By users; not where one is named twice."""
+    users, size = request.users or [], broker.in_a_slice
+    if len(users) <= size or len({user.name for user in users}) < len(users):
+        return []
+    return [copy_with(request, users=part) for part in parts(users, size)]
+
+
+def _add(response: DescribeUserScramCredentialsResponse, more: DescribeUserScramCredentialsResponse) -> None:
+    response.results += more.results
+
+
+HANDLER = Handler(Versions.parse("0"), in_slices(handle, _cut, _add))

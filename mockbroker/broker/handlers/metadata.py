@@ -6,20 +6,23 @@ next request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Sequence
+from typing import TypeAlias
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.schema import ZERO_UUID, Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler
+from mockbroker.broker.slices import parts
 from mockbroker.topics.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
 
 RequestTopic = MetadataRequest.Topic
 ResponseTopic = MetadataResponse.Topic
+Answered: TypeAlias = tuple[ResponseTopic, Topic | None]  # without its partitions, and the topic that has them
 WEIGHT_OF_QUESTION = 3  # bytes for each byte of the request: names in it, in the answer, and encoded
 WEIGHT_OF_PARTITION = 400  # bytes of the object, its lists, and encoded
 IDS_SINCE = 12  # the first version that may ask by topic id
@@ -36,36 +39,51 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
         request.include_cluster_authorized_operations,
     )
     question = (call.version, call.client.listener, flags, named)
-    if call.client.node in broker.frozen:
-        return [Reply(call.ticket, _answer(broker, call))]
-    answer = broker.metadata.get(epoch, question)
+    answer = None if call.client.node in broker.frozen else broker.metadata.get(epoch, question)
     if answer is None:
-        response = _answer(broker, call)
-        if broker.cluster.epoch != epoch:  # by asking for a topic
-            return [Reply(call.ticket, response)]
-        answer = broker.metadata.keep(epoch, question, response, _weight(call, response))
-    return [Reply(call.ticket, *answer)]
+        return begin(call.ticket, _answered(broker, call, epoch, question))
+    response, encoded = answer
+    reply = Reply(call.ticket, response, encoded)
+    if encoded or _elements(response) <= broker.in_a_slice:  # type: ignore[arg-type]
+        return [reply]
+    return begin(call.ticket, _made(reply))  # another request is encoding it
 
 
-def _weight(call: Call[MetadataRequest], response: MetadataResponse) -> int:
-    partitions = sum(1 + len(topic.partitions) for topic in response.topics or ())
-    return WEIGHT_OF_QUESTION * len(call.frame) + WEIGHT_OF_PARTITION * partitions
+def _answered(broker: Broker, call: Call[MetadataRequest], epoch: int, question: Hashable) -> Steps:
+    """Answer a question, and keep the answer unless the cluster has changed meanwhile, as by asking for a topic."""
+    response = yield from _answer(broker, call)
+    if broker.cluster.epoch != epoch or call.client.node in broker.frozen:
+        return [Reply(call.ticket, response)]
+    weight = WEIGHT_OF_QUESTION * len(call.frame) + WEIGHT_OF_PARTITION * _elements(response)
+    return [Reply(call.ticket, *broker.metadata.keep(epoch, question, response, weight))]
 
 
-def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
+def _made(reply: Reply) -> Steps:
+    """The work on a request whose answer is there, but for its bytes."""
+    yield []
+    return [reply]
+
+
+def _elements(response: MetadataResponse) -> int:
+    return sum(1 + len(topic.partitions) for topic in response.topics or ())
+
+
+def _answer(broker: Broker, call: Call[MetadataRequest]) -> Generator[Effects, float, MetadataResponse]:
     cluster = broker.seen_by(call.client.node)
     asked = call.request.topics
     if error := _error(call.version, asked or ()):
         top = error if call.version >= ERROR_SINCE else ErrorCode.NONE
         return MetadataResponse(error_code=top, topics=[_refused(topic, error) for topic in asked or ()])
+    found: Iterable[Answered]
     if asked is None or (call.version == 0 and not asked):  # v0 has no null, empty means all
-        topics = [_found(cluster, topic) for topic in cluster.topics.values()]
+        found = map(_found, list(cluster.topics.values()))
     elif ids := dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != ZERO_UUID):
-        topics = [_by_id(cluster, topic_id) for topic_id in ids]  # Kafka forgets those that were asked for by name
+        found = (_by_id(cluster, topic_id) for topic_id in ids)  # Kafka forgets those that were asked for by name
     else:  # a topic that is named twice is answered once
         names = dict.fromkeys(topic.name for topic in asked if topic.name is not None)
         creates = _creates_topics(broker, call, cluster, names)
-        topics = [_by_name(broker, cluster, name, creates=creates) for name in names]
+        found = (_by_name(broker, cluster, name, creates=creates) for name in names)
+    topics = yield from _with_partitions(cluster, found, broker.in_a_slice)
     response = MetadataResponse(
         brokers=[
             MetadataResponse.Broker(
@@ -79,6 +97,27 @@ def _answer(broker: Broker, call: Call[MetadataRequest]) -> MetadataResponse:
     )
     _report_operations(call.request, response)
     return response
+
+
+def _with_partitions(
+    cluster: Cluster, found: Iterable[Answered], size: int
+) -> Generator[Effects, float, list[ResponseTopic]]:
+    """The topics with their partitions; it stops after each ``size`` of both."""
+    topics: list[ResponseTopic] = []
+    left = size
+    for answer, topic in found:
+        topics.append(answer)
+        left -= 1
+        for part in parts(topic.partitions, size) if topic is not None else ():
+            if left <= 0:
+                yield []
+                left = size
+            answer.partitions += [_partition(cluster, partition) for partition in part]
+            left -= len(part)
+        if left <= 0:
+            yield []
+            left = size
+    return topics
 
 
 def _report_operations(request: MetadataRequest, response: MetadataResponse) -> None:
@@ -104,11 +143,11 @@ def _refused(topic: RequestTopic, error: ErrorCode) -> ResponseTopic:
     return ResponseTopic(error_code=error, name=topic.name or "", topic_id=topic.topic_id)
 
 
-def _by_id(cluster: Cluster, topic_id: UUID) -> ResponseTopic:
+def _by_id(cluster: Cluster, topic_id: UUID) -> Answered:
     topic = cluster.by_id.get(topic_id)
     if topic is None:
-        return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _found(cluster, topic)
+        return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id), None
+    return _found(topic)
 
 
 def _creates_topics(broker: Broker, call: Call[MetadataRequest], seen: Cluster, names: Collection[str]) -> bool:
@@ -120,26 +159,21 @@ def _creates_topics(broker: Broker, call: Call[MetadataRequest], seen: Cluster, 
     return missing * broker.settings.num_partitions <= MAX_NEW_PARTITIONS
 
 
-def _by_name(broker: Broker, seen: Cluster, name: str, *, creates: bool) -> ResponseTopic:
+def _by_name(broker: Broker, seen: Cluster, name: str, *, creates: bool) -> Answered:
     """``seen``: the cluster as the broker believes it to be."""
     if name in seen.topics:
-        return _found(seen, seen.topics[name])
+        return _found(seen.topics[name])
     if not legal_topic_name(name):
-        return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
+        return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name), None
     settings, cluster = broker.settings, broker.cluster
     if creates and name not in cluster.topics and cluster.has_room(settings.num_partitions):
         replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
         cluster.create_topic(name, replicas)
-    return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name), None
 
 
-def _found(cluster: Cluster, topic: Topic) -> ResponseTopic:
-    return ResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.internal,
-        partitions=[_partition(cluster, partition) for partition in topic.partitions],
-    )
+def _found(topic: Topic) -> Answered:
+    return ResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=[]), topic
 
 
 def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:

@@ -8,6 +8,7 @@ import random
 import re
 from array import array
 from collections import UserString
+from collections.abc import Generator
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from strategies import MESSAGES, cells, values
 
 from kwire import codegen
-from kwire.codec import ENGINES, decode, decode_at, encode
+from kwire.codec import ENGINES, decode, decode_at, encode, encode_in_slices
 from kwire.engines import compiled, generated, reference, runtime, shapes
 from kwire.engines.runtime import WARM
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
@@ -90,6 +91,40 @@ def test_every_byte_other(message: type) -> None:
 def test_noise(message: type, noise: bytes) -> None:
     for version in cells(message):
         both_decode(message, version, noise)
+
+
+@EVERY_MESSAGE
+def test_message_in_slices_has_the_same_bytes(message: type) -> None:
+    for version in cells(message):
+        value = full(message, version)
+        assert run_to_end(encode_in_slices(value, version, 1))[1] == encode(value, version)
+
+
+def run_to_end(steps: Generator[None, None, bytes]) -> tuple[int, bytes]:
+    """How often it stops, and what it returns."""
+    stops = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return stops, end.value
+        stops += 1
+
+
+def test_encoding_stops_after_so_many_elements() -> None:
+    """Elements of all arrays of structs or texts count."""
+    topic = MetadataResponse.Topic(name="t", partitions=[MetadataResponse.Topic.Partition() for _ in range(5)])
+    value = MetadataResponse(topics=[topic] * 3)  # 18 elements
+    assert [run_to_end(encode_in_slices(value, 12, size))[0] for size in (1, 6, 7, 100)] == [18, 3, 2, 0]
+
+
+def test_encoding_in_slices_refuses_what_encoding_refuses() -> None:
+    value = HeartbeatRequest(group_id="g" * 40_000, member_id="\ud800")
+    with pytest.raises(EncodeError) as at_once:
+        encode(value, 4)
+    with pytest.raises(EncodeError) as in_slices:
+        run_to_end(encode_in_slices(value, 4, 1))
+    assert str(in_slices.value) == str(at_once.value)
 
 
 WRONG = [None, "", "x", "\ud800", b"", b"x", [], [None], ["x"], [1], (), {}, True, 2, -1, 2**31, 2**63, 1.5, 10**400]

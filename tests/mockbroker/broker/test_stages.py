@@ -10,6 +10,7 @@ from tools.desk import Desk
 
 from kwire import ErrorCode as E
 from kwire import encode_request
+from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from mockbroker.base.effects import Call, Client, Dismiss, Effects, Reply, Ticket
 from mockbroker.broker.router import Outcome
@@ -69,6 +70,33 @@ def test_stage_replaces_the_effects_of_the_handler() -> None:
 
     (outcome,) = heartbeat(Desk(), [Severs()])
     assert isinstance(outcome, Dismiss)
+
+
+def test_answer_to_a_pending_request_passes_the_stages_once() -> None:
+    """A JoinGroup is answered when the initial rebalance delay is over."""
+    desk, passed = Desk(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
+    desk.router.stages = (Recorded("all", passed),)
+    sent = desk.send(desk.join("g"), 3)
+    assert (sent.answer, passed) == (None, ["before all"])
+    desk.wait(3.0)
+    assert sent.answer.generation_id == 1
+    assert passed == ["before all", "after all"]
+
+
+def test_request_in_slices_passes_the_stages_once() -> None:
+    desk, passed = Desk(), list[str]()
+    desk.router.stages = (Recorded("all", passed),)
+    desk.broker.in_a_slice = 1
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name=name, num_partitions=1) for name in "abc"]), 7)
+    assert passed == ["before all", "after all"]
+
+
+def test_pending_request_of_a_closed_connection_is_forgotten() -> None:
+    desk, passed = Desk(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
+    desk.router.stages = (Recorded("all", passed),)
+    desk.router.forget(desk.send(desk.join("g"), 3).ticket)
+    desk.wait(3.0)
+    assert passed == ["before all"]
 
 
 def test_stage_without_methods_changes_nothing() -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tools.desk import Desk
 
 from kwire import ErrorCode as E
-from kwire import encode_request
+from kwire import encode, encode_request
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Effects, Reply, Ticket
 from mockbroker.broker.stages import Stage
@@ -23,6 +25,7 @@ from mockbroker.net.pump import LARGE, SLICE, Connection, Pump
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
 Question = tuple[Any, int]
+KEPT = 12, "", (True, False, False), (("t", 0),)  # the key of an answer to Metadata
 
 
 class Inbox:
@@ -43,7 +46,11 @@ class Inbox:
 
 
 class Wire(Connection):
-    """A connection whose peer reads at once. ``sent``: the answers, in the log of the place as well."""
+    """A connection whose peer reads at once.
+
+    sent: the answers, in the log of the place as well
+    encoded: the bytes of those that were encoded before
+    """
 
     session: Inbox
 
@@ -52,6 +59,7 @@ class Wire(Connection):
         self.session: Inbox = Inbox()
         self.log = log
         self.sent: list[Any] = []
+        self.encoded: list[bytes] = []
         self.weight = 0
         self.reason = ""
 
@@ -66,6 +74,7 @@ class Wire(Connection):
     def answer(self, reply: Reply) -> int:
         self.session.ticket = None
         self.sent.append(reply.response)
+        self.encoded += (reply.encoded or {}).values()
         self.log.append((self.number, type(reply.response).__name__.removesuffix("Response")))
         return 0
 
@@ -215,6 +224,73 @@ def test_topics_are_created_and_deleted_in_slices() -> None:
     place.send(wire, (DeleteTopicsRequest(topic_names=names), 1))
     assert place.turns() >= 2
     assert [(each.name, each.error_code) for each in wire.sent[1].responses] == [(name, E.NONE) for name in names]
+
+
+def test_metadata_of_many_partitions_is_answered_in_slices() -> None:
+    place = Place(t=5_000)
+    long, short = place.connect(), place.connect()
+    place.send(long, (MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 12))
+    turns = 0
+    while not long.sent:
+        place.send(short, BEAT)
+        place.pump.turn(0.0)
+        turns += 1
+    assert turns >= 10  # the answer is made and encoded, a thousand partitions at a time
+    assert len(short.sent) == turns
+    (topic,) = long.sent[0].topics
+    assert [partition.partition_index for partition in topic.partitions] == list(range(5_000))
+
+
+def test_answer_in_slices_is_encoded_as_any_other() -> None:
+    place = Place(t=2_500)
+    first, second = place.connect(), place.connect()
+    question = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 12
+    place.send(first, question)
+    place.turns()
+    place.send(second, question)  # of which the answer is kept
+    assert place.turns() == 1
+    (response,) = first.sent
+    assert [encoded for wire in (first, second) for encoded in wire.encoded] == [encode(response, 12)] * 2
+
+
+def test_answer_that_another_request_is_encoding_takes_slices() -> None:
+    place = Place(t=2_500)
+    first, second = place.connect(), place.connect()
+    question = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 12
+    place.send(first, question)
+    while place.desk.broker.metadata.get(place.desk.broker.cluster.epoch, KEPT) is None:
+        place.pump.turn(0.0)
+    place.send(second, question)
+    assert place.turns() >= 4
+    assert second.encoded == [encode(first.sent[0], 12)]
+
+
+def test_offset_fetch_in_slices_reads_the_offsets_of_one_moment() -> None:
+    place = Place(t=3_000)
+    long, short = place.connect(), place.connect()
+    place.send(short, commit(range(900)), commit(range(900, 1_800)), commit(range(1_800, 2_700)))
+    place.turns()
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)] * 2)
+    place.send(long, (fetch, 8))
+    place.pump.turn(0.0)
+    kind = OffsetCommitRequest.Topic
+    moved = kind.Partition(partition_index=2_699, committed_offset=9_999, committed_metadata="")
+    place.send(short, (OffsetCommitRequest(group_id="g", topics=[kind(name="t", partitions=[moved])]), 5))
+    place.turns()
+    assert [number for number, _ in place.log][-2:] == [short.number, long.number]
+    for group in long.sent[0].groups:
+        assert [each.committed_offset for each in group.topics[0].partitions] == list(range(2_700))
+
+
+def test_response_that_grows_too_large_in_slices_is_refused() -> None:
+    place = Place(t=2_700)
+    wire = place.connect()
+    place.send(wire, commit(range(900)), commit(range(900, 1_800)), commit(range(1_800, 2_700)))
+    place.turns()
+    place.desk.broker.settings = replace(place.desk.broker.settings, mockbroker_response_max_bytes=50_000)
+    place.send(wire, (OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)]), 8))
+    assert place.turns() >= 3
+    assert "mockbroker.response.max.bytes is 50000" in wire.reason
 
 
 @pytest.mark.parametrize(
