@@ -3,8 +3,8 @@
 from mockbroker.api.clock import Clock as Clock
 from mockbroker.api.cluster import Cluster as Cluster
 from mockbroker.api.cluster import ClusterClosedError as ClusterClosedError
-from mockbroker.api.cluster import PortInUseError as PortInUseError
 from mockbroker.api.cluster import open_cluster as open_cluster
+from mockbroker.api.open_listeners import PortInUseError as PortInUseError
 from mockbroker.api.records import Record as Record
 from mockbroker.api.records import UnknownTopicError as UnknownTopicError
 from mockbroker.api.snapshots import GroupSnapshot as GroupSnapshot

@@ -78,6 +78,8 @@ SHELLS = [
     "mockbroker/net/timekeeper",
     "mockbroker/net/tls",
     "mockbroker/api/cluster",
+    "mockbroker/api/open_listeners",
+    "mockbroker/api/plan",
     "mockbroker/api/thread",
     "mockbroker/lab/demo/*",
     "mockbroker/lab/conform/*",

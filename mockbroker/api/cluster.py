@@ -3,127 +3,48 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_bytes
-from socket import socket
-from uuid import uuid4
 
 import trio
 
 from kwire import WireError
-from mockbroker.api import records as inside
+from mockbroker.api.certificates import Certificates
 from mockbroker.api.clock import Clock
+from mockbroker.api.open_listeners import PortInUseError, close_all, nodes_at, open_listeners
 from mockbroker.api.operations import ClusterOperations
+from mockbroker.api.plan import Plan
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.api.wait import Goal
-from mockbroker.base.release import KAFKA_4_2, RELEASES
-from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.base.release import KAFKA_4_2
+from mockbroker.base.settings import SettingsError
 from mockbroker.broker import failover
-from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event, Journal
 from mockbroker.broker.router import Router
-from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, Users
 from mockbroker.net.addresses import Addresses
-from mockbroker.net.bound_listeners import BoundListener, listen
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.in_process import Line
-from mockbroker.net.listeners import LAST_PORT, Listener, of_settings, port_for, users_of
+from mockbroker.net.listeners import LAST_PORT
 from mockbroker.net.server import Server
-from mockbroker.net.tls import Tls, TlsFiles
+from mockbroker.net.tls import TlsFiles
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.topics.model import Node
 
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
-SALT_BYTES = 16
-REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # as far as brokers go
-CLOCKS = ("real", MANUAL := "manual")
 log = logging.getLogger("mockbroker")
-
-
-class PortInUseError(OSError):
-    """A listener could not be opened; says which port, and how to choose another."""
 
 
 class ClusterClosedError(RuntimeError):
     """The cluster is gone, belongs to another test by now, or runs in another process."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a cluster has at its start. ``users``: passwords by user; ``scram``: what a broker keeps of them."""
-
-    brokers: int
-    settings: Settings
-    topics: Mapping[str, int]
-    as_version: str
-    listeners: Sequence[Listener]
-    users: Mapping[str, str] = field(repr=False)
-    scram: Scram = field(repr=False)
-    clock: str
-
-    @classmethod
-    def checked(
-        cls,
-        brokers: int,
-        topics: Mapping[str, int] | None,
-        config: Mapping[str, object] | None,
-        as_version: str,
-        listeners: Iterable[str],
-        users: Mapping[str, str] | None,
-        clock: str,
-    ) -> _Plan:
-        """Raises: SettingsError."""
-        settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
-        passwords = users_of(settings.mockbroker_users) | dict(users or {})
-        served = of_settings(settings, users=bool(passwords))
-        if brokers < 1:
-            raise SettingsError(f"brokers: {brokers} is less than 1")
-        factor = settings.default_replication_factor
-        if factor > brokers:
-            raise SettingsError(
-                f"default.replication.factor is {factor}, but the cluster has only {_counted(brokers, 'broker')}: "
-                f"start with {factor} brokers"
-            )
-        if as_version not in RELEASES:
-            raise SettingsError(f"as_version: {as_version} is not one of {', '.join(RELEASES)}")
-        if clock not in CLOCKS:
-            raise SettingsError(f"clock: {clock} is not one of {', '.join(CLOCKS)}")
-        for name, partitions in (topics or {}).items():
-            inside.check_topic(name, partitions)
-        scram = _derived(settings, passwords) if any(listener.sasl for listener in served) else {}
-        return cls(brokers, settings, dict(topics or {}), as_version, served, passwords, scram, clock)
-
-    def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
-        """The start, of time too, with what is in a data directory. Topics that are there already stay as they are.
-
-        Raises: SettingsError, DataDirError.
-        """
-        clock.restart(stopped=self.clock == MANUAL)
-        users = Users(self.users, self.scram)
-        wall_at_zero = time.time() - clock.read()
-        given = list(nodes)
-        cluster = None if data_dir is None else data_dir.open(given, uuid4)
-        broker = Broker(given, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
-        for name, partitions in self.topics.items():
-            there = broker.cluster.topics.get(name)
-            if there is None:
-                inside.create_topic(broker, name, partitions)
-            elif len(there.partitions) < partitions:
-                raise SettingsError(f"topic {name}: the data directory has it with {len(there.partitions)} partitions")
-        broker.groups.schedule_sweep(clock.read())
-        return broker
-
-
 class Cluster(ClusterOperations):
     """A running cluster, to be used in the trio run that opened it. ``life``: how often it started over."""
 
     def __init__(
-        self, plan: _Plan, server: Server, host: str, tls: _Certificates, data_dir: DataDir | None = None
+        self, plan: Plan, server: Server, host: str, tls: Certificates, data_dir: DataDir | None = None
     ) -> None:
         self.life = 0
         self._data_dir = data_dir
@@ -223,14 +144,14 @@ class Cluster(ClusterOperations):
         Raises: SettingsError, also with a data directory, PortInUseError; then everything stays.
         """
         self._check_no_data_dir()
-        plan = _Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
+        plan = Plan.checked(len(self.nodes), topics, config, self._plan.as_version, listeners, users, clock)
         addresses = Addresses(plan.settings, plan.listeners, self._host)
-        bound = _open_listeners(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
-        if (found := _without_effect(plan)) != _without_effect(self._plan):
-            _log_without_effect(found)
+        bound = open_listeners(plan, self._host, 0, min(node.node_id for node in self.nodes), self._tls, addresses)
+        if (settings := plan.without_effect()) != self._plan.without_effect():
+            _log_without_effect(settings)
         self.life += 1
         self._plan = plan
-        self._server.restart(plan.broker(_nodes(addresses, bound), self._server.clock), bound)
+        self._server.restart(plan.broker(nodes_at(addresses, bound), self._server.clock), bound)
         self._waiting.unpark_all()
 
     def _check_no_data_dir(self) -> None:
@@ -263,27 +184,27 @@ async def open_cluster(
     for one that stands still until it is advanced.
     Raises: SettingsError, PortInUseError; DataDirError, also out of the block, when the folder cannot be used any more.
     """
-    plan = _Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
+    plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     addresses = Addresses(plan.settings, plan.listeners, host)
-    _log_without_effect(_without_effect(plan))
+    _log_without_effect(plan.without_effect())
     disk = None
     if data_dir is not None:
         from mockbroker.storage.real_disk import RealDisk  # which not every system can have
 
         disk = RealDisk(Path(data_dir))
     kept = None if disk is None else DataDir(disk, str(data_dir))
-    tls = _Certificates(host)
+    tls = Certificates(host)
     try:
-        bound = _open_listeners(plan, host, port, first_node, tls, addresses)
+        bound = open_listeners(plan, host, port, first_node, tls, addresses)
         try:
             at = BrokerTime()
-            router = Router(plan.broker(_nodes(addresses, bound), at, kept), Journal(at.read()))
+            router = Router(plan.broker(nodes_at(addresses, bound), at, kept), Journal(at.read()))
             if kept is not None:
                 _go_on(router, kept, at.read())
         except BaseException:
-            _close(bound)
+            close_all(bound)
             raise
         server = Server(router, bound, data_dir=kept, clock=at)
         failure: BaseException | None = None
@@ -323,108 +244,9 @@ def _go_on(router: Router, data_dir: DataDir, now: float) -> None:
     data_dir.flush()
 
 
-class _Certificates:
-    """The certificates of a cluster, made when a listener first needs them, and anew where other files are named."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-        self._made: Tls | None = None
-        self._of: tuple[str, ...] = ()
-
-    @property
-    def files(self) -> TlsFiles:
-        return self._made.files if self._made else TlsFiles()
-
-    def get(self, settings: Settings, addresses: Addresses) -> Tls:
-        """Raises: SettingsError."""
-        names = sorted({self._host} | addresses.names)
-        of = (settings.ssl_client_auth, settings.ssl_keystore_location, settings.ssl_truststore_location, *names)
-        if self._made is None or of != self._of:
-            made = Tls(settings, *names)
-            self.close()
-            self._made, self._of = made, of
-        return self._made
-
-    def close(self) -> None:
-        if self._made is not None:
-            self._made.close()
-            self._made = None
-
-
-def _derived(settings: Settings, passwords: Mapping[str, str]) -> Scram:
-    wanted = [name for name in settings.sasl_enabled_mechanisms.split(",") if name in SCRAM_HASHES]
-    if not wanted or not passwords:
-        return {}
-    from mockbroker.broker.sasl.scram import derive
-
-    return derive(passwords, wanted, lambda: token_bytes(SALT_BYTES))
-
-
-def _nodes(addresses: Addresses, bound: Iterable[BoundListener]) -> list[Node]:
-    found: dict[int, dict[str, tuple[str, int]]] = {}
-    for each in bound:
-        number = len(found) - (each.node in found)
-        found.setdefault(each.node, {})[each.name] = addresses.of(each.name, number, each.sock.getsockname()[1])
-    nodes = []
-    for node_id, places in found.items():
-        hosts = {name: host for name, (host, _) in places.items()}
-        ports = {name: port for name, (_, port) in places.items()}
-        nodes.append(Node(node_id, next(iter(hosts.values())), next(iter(ports.values())), ports, hosts))
-    return nodes
-
-
-def _open_listeners(
-    plan: _Plan, host: str, port: int, first_node: int, tls: _Certificates, addresses: Addresses
-) -> list[BoundListener]:
-    """Every listener of every broker. Raises: SettingsError, PortInUseError; then none is open."""
-    settings, opened = plan.settings, list[BoundListener]()
-    try:
-        for number in range(plan.brokers):
-            for listener in plan.listeners:
-                if listener.host not in ("", host):
-                    raise SettingsError(f"listeners: {listener.host}: all of them listen on {host}")
-                context = tls.get(settings, addresses).context if listener.tls else None
-                wanted = port_for(plan.listeners, listener.name, port, plan.brokers, number)
-                sock = _listen(host, wanted)
-                opened.append(BoundListener(first_node + number, sock, listener.name, context, listener.sasl))
-    except (SettingsError, PortInUseError):
-        _close(opened)
-        raise
-    return opened
-
-
-def _close(bound: Iterable[BoundListener]) -> None:
-    for each in bound:
-        each.sock.close()
-
-
-def _listen(host: str, port: int) -> socket:
-    if port > LAST_PORT:
-        raise SettingsError(f"listeners: there is no port {port}")
-    try:
-        return listen(host, port)
-    except OSError as error:
-        raise PortInUseError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; "
-            "choose another with --port (0 picks a free one) or --host"
-        ) from error
-
-
-def _without_effect(plan: _Plan) -> list[str]:
-    """Of the settings that were given those that change nothing, and those that ask for more brokers than there are."""
-    values = plan.settings.by_name()
-    asked = [name for name in REPLICATION if name in plan.settings.given and int(values[name]) > plan.brokers]
-    there = _counted(plan.brokers, "broker")
-    return [*plan.settings.without_effect(), *(f"{name} {values[name]} ({there})" for name in asked)]
-
-
-def _log_without_effect(found: Sequence[str]) -> None:
-    if found:
-        log.warning("settings that Kafka has and that have no effect here: %s", ", ".join(found))
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _log_without_effect(settings: Sequence[str]) -> None:
+    if settings:
+        log.warning("settings that Kafka has and that have no effect here: %s", ", ".join(settings))
 
 
 def _bracketed(host: str) -> str:

@@ -17,7 +17,9 @@ from typing import TextIO
 import click
 import trio
 
-from mockbroker.api.cluster import CLOCKS, MANUAL, Cluster, PortInUseError, open_cluster
+from mockbroker.api.cluster import Cluster, open_cluster
+from mockbroker.api.open_listeners import PortInUseError
+from mockbroker.api.plan import CLOCKS, MANUAL
 from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
 from mockbroker.broker.journal import Event

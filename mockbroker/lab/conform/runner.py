@@ -9,7 +9,8 @@ from pathlib import Path
 import trio
 
 from kwire import APIS, ErrorCode, WireError
-from mockbroker.api.cluster import MANUAL, open_cluster
+from mockbroker.api.cluster import open_cluster
+from mockbroker.api.plan import MANUAL
 from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.lab.conform.asker import open_asker

@@ -28,7 +28,8 @@ from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import build_batch, read_batch
 from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, open_cluster, run_cluster
-from mockbroker.api import cluster as cluster_api
+from mockbroker.api import open_listeners
+from mockbroker.api.plan import Plan
 from mockbroker.net.bound_listeners import listen
 from mockbroker.net.timekeeper import Timekeeper
 from mockbroker.storage.real_disk import RealDisk
@@ -212,7 +213,7 @@ async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         return listen(host, 0)
 
-    monkeypatch.setattr(cluster_api, "listen", second_is_taken)
+    monkeypatch.setattr(open_listeners, "listen", second_is_taken)
     before = files()
     with pytest.raises(PortInUseError, match=r"127\.0\.0\.1:5001: Address already in use"):
         async with open_cluster(port=5_000, brokers=3):
@@ -512,8 +513,6 @@ async def test_settings_without_effect_are_one_line(caplog):
 
 
 def test_no_password_in_the_text_of_a_plan():
-    plan = cluster_api._Plan.checked(
-        1, {}, {"mockbroker.users": "bob:geheim"}, "4.2", ["SASL_SSL"], {"al": "geheim"}, "real"
-    )
+    plan = Plan.checked(1, {}, {"mockbroker.users": "bob:geheim"}, "4.2", ["SASL_SSL"], {"al": "geheim"}, "real")
     assert "geheim" not in repr(plan)
     assert plan.users == {"al": "geheim", "bob": "geheim"}

@@ -185,7 +185,7 @@ USAGE = [  # arguments, what stderr must say
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "leaves no room for 2 brokers"),
     (["--listener", "TLS"], "Error: --listener: TLS is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-    (["--listener", "SSL://10.0.0.1:0"], "all of them listen on 127.0.0.1"),
+    (["--listener", "SSL://10.0.0.1:0"], "every listener binds to --host (127.0.0.1)"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: none of the listeners has it"),
     (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location has certificates already"),
     (["--sasl", "GSSAPI"], "Error: --sasl: expected OAUTHBEARER, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
