@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.effects import Effect
+from mockbroker.base.effects import Effect, Note
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.changes import Recorded
 from mockbroker.groups.offsets import Offsets
 
@@ -96,6 +97,20 @@ class Becomes:
 
 
 Turn: TypeAlias = list[Effect | Becomes]
+
+
+def member_note(
+    group: CoordinatedGroup, event: EventKind, member: GroupMember, reason: str = "", *, generation: int | None = None
+) -> Note:
+    """Return the journal's line about a member. ``generation``: the group's if None."""
+    return Note(
+        event=event,
+        group=group.group_id,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        generation=group.generation if generation is None else generation,
+        reason=reason,
+    )
 
 
 def typed(group: CoordinatedGroup | None, kind: type[G]) -> G | None:

@@ -217,7 +217,7 @@ class Play:
         return ask
 
     def _tell(self, ask: Ask, event: Any) -> Ask:
-        self._take(classic.step(self.group, event, self.now))
+        self._take(classic.receive(self.group, event, self.now))
         self.wait(0.0)  # what is due at once, as an initial delay of zero
         return ask
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from kwire import ErrorCode
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
-from mockbroker.base.effects import Effects
+from mockbroker.base.effects import Effects, Reply
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import description, heartbeat, machine, phases, records, replies, rules, timers
 from mockbroker.groups.classic.state import CLASSIC, ClassicGroup, State
@@ -46,9 +46,8 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> Turn:
         """Return what a request does to a group."""
         if isinstance(event, Join) and _exhausts_ids(event, context):
-            return [replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
-        group.settle = context.settle
-        return [*machine.step(group, event, now)]
+            return [_refused(event)]
+        return self._step(group, event, context, now)
 
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
@@ -57,12 +56,16 @@ class ClassicType(GroupType[ClassicGroup]):
         if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
             return [*machine.absent(event)]
         if _exhausts_ids(event, context):
-            return [replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+            return [_refused(event)]
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
         group.begun = not (context.quirks.group_written_when_stable or other is not None)
-        return [Becomes(group), *self.receive(group, event, context, now)]
+        return [Becomes(group), *self._step(group, event, context, now)]
+
+    def _step(self, group: ClassicGroup, event: Event, context: Context, now: float) -> Turn:
+        group.settle = context.settle
+        return [*machine.receive(group, event, now)]
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:  # noqa: ARG002
         """Return everything that is due."""
@@ -164,6 +167,10 @@ class ClassicType(GroupType[ClassicGroup]):
 
 def _exhausts_ids(event: Join, context: Context) -> bool:
     return rules.exhausts_ids(event, context.unused_ids, context.settings.mockbroker_max_pending_members)
+
+
+def _refused(event: Join) -> Reply:
+    return replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 
 CLASSIC_TYPE = ClassicType()

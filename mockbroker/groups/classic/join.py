@@ -8,27 +8,28 @@ from mockbroker.base.effects import Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, phases, replies, rules
 from mockbroker.groups.classic.state import ClassicGroup, Member, State, pending_of
-from mockbroker.groups.coordinated import session_of
+from mockbroker.groups.coordinated import member_note, session_of
 from mockbroker.groups.events import Join
 
 
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
     """Become a member, or come back for the next generation."""
     group.last_join = now
-    if not rules.has_room(group, event):
-        return _refuse_full(group, event, now)
-    if not rules.protocols_fit(group, event):
-        return [replies.join_error(event.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, event.member_id)]
+    if error := rules.join_error(group, event):
+        return _refuse(group, event, error, now)
     if not event.member_id:
         return _join_without_id(group, event, now)
     if event.member_id in group.pending:
-        if event.instance_id is not None:  # the id was given to a dynamic member
-            return [replies.join_error(event.ticket, ErrorCode.UNKNOWN_SERVER_ERROR, "")]
         membership.forget_pending(group, event.member_id)
         return _add_member(group, event, event.member_id, now)
-    if error := rules.identity_error(group, event):
-        return [replies.join_error(event.ticket, error, event.member_id)]
     return _rejoin(group, group.members[event.member_id], event, now)
+
+
+def _refuse(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> Effects:
+    member_id = "" if error in rules.WITHOUT_MEMBER_ID else event.member_id
+    refusal = replies.join_error(event.ticket, error, member_id)
+    full = error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    return [refusal, *(_remove_from_full_group(group, event, now) if full else ())]
 
 
 def _join_without_id(group: ClassicGroup, event: Join, now: float) -> Effects:
@@ -47,12 +48,12 @@ def _give_id(group: ClassicGroup, event: Join, now: float) -> Effects:
     return [note, replies.join_error(event.ticket, ErrorCode.MEMBER_ID_REQUIRED, event.fresh_id)]
 
 
-def _refuse_full(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Refuse a join because group.max.size is reached, and remove the member if it already belonged.
+def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
+    """Remove a member that group.max.size has no room for any more, or forget its id.
 
     Kafka 4 does not check again whether the join phase can complete.
     """
-    effects: Effects = [replies.join_error(event.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED, "")]
+    effects: Effects = []
     member = group.members.get(event.member_id)
     if member is not None:
         effects += membership.remove(group, member, EventKind.EXPIRE, "the group is full")
@@ -78,7 +79,7 @@ def _replace(group: ClassicGroup, member: Member, event: Join, now: float) -> Ef
     membership.renew(group, member, now)
     _update(group, member, event)
     reason = f"static member {event.instance_id} is back, {old_id} is fenced"
-    effects.append(membership.note(group, EventKind.REJOIN, member, reason))
+    effects.append(member_note(group, EventKind.REJOIN, member, reason))
     if group.state is State.STABLE and rules.choose_protocol(group) == group.protocol:
         return [*effects, _back_in_place(group, member, event, was_leader)]
     group.park_join(member, event.ticket)
@@ -121,17 +122,16 @@ def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) ->
     group.waits.set(session_of(member_id), now + rules.NEW_MEMBER_TIMEOUT)
     if group.state is State.PREPARING and group.came_from is State.EMPTY:
         group.joined_in_delay = group.generation == 0 or not group.quirks.delay_extended_in_generation_0_only
-    effects: Effects = [membership.note(group, EventKind.JOIN, member, event.reason)]
+    effects: Effects = [member_note(group, EventKind.JOIN, member, event.reason)]
     return effects + phases.rebalance(group, f"{member_id} joined", now)
 
 
 def _rejoin(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
-    same = list(member.protocols) == list(event.protocols)
-    leads = member.member_id == group.leader
-    if (group.state is State.COMPLETING and same) or (group.state is State.STABLE and same and not leads):
+    if rules.gets_current_generation(group, member, event):
         return [replies.joined(group, event.ticket, member)]
+    leads, same = member.member_id == group.leader, list(member.protocols) == list(event.protocols)
     _update(group, member, event)
-    effects: Effects = [membership.note(group, EventKind.REJOIN, member, event.reason)]
+    effects: Effects = [member_note(group, EventKind.REJOIN, member, event.reason)]
     why = "rejoined as leader" if leads and same else "rejoined with other metadata"
     group.park_join(member, event.ticket)
     return effects + phases.rebalance(group, f"{member.member_id} {why}", now)

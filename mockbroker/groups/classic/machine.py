@@ -24,12 +24,12 @@ from mockbroker.groups.events import Event, Heartbeat, Join, Leave, Sync
 
 UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
-STEPS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heartbeat: heartbeat, Leave: leave}
+REQUESTS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heartbeat: heartbeat, Leave: leave}
 
 
-def step(group: ClassicGroup, event: Event, now: float) -> Effects:
-    """What ``event`` does to the group."""
-    return STEPS[type(event)](group, event, now)
+def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
+    """Change the group as a request wants it, and return the effects."""
+    return REQUESTS[type(event)](group, event, now)
 
 
 def absent(event: Event) -> Effects:

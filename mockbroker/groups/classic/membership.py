@@ -10,12 +10,12 @@ from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import replies
 from mockbroker.groups.classic.state import ClassicGroup, Member, pending_of
-from mockbroker.groups.coordinated import session_of
+from mockbroker.groups.coordinated import member_note, session_of
 
 
 def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
     """Take a member out; its parked JoinGroup is answered, the group is not yet told."""
-    effects: Effects = [note(group, event, member, reason)]
+    effects: Effects = [member_note(group, event, member, reason)]
     if ticket := group.take_join(member):
         effects.append(replies.join_error(ticket, ErrorCode.UNKNOWN_MEMBER_ID, ""))
     group.remove(member)
@@ -46,14 +46,3 @@ def forget_pending(group: ClassicGroup, member_id: str) -> str:
 def pending_gone(group: ClassicGroup, event: EventKind, member_id: str, reason: str) -> Note:
     client_id = forget_pending(group, member_id)
     return Note(event=event, group=group.group_id, member_id=member_id, client_id=client_id, reason=reason)
-
-
-def note(group: ClassicGroup, event: EventKind, member: Member, reason: str = "") -> Note:
-    return Note(
-        event=event,
-        group=group.group_id,
-        member_id=member.member_id,
-        client_id=member.client_id,
-        generation=group.generation,
-        reason=reason,
-    )

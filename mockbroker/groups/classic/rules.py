@@ -6,11 +6,11 @@ Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kwire import ErrorCode
 from kwire.java import map_order
-from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leaving, Sync
 
 NONE = ErrorCode.NONE
@@ -87,6 +87,36 @@ def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     return member_error(group, event) if event.names_member else NONE
 
 
+# Refusals of a JoinGroup before its member is looked up: the first that holds is the answer.
+JOIN_CHECKS: tuple[tuple[ErrorCode, Callable[[ClassicGroup, Join], bool]], ...] = (
+    (ErrorCode.GROUP_MAX_SIZE_REACHED, lambda group, event: not has_room(group, event)),
+    (INCONSISTENT_GROUP_PROTOCOL, lambda group, event: not protocols_fit(group, event)),
+    # the id was given to a dynamic member
+    (ErrorCode.UNKNOWN_SERVER_ERROR, lambda group, event: static_join_with_pending_id(group, event)),
+)
+WITHOUT_MEMBER_ID = {ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR}  # refusals that echo no id
+
+# Room for a JoinGroup, by state. Ids that were only given out do not count.
+ROOM: Mapping[State, Callable[[ClassicGroup, Member | None], bool]] = {
+    State.EMPTY: lambda _group, _member: True,
+    State.PREPARING: lambda group, member: has_joined(member) or group.parked_joins < group.max_size,
+    State.COMPLETING: lambda group, member: member is not None or len(group.members) < group.max_size,
+    State.STABLE: lambda group, member: member is not None or len(group.members) < group.max_size,
+}
+
+# A member that joins again with the protocols it had gets the current generation, without a rebalance: (state, leads).
+# A leader of a stable group that joins again wants to assign again.
+CURRENT_GENERATION = {(State.COMPLETING, True), (State.COMPLETING, False), (State.STABLE, False)}
+
+
+def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
+    """Return why a JoinGroup is refused, or NONE. A client without id, or with one that was just given, is new."""
+    for error, holds in JOIN_CHECKS:
+        if holds(group, event):
+            return error
+    return NONE if not event.member_id or event.member_id in group.pending else identity_error(group, event)
+
+
 def exhausts_ids(event: Join, unused_ids: int, limit: int) -> bool:
     """True if a member id would have to be given out, and ``limit`` are that no member uses yet."""
     needs_id = event.id_required and not event.member_id and event.instance_id is None
@@ -94,15 +124,24 @@ def exhausts_ids(event: Join, unused_ids: int, limit: int) -> bool:
 
 
 def has_room(group: ClassicGroup, event: Join) -> bool:
-    """True if the group takes one more, by group.max.size. Ids that were only given out do not count."""
-    member = group.members.get(event.member_id)
-    match group.state:
-        case State.EMPTY:
-            return True
-        case State.PREPARING:
-            return (member is not None and member.join is not None) or group.parked_joins < group.max_size
-        case State.COMPLETING | State.STABLE:
-            return member is not None or len(group.members) < group.max_size
+    """True if the group takes one more, by group.max.size."""
+    return ROOM[group.state](group, group.members.get(event.member_id))
+
+
+def has_joined(member: Member | None) -> bool:
+    """True if a JoinGroup of the member is pending."""
+    return member is not None and member.join is not None
+
+
+def static_join_with_pending_id(group: ClassicGroup, event: Join) -> bool:
+    """True for a static member with an id that was given out and not used yet."""
+    return event.instance_id is not None and event.member_id in group.pending
+
+
+def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
+    """True if a member that joins again is answered at once."""
+    same = list(member.protocols) == list(event.protocols)
+    return same and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 
 
 def protocols_fit(group: ClassicGroup, event: Join) -> bool:

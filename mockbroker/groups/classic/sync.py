@@ -6,6 +6,7 @@ from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, replies, rules
 from mockbroker.groups.classic.state import SYNC, ClassicGroup, State
+from mockbroker.groups.coordinated import member_note
 from mockbroker.groups.events import Sync
 
 
@@ -17,7 +18,7 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
     group.unsynced.discard(member.member_id)
     if not group.unsynced:
         group.waits.forget(SYNC)
-    effects: Effects = [membership.note(group, EventKind.SYNC, member)]
+    effects: Effects = [member_note(group, EventKind.SYNC, member)]
     if group.state is State.STABLE:
         if group.quirks.sync_in_stable_renews_session:
             membership.renew(group, member, now)

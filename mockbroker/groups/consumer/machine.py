@@ -36,7 +36,7 @@ from mockbroker.groups.consumer.state import (
     sync_of,
 )
 from mockbroker.groups.consumer.target import assign
-from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, session_of
+from mockbroker.groups.coordinated import Becomes, CoordinatedGroup, Turn, member_note, session_of
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.topics.model import Cluster
@@ -459,15 +459,8 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> Turn:
 
 
 def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
-    """A line of the journal about a member."""
-    return Note(
-        event=event,
-        group=group.group_id,
-        member_id=member.member_id,
-        client_id=member.client_id,
-        generation=member.epoch,
-        reason=reason,
-    )
+    """Return the journal's line about a member, with the member's epoch."""
+    return member_note(group, event, member, reason, generation=member.epoch)
 
 
 def named(share: Share, cluster: Cluster) -> dict[str, list[int]]:

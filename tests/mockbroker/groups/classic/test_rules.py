@@ -47,7 +47,7 @@ def test_heartbeat(state, member_id, beside, instance_id, answer):
 
 
 def test_every_state_has_a_line_in_the_tables():
-    assert set(rules.HEARTBEAT) == set(rules.COMMIT) == set(State)
+    assert set(rules.HEARTBEAT) == set(rules.COMMIT) == set(rules.ROOM) == set(State)
 
 
 SYNCS = [  # state, member, generation beside the group's, type, name, answer; None: parked
@@ -139,6 +139,21 @@ def member(member_id: str, *names: str) -> Member:
     )
 
 
+def join_of(protocol_type: str, protocols: list[tuple[str, bytes]]) -> Join:
+    return Join(
+        ticket=TICKET,
+        member_id="",
+        fresh_id="new",
+        id_required=False,
+        client_id="",
+        client_host="",
+        session_timeout=1.0,
+        rebalance_timeout=1.0,
+        protocol_type=protocol_type,
+        protocols=protocols,
+    )
+
+
 def group_of(*offers: tuple[str, ...], protocol_type: str = "consumer") -> ClassicGroup:
     group = ClassicGroup(group_id="g", initial_delay=0.0, protocol_type=protocol_type)
     for number, names in enumerate(offers):
@@ -164,19 +179,27 @@ FITS = [  # what the members offer, type, names, fits
 
 @pytest.mark.parametrize(("offers", "protocol_type", "names", "fits"), FITS)
 def test_protocols_fit(offers, protocol_type, names, fits):
-    event = Join(
-        ticket=TICKET,
-        member_id="",
-        fresh_id="new",
-        id_required=False,
-        client_id="",
-        client_host="",
-        session_timeout=1.0,
-        rebalance_timeout=1.0,
-        protocol_type=protocol_type,
-        protocols=[(name, b"") for name in names],
-    )
+    event = join_of(protocol_type, [(name, b"") for name in names])
     assert rules.protocols_fit(group_of(*offers), event) is fits
+
+
+REJOINS = [  # state, leads, same protocols, gets the current generation
+    pytest.param(PREPARING, False, True, False, id="preparing"),
+    pytest.param(COMPLETING, True, True, True, id="completing, leader"),
+    pytest.param(COMPLETING, False, True, True, id="completing, follower"),
+    pytest.param(COMPLETING, False, False, False, id="completing, other protocols"),
+    pytest.param(STABLE, True, True, False, id="stable, leader"),
+    pytest.param(STABLE, False, True, True, id="stable, follower"),
+    pytest.param(STABLE, False, False, False, id="stable, other protocols"),
+]
+
+
+@pytest.mark.parametrize(("state", "leads", "same", "current"), REJOINS)
+def test_rejoin_gets_current_generation(state, leads, same, current):
+    group = group_of(("range",), ("range",))
+    group.state, group.leader = state, "m0" if leads else "m1"
+    event = join_of("consumer", [("range", b"m" if same else b"other")])
+    assert rules.gets_current_generation(group, group.members["m0"], event) is current
 
 
 VOTES = [  # what the members offer, the winner

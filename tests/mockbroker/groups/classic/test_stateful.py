@@ -145,7 +145,7 @@ class GroupMachine(RuleBasedStateMachine):
         leaving = {m.member_id for m in event.members} if isinstance(event, Leave) else set()
         older = [known for known, owed in self.owed.items() if owed == (kind, member_id)]
         fresh = set(self.group.members)
-        if ask not in self.tell(lambda: classic.step(self.group, event, self.play.now)):
+        if ask not in self.tell(lambda: classic.receive(self.group, event, self.play.now)):
             assert kind in ("join", "sync"), f"{kind} is never parked"
             self.owed[ask] = (kind, member_id)
             self._drop(known for known in older if known in self.owed)
@@ -499,7 +499,7 @@ def pending_ids_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         return answer
 
     real = classic.join
-    monkeypatch.setitem(classic.STEPS, Join, forget)
+    monkeypatch.setitem(classic.REQUESTS, Join, forget)
 
 
 MUTANTS = [

@@ -735,12 +735,12 @@ def empty_groups_are_not_listed(patch: Patch) -> None:
 
 @bug("I14")
 def the_journal_does_not_say_who_left(patch: Patch) -> None:
-    real = membership.note
+    real = membership.member_note
 
     def note(group: ClassicGroup, event: EventKind, member: Member, reason: str = "") -> Note:
         return real(group, EventKind.SYNC if event == EventKind.LEAVE else event, member, reason)
 
-    patch.setattr(membership, "note", note)
+    patch.setattr(membership, "member_note", note)
 
 
 @bug("I16")
