@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, get_type_hints
 
 from kwire.analysis.columns import (
     CAPTURE_ID,
@@ -148,11 +148,6 @@ EVENT_COLUMNS = (_ts, _group_id, CLUSTER, LIFE, *_others)
 _FIELDS = tuple(GroupEvent.__slots__)
 _COLUMNS = tuple(column.name for column in (CAPTURE_ID, *EVENT_COLUMNS))
 _values = attrgetter(*_FIELDS)
-
-
-def event_of(row: Mapping[str, Any]) -> GroupEvent:
-    """The event of a row, whatever else the row has."""
-    return GroupEvent(**{name: row[name] for name in _FIELDS})
 
 
 @lru_cache(256)

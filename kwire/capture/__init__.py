@@ -11,7 +11,8 @@ try:
     from kwire.capture.calls.model import Call, Connection
     from kwire.capture.files.blocks import Problem, Skipped, Split
     from kwire.capture.reading import Reading, read
-    from kwire.capture.tcp.packets import Segments, read_segments, splits
+    from kwire.capture.tcp.packets import read_segments, splits
+    from kwire.capture.tcp.segments import Segments
 except ModuleNotFoundError as error:
     raise missing(error, "capture") from error
 

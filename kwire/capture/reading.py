@@ -18,7 +18,8 @@ from kwire.capture.calls.topic_names import NAMING_APIS, TopicNames
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.capture_file import CaptureFile, find
 from kwire.capture.limits import MAX_ALL_HELD, MAX_CONNECTIONS
-from kwire.capture.tcp.packets import SYN, Key, Reader, Segments
+from kwire.capture.tcp.packets import SegmentReader
+from kwire.capture.tcp.segments import SYN, Key, Segments
 
 Item = Call | Connection | Problem | Skipped
 
@@ -150,7 +151,7 @@ class Reading:
 
     def __iter__(self) -> Iterator[Item]:
         conversations = Conversations(self._begin)
-        reader = Reader(self.ports)
+        reader = SegmentReader(self.ports)
         for path in self.files:
             file = CaptureFile(path)
             parts = self._log(file, conversations) if file.is_log else self._packets(file, conversations, reader)
@@ -167,7 +168,7 @@ class Reading:
         last = conversations.finish()
         self._note(last)
         yield from last
-        self.skipped += reader.finish()
+        self.skipped += reader.fragments.finish()
         yield from self.skipped
         self._is_whole = True
 
@@ -207,7 +208,7 @@ class Reading:
                 self.topic_names.learn(item)
 
     def _packets(
-        self, file: CaptureFile, conversations: Conversations, reader: Reader
+        self, file: CaptureFile, conversations: Conversations, reader: SegmentReader
     ) -> Iterator[list[Call | Connection]]:
         skipped: Counter[str] = Counter()
         for block in file.blocks():

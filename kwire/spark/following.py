@@ -23,7 +23,7 @@ from kwire.capture.calls.conversation import Conversation, Row
 from kwire.capture.calls.model import Call
 from kwire.capture.files.file_systems import below, file_system, open_at
 from kwire.capture.files.gzipped import GZIP
-from kwire.capture.tcp.packets import SYN, unpack_key
+from kwire.capture.tcp.segments import SYN, unpack_key
 from kwire.spark.bundles import COUNTED, Rows
 
 AT_ONCE = 262_144  # bytes read at a time, of the packets of one connection

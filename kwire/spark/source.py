@@ -28,7 +28,8 @@ from kwire.capture.files.blocks import Problem, Skipped, Split
 from kwire.capture.files.capture_file import CaptureFile, each, find, first_time
 from kwire.capture.files.file_systems import changed_at, is_address, size_of
 from kwire.capture.files.splits import guessed
-from kwire.capture.tcp.packets import Segments, read_segments, splits
+from kwire.capture.tcp.packets import read_segments, splits
+from kwire.capture.tcp.segments import Segments
 from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"

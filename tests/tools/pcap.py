@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
-from kwire.capture.tcp.packets import ACK, FIN, RST, SYN
+from kwire.capture.tcp.segments import ACK, FIN, RST, SYN
 
 __all__ = ["ACK", "FIN", "RST", "SYN"]
 ETHERNET, NULL, RAW, LOOP, SLL, SLL2 = 1, 0, 101, 108, 113, 276

@@ -16,7 +16,7 @@ from kwire.capture.calls.frame_headers import INT32, is_tls
 from kwire.capture.calls.framing import OFF, SEARCH, SYNC, Framer
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, MAX_UNDECIDED
-from kwire.capture.tcp.packets import ACK, FIN, RST, SYN, Key, endpoints
+from kwire.capture.tcp.segments import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.tcp.stream import KEPT, MASK, Piece, Stream
 
 NOT_PLAIN = ACK | FIN | RST | SYN

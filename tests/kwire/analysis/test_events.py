@@ -5,7 +5,7 @@ from typing import get_type_hints
 from tools.captures import capture
 from tools.said import two_members
 
-from kwire.analysis.events import EVENTS, GroupEvent, event_of
+from kwire.analysis.events import EVENTS, GroupEvent
 from kwire.analysis.extract import events_of
 from kwire.analysis.tables import GROUP_EVENTS
 
@@ -30,7 +30,8 @@ def test_types_of_fields_are_those_of_their_columns() -> None:
 def test_event_goes_through_a_row() -> None:
     for call in two_members().calls:
         for event in events_of(call):
-            assert event_of(event.row("x")) == event
+            row = event.row("x")
+            assert GroupEvent(**{name: row[name] for name in GroupEvent.__slots__}) == event
 
 
 def test_every_event_is_described() -> None:

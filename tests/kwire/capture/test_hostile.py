@@ -43,7 +43,7 @@ from tools.pcap import (
 from kwire.capture import Call, Problem, Skipped, Split, read, read_segments, splits
 from kwire.capture.files.capture_file import CaptureFile
 from kwire.capture.limits import MAX_CONNECTIONS, MAX_DAMAGES
-from kwire.capture.tcp.packets import ACK, SYN
+from kwire.capture.tcp.segments import ACK, SYN
 
 TALK = Talk()
 PACKETS = list(packets([*TALK.open(), *greeting(TALK), *heartbeats(TALK, 5)]))

@@ -23,7 +23,7 @@ from kwire.capture.calls.model import (
     UNKNOWN_VERSION,
     UNREADABLE,
 )
-from kwire.capture.tcp.packets import SYN
+from kwire.capture.tcp.segments import SYN
 from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.produce import ProduceRequest, ProduceResponse

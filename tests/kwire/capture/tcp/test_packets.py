@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tools.pcap import ETHERNET, LOOP, NULL, RAW, SLL, SLL2, Segment, Talk, fragments, framed, packets, pcap, pcapng
 
 from kwire.capture import Segments, read_segments, splits
-from kwire.capture.tcp.packets import endpoint, unpack_key
+from kwire.capture.tcp.segments import endpoint, unpack_key
 
 FOUR, SIX = Talk(), Talk(client=("fd00::1", 50_000), broker=("fd00::2", 9092))
 

@@ -1,0 +1,135 @@
+"""Packets in IP fragments: each fragment but the first becomes a segment of its own, once the first is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kwire.capture.files.blocks import NO_FIRST_FRAGMENT, Skipped
+from kwire.capture.limits import MAX_EARLY_FRAGMENTS, MAX_FRAGMENTED
+from kwire.capture.tcp.headers import Fragment, PacketHeaders, Rows
+from kwire.capture.tcp.segments import ACK, FIN
+
+
+class _LaterFragment(NamedTuple):
+    """A fragment after the first. ``start``: of its bytes in the file."""
+
+    offset: int
+    size: int
+    captured: int
+    start: int
+    data: bytes
+
+
+class _FirstFragment(NamedTuple):
+    """What the first fragment has for all. ``header``: bytes of TCP's header."""
+
+    sport: int
+    dport: int
+    seq: int
+    ack: int
+    header: int
+
+
+@dataclass(slots=True)
+class _FragmentedPacket:
+    """A packet in fragments.
+
+    path: of the file that its fragments are in.
+    head: the first fragment.
+    early: fragments that came before the first; ``dropped``: how many of them there was no room for.
+    last: bytes of the packet, once its last fragment was seen; ``seen``: bytes of the fragments that were seen.
+    """
+
+    path: str
+    head: _FirstFragment | None = None
+    early: list[_LaterFragment] = field(default_factory=list)
+    last: int | None = None
+    seen: int = 0
+    dropped: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.head is not None and self.last is not None and self.seen >= self.last
+
+
+class Fragments:
+    """Packets of which fragments are missing, at most MAX_FRAGMENTED of them, the oldest first.
+
+    given_up: how many fragments were passed over because their first was never seen, by file.
+    """
+
+    def __init__(self) -> None:
+        self._packets: dict[tuple[int, ...], _FragmentedPacket] = {}
+        self.given_up: Counter[str] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._packets)
+
+    def finish(self) -> list[Skipped]:
+        """Return the fragments whose first was never seen; no more packets will come."""
+        while self._packets:
+            self._give_up()
+        given_up, self.given_up = self.given_up, Counter()
+        return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
+
+    def _give_up(self) -> None:
+        """Forget the oldest packet."""
+        packet = self._packets.pop(next(iter(self._packets)))
+        self.given_up[packet.path] += len(packet.early) + packet.dropped
+
+    def join(self, parse: PacketHeaders, found: Rows, spare: dict[int, bytes]) -> Rows:
+        """Return the rows of a block with a row for each later fragment; first fragments have theirs already.
+
+        ``spare``: gets the payload of fragments that are not in the data of the block, by their start in the file.
+        """
+        block, more = parse.block, []
+        rows = {int(row): n for n, row in enumerate(found.row)}
+        for part in sorted(parse.fragments):
+            packet = self._packet(part, block.path)
+            size = part.end - part.start
+            captured = max(0, min(part.end, int(block.starts[part.row] + block.sizes[part.row])) - part.start)
+            packet.seen += size
+            if not part.more:
+                packet.last = part.offset + size
+            late = [_LaterFragment(part.offset, size, captured, part.start + block.base, b"")]
+            if part.offset == 0:
+                late = []
+                if (n := rows.get(part.row)) is not None:
+                    header = int(found.start[n]) - part.start
+                    columns = (found.sport, found.dport, found.seq, found.ack)
+                    packet.head = _FirstFragment._make([*(int(column[n]) for column in columns), header])
+                    found.flags[n] &= ~FIN if part.more else 0xFF
+                    late, packet.early = packet.early, []
+            elif packet.head is None:
+                data = block.data[part.start : part.start + captured]
+                if len(packet.early) < MAX_EARLY_FRAGMENTS:
+                    packet.early.append(late[0]._replace(data=data))
+                else:
+                    packet.dropped += 1
+                continue
+            for piece in late:
+                if piece.start < block.base:
+                    spare[piece.start] = piece.data
+                more.append(_late_row(part, packet.head, piece, block.base))
+            if packet.is_whole:
+                self.given_up[packet.path] += self._packets.pop(part.key).dropped
+        return found.plus(more)
+
+    def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
+        """Return the packet of a fragment; a second first fragment begins another packet."""
+        packet = self._packets.get(part.key)
+        if packet is None or (part.offset == 0 and packet.head is not None):
+            if len(self._packets) >= MAX_FRAGMENTED:
+                self._give_up()
+            packet = self._packets[part.key] = _FragmentedPacket(path)
+        return packet
+
+
+def _late_row(part: Fragment, head: _FirstFragment | None, piece: _LaterFragment, base: int) -> tuple[int, ...]:
+    """The row of a fragment that is not the first: a segment of the bytes that it carries."""
+    assert head is not None
+    seq = (head.seq + piece.offset - head.header) & 0xFFFF_FFFF
+    place = piece.start - base, piece.captured, piece.size
+    return (part.row, *part.key[:4], head.sport, head.dport, seq, head.ack, ACK, *place)

@@ -1,0 +1,268 @@
+"""Headers of packets: link, VLAN, IPv4, IPv6 and TCP of a whole block at a time, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kwire.capture.files.blocks import BAD_HEADERS, CUT_HEADERS, NOT_IP, NOT_TCP, SNAPLEN, UNKNOWN_LINK, Block, Ints
+from kwire.capture.limits import MAX_EXTENSIONS, MAX_VLANS
+from kwire.capture.tcp.segments import FIN, MAPPED, RST, SYN, Bools
+
+TCP = 6
+NULL, ETHERNET, RAW, LOOP, SLL, IPV4_ONLY, IPV6_ONLY, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276
+RAW_LINKS = (RAW, 12, 14, IPV4_ONLY, IPV6_ONLY, NULL, LOOP)  # no type of what follows, or none that is needed
+HEADERS = {NULL: 4, LOOP: 4, ETHERNET: 14, SLL: 16, SLL2: 20}
+TYPES_AT = {ETHERNET: 12, SLL: 14, SLL2: 0}
+LINKS = {*RAW_LINKS, *HEADERS}
+VLANS = (0x8100, 0x88A8, 0x9100, 0x9200)
+EXTENSIONS = (0, 43, 60, 135, 139, 140)  # IPv6 headers that say their length in units of 8 bytes
+AUTHENTICATION, FRAGMENT = 51, 44
+
+
+class Fragment(NamedTuple):
+    """Part of a packet. ``start`` and ``end``: in the data of the block; ``offset``: of it in the packet."""
+
+    row: int
+    start: int
+    end: int
+    offset: int
+    more: bool  # parts of the packet behind this one
+    key: tuple[int, ...]  # addresses, and the number of the packet
+
+
+@dataclass(slots=True)
+class Rows:
+    """Columns of segments before their endpoints are put in order; ``row``: of the record, ``start``: in the data."""
+
+    row: Ints
+    shigh: Any
+    slow: Any
+    dhigh: Any
+    dlow: Any
+    sport: Ints
+    dport: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    start: Ints
+    captured: Ints
+    size: Ints
+
+    def columns(self) -> list[Any]:
+        return [getattr(self, name) for name in self.__slots__]
+
+    def only(self, mask: Any) -> Rows:
+        return self if mask.all() else Rows(*(column[mask] for column in self.columns()))
+
+    def plus(self, more: list[tuple[int, ...]]) -> Rows:
+        """With further rows, in the order of the records."""
+        if not more:
+            return self
+        added = [
+            np.array(column, mine.dtype) for column, mine in zip(zip(*more, strict=True), self.columns(), strict=True)
+        ]
+        joined = [np.concatenate(pair) for pair in zip(self.columns(), added, strict=True)]
+        order = np.argsort(joined[0], kind="stable")
+        return Rows(*(column[order] for column in joined))
+
+
+def join_rows(parts: list[Rows]) -> Rows:
+    if not parts:
+        none = np.zeros(0, np.int64)
+        high = np.zeros(0, np.uint64)
+        return Rows(none, high, high, high, high, *(none for _ in range(8)))
+    joined = [np.concatenate(columns) for columns in zip(*(part.columns() for part in parts), strict=True)]
+    order = np.argsort(joined[0], kind="stable")
+    return Rows(*(column[order] for column in joined))
+
+
+class PacketHeaders:
+    """One block, parsed: ``found`` are rows with a TCP header, ``fragments`` are parts of fragmented packets."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.data = block.data
+        self.bytes = np.frombuffer(block.data, np.uint8)
+        self.skipped: dict[str, int] = {}
+        self.unknown: set[int] = set()
+        self.fragments: list[Fragment] = []
+        rows = np.arange(len(block.records))
+        parts = [part for part in map(self._network, self._linked(rows)) if part is not None]
+        self.found = parts[0] if len(parts) == 1 else join_rows(parts)
+
+    def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
+        """Rows with where their IP header begins, and its version: those of each link type."""
+        links = self.block.links
+        kinds = (
+            [int(links[0])] if len(links) and (links == links[0]).all() else [int(kind) for kind in np.unique(links)]
+        )
+        for kind in kinds:
+            mine = rows if len(kinds) == 1 else rows[links == kind]
+            if kind not in LINKS:
+                self.skip(UNKNOWN_LINK, len(mine))
+                self.unknown.add(kind)
+                continue
+            head = HEADERS.get(kind, 0)
+            mine = self._long(mine, self.block.starts[mine] + head + 20)
+            at = self.block.starts[mine] + head
+            if kind in TYPES_AT:
+                mine, at = self._typed(mine, at, self._u16(self.block.starts[mine] + TYPES_AT[kind]))
+            version = self.bytes[np.minimum(at, len(self.data) - 1)] >> 4
+            for number in (4, 6):
+                chosen = version == number
+                if chosen.all():
+                    yield mine, at, number
+                    break
+                if chosen.any():
+                    yield mine[chosen], at[chosen], number
+            other = int(np.count_nonzero((version != 4) & (version != 6)))
+            self.skip(NOT_IP, other)
+
+    def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
+        """Behind VLAN tags, rows whose type is IP."""
+        for _ in range(MAX_VLANS):
+            tagged = np.isin(kind, VLANS)
+            if not tagged.any():
+                break
+            kind = np.where(tagged, self._u16(at + 2), kind)
+            at = np.where(tagged, at + 4, at)
+        is_ip = (kind == 0x0800) | (kind == 0x86DD)
+        if is_ip.all():
+            return rows, at
+        self.skip(NOT_IP, int(np.count_nonzero(~is_ip)))
+        return rows[is_ip], at[is_ip]
+
+    def _network(self, given: tuple[Ints, Ints, int]) -> Rows | None:
+        return self._ipv4(*given[:2]) if given[2] == 4 else self._ipv6(*given[:2])
+
+    def _ipv4(self, rows: Ints, at: Ints) -> Rows | None:
+        is_tcp = self._u8(at + 9) == TCP
+        if not is_tcp.all():
+            self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
+            rows, at = rows[is_tcp], at[is_tcp]
+        total = self._u16(at + 2)
+        header = (self._u8(at) & 15) * 4
+        transport = at + header
+        whole = self.block.starts[rows] + self.block.originals[rows]
+        end = np.where(total == 0, whole, at + total)  # 0: the network card cuts it into packets
+        part = self._u16(at + 6)
+        source, target = self._u32(at + 12) + MAPPED, self._u32(at + 16) + MAPPED
+        none = np.zeros(len(rows), np.uint64)
+        fragmented = (part & 0x3FFF) != 0
+        if fragmented.any():
+            for n in np.flatnonzero(fragmented):
+                key = (0, int(source[n]), 0, int(target[n]), int(self._u16(at[n : n + 1] + 4)[0]))
+                offset, further = int(part[n] & 0x1FFF) * 8, bool(part[n] & 0x2000)
+                place = int(rows[n]), int(transport[n]), int(end[n])
+                self.fragments.append(Fragment(*place, offset, further, key))
+        possible = header >= 20
+        keep = (part & 0x1FFF) == 0
+        if not possible.all():
+            self.skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
+            keep &= possible
+        return self._tcp(rows, transport, end, (none, source.astype(np.uint64), none, target.astype(np.uint64)), keep)
+
+    def _ipv6(self, rows: Ints, at: Ints) -> Rows | None:
+        enough = at + 40 <= self.block.starts[rows] + self.block.sizes[rows]
+        self._cut(rows[~enough])
+        rows, at = rows[enough], at[enough]
+        size = self._u16(at + 4)
+        whole = self.block.starts[rows] + self.block.originals[rows]
+        end = np.where(size == 0, whole, at + 40 + size)
+        kind, transport = self._u8(at + 6), at + 40
+        offset = np.zeros(len(rows), np.int64)
+        further = np.zeros(len(rows), bool)
+        number = np.zeros(len(rows), np.int64)
+        for _ in range(MAX_EXTENSIONS):
+            going = offset == 0  # behind the header of a later fragment there are no headers
+            plain = going & np.isin(kind, EXTENSIONS)
+            sealed = going & (kind == AUTHENTICATION)
+            parted = going & (kind == FRAGMENT)
+            if not (plain | sealed | parted).any():
+                break
+            length = self._u8(transport + 1)
+            word = self._u16(transport + 2)
+            offset = np.where(parted, word & 0xFFF8, offset)
+            further |= parted & ((word & 1) == 1)
+            number = np.where(parted, self._u32(transport + 4), number)
+            kind = np.where(plain | sealed | parted, self._u8(transport), kind)
+            step = np.select([plain, sealed, parted], [(length + 1) * 8, (length + 2) * 4, 8], 0)
+            transport = transport + step
+        addresses = tuple(self._u64(at + n) for n in (8, 16, 24, 32))
+        is_tcp = kind == TCP
+        self.skip(NOT_TCP, int(np.count_nonzero(~is_tcp)))
+        fragmented = is_tcp & ((offset > 0) | further)
+        if fragmented.any():
+            for n in np.flatnonzero(fragmented):
+                key = (*(int(part[n]) for part in addresses), int(number[n]))
+                place = int(rows[n]), int(transport[n]), int(end[n])
+                self.fragments.append(Fragment(*place, int(offset[n]), bool(further[n]), key))
+        return self._tcp(rows, transport, end, addresses, is_tcp & (offset == 0))
+
+    def _tcp(self, rows: Ints, at: Ints, end: Ints, addresses: tuple[Any, ...], keep: Bools) -> Rows | None:
+        there = self.block.starts[rows] + self.block.sizes[rows]
+        whole = at + 20 <= there
+        if not whole.all():
+            self._cut(rows[keep & ~whole])
+            keep = keep & whole
+        header = (self._u8(at + 12) >> 4) * 4
+        flags = self._u8(at + 13)
+        start = at + header
+        size = end - start
+        possible = (header >= 20) & (size >= 0)
+        if not possible.all():
+            self.skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
+        keep = keep & possible & ((size > 0) | (flags & (SYN | FIN | RST) != 0))
+        if not keep.all():
+            rows, at, start, size = rows[keep], at[keep], start[keep], size[keep]
+            there, flags = there[keep], flags[keep]
+            addresses = tuple(part[keep] for part in addresses)
+        if not len(rows):
+            return None
+        captured = np.clip(there - start, 0, size)
+        ends = [*addresses, self._u16(at), self._u16(at + 2)]
+        return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
+
+    def _long(self, rows: Ints, needed: Ints) -> Ints:
+        """Rows of which at least so much was captured."""
+        enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
+        if enough.all():
+            return rows
+        self._cut(rows[~enough])
+        return rows[enough]
+
+    def _cut(self, rows: Ints) -> None:
+        """Rows whose headers are not all there: they were not captured, or not sent."""
+        captured = int(np.count_nonzero(self.block.sizes[rows] >= self.block.originals[rows]))
+        self.skip(CUT_HEADERS, captured)
+        self.skip(SNAPLEN, len(rows) - captured)
+
+    def skip(self, why: str, count: int) -> None:
+        """Count packets that were not looked at, or not all of them."""
+        if count:
+            self.skipped[why] = self.skipped.get(why, 0) + count
+
+    def _u8(self, at: Ints) -> Ints:
+        return self.bytes[np.minimum(at, len(self.bytes) - 1)].astype(np.int64)
+
+    def _u16(self, at: Ints) -> Ints:
+        found: Ints = self._word(at, ">u2").astype(np.int64)
+        return found
+
+    def _u32(self, at: Ints) -> Ints:
+        found: Ints = self._word(at, ">u4").astype(np.int64)
+        return found
+
+    def _u64(self, at: Ints) -> Any:
+        return self._word(at, ">u8").astype(np.uint64)
+
+    def _word(self, at: Ints, kind: str) -> Any:
+        """Integers that begin at these bytes; of those beyond the data, whatever."""
+        places = len(self.data) - int(kind[2]) + 1
+        if places < 1:
+            return np.zeros(len(at), kind)
+        return np.ndarray((places,), kind, self.data, strides=(1,))[np.minimum(at, places - 1)]

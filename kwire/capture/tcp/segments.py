@@ -1,0 +1,90 @@
+"""TCP segments as columns, and the endpoints of their connections."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kwire.capture.files.blocks import Ints
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+MAPPED = 0xFFFF_0000_0000  # an IPv4 address as the low half of an IPv6 address
+
+Bools = NDArray[np.bool_]
+Key = tuple[int, int, int, int, int, int]  # two endpoints, the lower first: halves of the address, port
+
+
+@dataclass(slots=True)
+class Segments:
+    """Columns of TCP segments in the order of the file, one entry each.
+
+    ``flow``: index into ``keys``. ``upward``: sent by the first endpoint of the key. ``position``: byte offset of the
+    record. ``start``: of the payload in the file, of which ``captured`` bytes are there and ``size`` were sent.
+    ``spare``: payload by ``start`` that does not lie in ``data`` (a fragment that came before its first).
+    """
+
+    path: str
+    base: int
+    data: bytes
+    keys: list[Key]
+    flow: Ints
+    upward: Bools
+    time_us: Ints
+    position: Ints
+    start: Ints
+    captured: Ints
+    size: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    skipped: dict[str, int] = field(default_factory=dict)  # packets that were not looked at, by reason
+    spare: dict[int, bytes] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+    def payload(self, index: int) -> bytes:
+        """The captured bytes of one segment."""
+        start, size = int(self.start[index]), int(self.captured[index])
+        if start in self.spare:
+            return self.spare[start]
+        return self.data[start - self.base : start - self.base + size]
+
+    def columns(self) -> dict[str, Any]:
+        """References to segments, without payload, for whoever carries them elsewhere: name -> column."""
+        keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
+        return {
+            "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),
+            "upward": self.upward,
+            "time_us": self.time_us,
+            "position": self.position,
+            "start": self.start,
+            "captured": self.captured.astype(np.int32),
+            "size": self.size.astype(np.int32),
+            "seq": self.seq.astype(np.uint32),
+            "ack": self.ack.astype(np.uint32),
+            "flags": self.flags.astype(np.uint8),
+        }
+
+
+def unpack_key(connection: bytes) -> Key:
+    """The key that ``columns`` packed."""
+    key: Key = struct.unpack(">QQHQQH", connection)
+    return key
+
+
+def endpoint(high: int, low: int, port: int) -> str:
+    """``host:port``, or ``[host]:port`` for IPv6."""
+    if not high and low & ~0xFFFF_FFFF == MAPPED:
+        return f"{ipaddress.IPv4Address(low & 0xFFFF_FFFF)}:{port}"
+    return f"[{ipaddress.IPv6Address(high << 64 | low)}]:{port}"
+
+
+def endpoints(key: Key) -> tuple[str, str]:
+    """Both ends of a connection as text, the lower first."""
+    return endpoint(*key[:3]), endpoint(*key[3:])
