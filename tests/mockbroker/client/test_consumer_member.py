@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tools.nodes import Nodes, topic_id
+from tools.fake_cluster import FakeCluster, topic_id
 
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -21,15 +21,15 @@ JOINING, STABLE, RECONCILING = ConsumerState.JOINING, ConsumerState.STABLE, Cons
 ACKNOWLEDGING, FENCED, UNSUBSCRIBED = ConsumerState.ACKNOWLEDGING, ConsumerState.FENCED, ConsumerState.UNSUBSCRIBED
 
 
-def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> Nodes:
-    nodes = Nodes(group_protocol="consumer", **settings)
-    nodes.engine.subscribe(what if isinstance(what, re.Pattern) else list(what))
-    return nodes
+def subscribed(what: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: Any) -> FakeCluster:
+    cluster = FakeCluster(group_protocol="consumer", **settings)
+    cluster.engine.subscribe(what if isinstance(what, re.Pattern) else list(what))
+    return cluster
 
 
-def said(nodes: Nodes) -> dict[str, object]:
+def said(cluster: FakeCluster) -> dict[str, object]:
     """Fields of the open heartbeat that say something."""
-    body = nodes.one(HEARTBEAT).body
+    body = cluster.request(HEARTBEAT).body
     values = {
         "epoch": body.member_epoch,
         "instance": body.instance_id,
@@ -48,28 +48,28 @@ def owning(*numbers: int) -> list[tuple[object, list[int]]]:
     return [(topic_id("t"), list(numbers))] if numbers else []
 
 
-def stable(share: Any = (T0,), **settings: Any) -> Nodes:
+def stable(share: Any = (T0,), **settings: Any) -> FakeCluster:
     """Joined with epoch 1, and what it was given is acknowledged."""
-    nodes = subscribed(**settings)
-    nodes.poll()
-    nodes.told_to_own(1, share)
-    nodes.told_to_own(1)
-    assert (nodes.member.state, nodes.member.epoch) == (STABLE, 1)
-    return nodes
+    cluster = subscribed(**settings)
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(1, share)
+    cluster.answer_consumer_heartbeat(1)
+    assert (cluster.member.state, cluster.member.epoch) == (STABLE, 1)
+    return cluster
 
 
 # --- what heartbeats say --------------------------------------------------------------------------------------------
 
 
 def test_the_first_says_everything_and_owns_nothing() -> None:
-    nodes = subscribed(
+    cluster = subscribed(
         ["u", "t"], topics={"t": 3, "u": 1}, client_rack="r1", group_remote_assignor="range", max_poll_interval=20.0
     )
-    nodes.poll()
-    assert nodes.member.state is JOINING
-    body = nodes.one(HEARTBEAT).body
+    cluster.poll()
+    assert cluster.member.state is JOINING
+    body = cluster.request(HEARTBEAT).body
     assert (body.group_id, body.member_id) == ("g", "uuid")
-    assert said(nodes) == {
+    assert said(cluster) == {
         "epoch": 0,
         "rack": "r1",
         "timeout": 20_000,
@@ -80,183 +80,185 @@ def test_the_first_says_everything_and_owns_nothing() -> None:
 
 
 def test_after_it_only_what_has_changed() -> None:
-    nodes = subscribed(topics={"t": 3, "u": 1})
-    nodes.poll()
-    nodes.told_to_own(1, [T0])
-    assert said(nodes) == {"epoch": 1, "owned": owning(0)}, "the acknowledgement"
-    nodes.told_to_own(1)
-    nodes.until(HEARTBEAT)
-    assert said(nodes) == {"epoch": 1}
-    nodes.told_to_own(2)
-    nodes.engine.subscribe(["t", "u"])
-    nodes.poll()
-    assert said(nodes) == {"epoch": 2, "names": ["t", "u"]}, "at once"
+    cluster = subscribed(topics={"t": 3, "u": 1})
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(1, [T0])
+    assert said(cluster) == {"epoch": 1, "owned": owning(0)}, "the acknowledgement"
+    cluster.answer_consumer_heartbeat(1)
+    cluster.wait_for(HEARTBEAT)
+    assert said(cluster) == {"epoch": 1}
+    cluster.answer_consumer_heartbeat(2)
+    cluster.engine.subscribe(["t", "u"])
+    cluster.poll()
+    assert said(cluster) == {"epoch": 2, "names": ["t", "u"]}, "at once"
 
 
 def test_the_interval_is_what_the_answer_says() -> None:
-    nodes = stable()
+    cluster = stable()
     for interval in (5000, 1000, 20_000):
-        nodes.until(HEARTBEAT)
-        began = nodes.now
-        nodes.told_to_own(1, interval=interval)
-        nodes.until(HEARTBEAT)
-        assert nodes.now - began == pytest.approx(interval / 1000)
+        cluster.wait_for(HEARTBEAT)
+        began = cluster.now
+        cluster.answer_consumer_heartbeat(1, interval=interval)
+        cluster.wait_for(HEARTBEAT)
+        assert cluster.now - began == pytest.approx(interval / 1000)
 
 
 def test_it_beats_while_the_user_is_busy() -> None:
-    nodes = stable()
+    cluster = stable()
     for _ in range(3):
-        nodes.until(HEARTBEAT, polling=False)
-        nodes.told_to_own(1, polling=False)
-    assert nodes.now == 15.0
+        cluster.wait_for(HEARTBEAT, polling=False)
+        cluster.answer_consumer_heartbeat(1, polling=False)
+    assert cluster.now == 15.0
 
 
 @pytest.mark.parametrize("how", ["load", "cut"])
 def test_everything_is_said_again_after_an_error(how: str) -> None:
-    nodes = stable()
-    nodes.until(HEARTBEAT)
+    cluster = stable()
+    cluster.wait_for(HEARTBEAT)
     if how == "load":
-        nodes.told_to_own(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
+        cluster.answer_consumer_heartbeat(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
     else:
-        nodes.cut(nodes.group_link())
-    nodes.until(HEARTBEAT, within=1.0)
-    assert said(nodes) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
+        cluster.cut(cluster.group_link())
+    cluster.wait_for(HEARTBEAT, within=1.0)
+    assert said(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
 
 
 def test_a_static_member_says_its_instance_each_time() -> None:
-    nodes = stable(group_instance_id="one")
-    nodes.until(HEARTBEAT)
-    assert said(nodes) == {"epoch": 1, "instance": "one"}
+    cluster = stable(group_instance_id="one")
+    cluster.wait_for(HEARTBEAT)
+    assert said(cluster) == {"epoch": 1, "instance": "one"}
 
 
 # --- towards the target ----------------------------------------------------------------------------------------------
 
 
 def test_assignment_is_acknowledged_after_the_listener() -> None:
-    nodes = subscribed()
-    nodes.poll()
+    cluster = subscribed()
+    cluster.poll()
     heard = []
-    nodes.hears = lambda what: heard.append((what, nodes.count(HEARTBEAT), nodes.member.state))
-    nodes.told_to_own(1, [T0, T1], polling=False)
-    assert (nodes.member.state, nodes.assigned, nodes.open(HEARTBEAT)) == (RECONCILING, [], []), "it waits for a poll"
-    nodes.poll()
+    cluster.on_listener_call = lambda what: heard.append((what, cluster.count(HEARTBEAT), cluster.member.state))
+    cluster.answer_consumer_heartbeat(1, [T0, T1], polling=False)
+    assert (cluster.member.state, cluster.assigned, cluster.pending(HEARTBEAT)) == (RECONCILING, [], []), (
+        "it waits for a poll"
+    )
+    cluster.poll()
     assert heard == [("assigned", 1, RECONCILING)]
-    assert (nodes.member.state, nodes.assigned) == (ACKNOWLEDGING, ["t0", "t1"])
-    assert said(nodes) == {"epoch": 1, "owned": owning(0, 1)}
-    nodes.told_to_own(1)
-    assert nodes.member.state is STABLE
+    assert (cluster.member.state, cluster.assigned) == (ACKNOWLEDGING, ["t0", "t1"])
+    assert said(cluster) == {"epoch": 1, "owned": owning(0, 1)}
+    cluster.answer_consumer_heartbeat(1)
+    assert cluster.member.state is STABLE
 
 
 def test_first_it_gives_up_then_it_gets() -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(1, [T0])
-    assert (nodes.told[1:], said(nodes)) == ([("revoked", ["t1"])], {"epoch": 1, "owned": owning(0)})
-    nodes.told_to_own(2)
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(2, [T0, T2])
-    assert nodes.told[2:] == [("assigned", ["t2"])]
-    assert said(nodes) == {"epoch": 2, "owned": owning(0, 2)}
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T0])
+    assert (cluster.listener_calls[1:], said(cluster)) == ([("revoked", ["t1"])], {"epoch": 1, "owned": owning(0)})
+    cluster.answer_consumer_heartbeat(2)
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(2, [T0, T2])
+    assert cluster.listener_calls[2:] == [("assigned", ["t2"])]
+    assert said(cluster) == {"epoch": 2, "owned": owning(0, 2)}
 
 
 def test_what_comes_and_goes_at_once_is_told_in_that_order() -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(2, [T1, T2])
-    assert nodes.told[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
-    assert nodes.assigned == ["t1", "t2"]
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(2, [T1, T2])
+    assert cluster.listener_calls[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
+    assert cluster.assigned == ["t1", "t2"]
 
 
 def test_slow_listener_heartbeats_continue_then_acknowledgement() -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(1, [T0], polling=False)
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T0], polling=False)
     between = []
 
     def slow(what: str) -> None:
-        nodes.until(HEARTBEAT, polling=False)
-        between.append(said(nodes))
+        cluster.wait_for(HEARTBEAT, polling=False)
+        between.append(said(cluster))
 
-    nodes.hears = slow
-    nodes.poll()
+    cluster.on_listener_call = slow
+    cluster.poll()
     assert between == [{"epoch": 1}], "nothing is given up yet"
-    assert nodes.member.state is ACKNOWLEDGING
-    began = nodes.now
-    nodes.told_to_own(1)
-    assert (said(nodes), nodes.now) == ({"epoch": 1, "owned": owning(0)}, began), "not an interval later"
-    nodes.told_to_own(2)
-    assert nodes.member.state is STABLE
+    assert cluster.member.state is ACKNOWLEDGING
+    began = cluster.now
+    cluster.answer_consumer_heartbeat(1)
+    assert (said(cluster), cluster.now) == ({"epoch": 1, "owned": owning(0)}, began), "not an interval later"
+    cluster.answer_consumer_heartbeat(2)
+    assert cluster.member.state is STABLE
 
 
 def test_a_new_target_while_the_listener_takes_its_time() -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(1, [T0], polling=False)
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T0], polling=False)
 
     def slow(what: str) -> None:
-        nodes.hears = lambda _: None
-        nodes.until(HEARTBEAT, polling=False)
-        nodes.told_to_own(1, [T2], polling=False)
+        cluster.on_listener_call = lambda _: None
+        cluster.wait_for(HEARTBEAT, polling=False)
+        cluster.answer_consumer_heartbeat(1, [T2], polling=False)
 
-    nodes.hears = slow
-    nodes.poll()
-    assert nodes.told[1:] == [("revoked", ["t1"])]
-    assert said(nodes) == {"epoch": 1, "owned": owning(0)}
-    nodes.told_to_own(1)
-    assert nodes.told[2:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
+    cluster.on_listener_call = slow
+    cluster.poll()
+    assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
+    assert said(cluster) == {"epoch": 1, "owned": owning(0)}
+    cluster.answer_consumer_heartbeat(1)
+    assert cluster.listener_calls[2:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
 
 
 def test_a_topic_that_is_not_known_yet_is_left_out_until_it_is() -> None:
-    nodes = subscribed(["t", "u"], topics={"t": 3})
-    nodes.poll()
-    nodes.told_to_own(1, [T0, ("u", 0)])
-    assert (nodes.assigned, said(nodes)["owned"]) == (["t0"], owning(0))
-    nodes.told_to_own(1)
-    nodes.topics["u"] = 1
-    nodes.wait(1.1, polling=True)
-    assert nodes.assigned == ["t0", "u0"]
-    assert nodes.told[1:] == [("assigned", ["u0"])]
+    cluster = subscribed(["t", "u"], topics={"t": 3})
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(1, [T0, ("u", 0)])
+    assert (cluster.assigned, said(cluster)["owned"]) == (["t0"], owning(0))
+    cluster.answer_consumer_heartbeat(1)
+    cluster.topics["u"] = 1
+    cluster.wait(1.1, polling=True)
+    assert cluster.assigned == ["t0", "u0"]
+    assert cluster.listener_calls[1:] == [("assigned", ["u0"])]
 
 
 def test_offsets_are_committed_before_anything_is_given_up() -> None:
-    nodes = stable([T0, T1], enable_auto_commit=True)
-    nodes.until(HEARTBEAT)
-    if nodes.open("OffsetCommit"):
-        nodes.committed()
-    nodes.told_to_own(1, [T0])
-    sent = nodes.one("OffsetCommit")
+    cluster = stable([T0, T1], enable_auto_commit=True)
+    cluster.wait_for(HEARTBEAT)
+    if cluster.pending("OffsetCommit"):
+        cluster.answer_commit()
+    cluster.answer_consumer_heartbeat(1, [T0])
+    sent = cluster.request("OffsetCommit")
     assert (sent.body.generation_id_or_member_epoch, sent.body.member_id, sent.version >= 9) == (1, "uuid", True)
-    assert nodes.told[1:] == []
-    nodes.committed()
-    assert nodes.told[1:] == [("revoked", ["t1"])]
+    assert cluster.listener_calls[1:] == []
+    cluster.answer_commit()
+    assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
 
 
 def test_what_the_user_still_works_on_is_not_committed() -> None:
     """Records count as done with the next poll: whoever gets the partition after a crash reads them again."""
-    nodes = stable([T0, T1], enable_auto_commit=True)
-    nodes.until(HEARTBEAT)
-    if nodes.open("OffsetCommit"):
-        nodes.committed()
-    before = nodes.count("OffsetCommit")
-    nodes.told_to_own(1, [T0], polling=False)
-    nodes.wait(2.0)
-    assert (nodes.count("OffsetCommit"), nodes.told[1:]) == (before, [])
-    nodes.poll()
-    assert (nodes.count("OffsetCommit"), nodes.told[1:]) == (before + 1, [])
-    nodes.committed()
-    assert nodes.told[1:] == [("revoked", ["t1"])]
+    cluster = stable([T0, T1], enable_auto_commit=True)
+    cluster.wait_for(HEARTBEAT)
+    if cluster.pending("OffsetCommit"):
+        cluster.answer_commit()
+    before = cluster.count("OffsetCommit")
+    cluster.answer_consumer_heartbeat(1, [T0], polling=False)
+    cluster.wait(2.0)
+    assert (cluster.count("OffsetCommit"), cluster.listener_calls[1:]) == (before, [])
+    cluster.poll()
+    assert (cluster.count("OffsetCommit"), cluster.listener_calls[1:]) == (before + 1, [])
+    cluster.answer_commit()
+    assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
 
 
 @pytest.mark.parametrize("what", ["revoked", "assigned"])
 def test_listener_error_is_raised_by_poll_and_acknowledged(what: str) -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.raises[what] = OSError("mine")
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.listener_raises[what] = OSError("mine")
     with pytest.raises(OSError, match="mine"):
-        nodes.told_to_own(1, [T1, T2])
-    nodes.poll()
-    assert (nodes.assigned, said(nodes)["owned"]) == (["t1", "t2"], owning(1, 2))
-    assert nodes.told[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
+        cluster.answer_consumer_heartbeat(1, [T1, T2])
+    cluster.poll()
+    assert (cluster.assigned, said(cluster)["owned"]) == (["t1", "t2"], owning(1, 2))
+    assert cluster.listener_calls[1:] == [("revoked", ["t0"]), ("assigned", ["t2"])]
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
@@ -264,33 +266,33 @@ def test_listener_error_is_raised_by_poll_and_acknowledged(what: str) -> None:
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH])
 def test_fenced_member_loses_all_and_rejoins_with_the_same_id(code: E) -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(0, error=code, polling=False)
-    assert (nodes.member.state, nodes.told[1:], nodes.open(HEARTBEAT)) == (FENCED, [], [])
-    assert isinstance(nodes.commit({T0: 8}).error, CommitFailed)
-    nodes.poll()
-    assert (nodes.told[1:], nodes.assigned) == ([("lost", ["t0", "t1"])], [])
-    assert nodes.one(HEARTBEAT).body.member_id == "uuid"
-    assert said(nodes) == {"epoch": 0, "timeout": 300_000, "names": ["t"], "owned": []}
-    nodes.told_to_own(3, [T0])
-    assert (nodes.assigned, nodes.told[2:]) == (["t0"], [("assigned", ["t0"])])
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(0, error=code, polling=False)
+    assert (cluster.member.state, cluster.listener_calls[1:], cluster.pending(HEARTBEAT)) == (FENCED, [], [])
+    assert isinstance(cluster.commit({T0: 8}).error, CommitFailed)
+    cluster.poll()
+    assert (cluster.listener_calls[1:], cluster.assigned) == ([("lost", ["t0", "t1"])], [])
+    assert cluster.request(HEARTBEAT).body.member_id == "uuid"
+    assert said(cluster) == {"epoch": 0, "timeout": 300_000, "names": ["t"], "owned": []}
+    cluster.answer_consumer_heartbeat(3, [T0])
+    assert (cluster.assigned, cluster.listener_calls[2:]) == (["t0"], [("assigned", ["t0"])])
 
 
 def test_who_is_fenced_while_the_listener_takes_its_time() -> None:
-    nodes = stable([T0, T1])
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(1, [T0], polling=False)
+    cluster = stable([T0, T1])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T0], polling=False)
 
     def slow(what: str) -> None:
-        nodes.hears = lambda _: None
-        nodes.until(HEARTBEAT, polling=False)
-        nodes.told_to_own(0, error=E.FENCED_MEMBER_EPOCH, polling=False)
+        cluster.on_listener_call = lambda _: None
+        cluster.wait_for(HEARTBEAT, polling=False)
+        cluster.answer_consumer_heartbeat(0, error=E.FENCED_MEMBER_EPOCH, polling=False)
 
-    nodes.hears = slow
-    nodes.poll()
-    assert nodes.told[1:] == [("revoked", ["t1"]), ("lost", ["t0", "t1"])]
-    assert said(nodes)["epoch"] == 0
+    cluster.on_listener_call = slow
+    cluster.poll()
+    assert cluster.listener_calls[1:] == [("revoked", ["t1"]), ("lost", ["t0", "t1"])]
+    assert said(cluster)["epoch"] == 0
 
 
 ERRORS = [  # error, what the user gets, whether the coordinator is looked for
@@ -311,66 +313,66 @@ ERRORS = [  # error, what the user gets, whether the coordinator is looked for
 
 @pytest.mark.parametrize(("code", "error", "lookups"), ERRORS)
 def test_errors(code: E, error: type[Exception] | None, lookups: int) -> None:
-    nodes = stable()
-    nodes.until(HEARTBEAT)
-    before = nodes.count("FindCoordinator")
-    nodes.told_to_own(0, error=code, polling=False)
-    assert nodes.count("FindCoordinator") - before == lookups
+    cluster = stable()
+    cluster.wait_for(HEARTBEAT)
+    before = cluster.count("FindCoordinator")
+    cluster.answer_consumer_heartbeat(0, error=code, polling=False)
+    assert cluster.count("FindCoordinator") - before == lookups
     if error:
         with pytest.raises(error, match=code.name):
-            nodes.poll()
+            cluster.poll()
     if error in (None, AuthorizationFailed) and code != E.GROUP_AUTHORIZATION_FAILED:
-        nodes.until(HEARTBEAT, within=1.0)
-        assert (said(nodes)["epoch"], nodes.assigned, nodes.told[1:]) == (1, ["t0"], [])
+        cluster.wait_for(HEARTBEAT, within=1.0)
+        assert (said(cluster)["epoch"], cluster.assigned, cluster.listener_calls[1:]) == (1, ["t0"], [])
     else:
-        assert (nodes.member.state, nodes.open(HEARTBEAT)) == (FENCED, []), "the next poll tries anew"
-        nodes.poll()
-        assert (nodes.told[1:], said(nodes)["epoch"]) == ([("lost", ["t0"])], 0)
+        assert (cluster.member.state, cluster.pending(HEARTBEAT)) == (FENCED, []), "the next poll tries anew"
+        cluster.poll()
+        assert (cluster.listener_calls[1:], said(cluster)["epoch"]) == ([("lost", ["t0"])], 0)
 
 
 def test_it_waits_longer_each_time() -> None:
-    nodes = stable()
+    cluster = stable()
     times = []
     for _ in range(5):
-        times.append(nodes.until(HEARTBEAT).at)
-        nodes.told_to_own(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
+        times.append(cluster.wait_for(HEARTBEAT).at)
+        cluster.answer_consumer_heartbeat(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
     assert [round(after - before, 3) for before, after in pairwise(times)] == [0.1, 0.2, 0.4, 0.8]
 
 
 def test_stale_commit_is_retried_with_the_epoch_of_the_heartbeat() -> None:
-    nodes = stable()
-    commit = nodes.commit({T0: 8})
-    nodes.committed(E.STALE_MEMBER_EPOCH)
-    nodes.member.epoch = 2
-    nodes.until("OffsetCommit")
-    assert nodes.one("OffsetCommit").body.generation_id_or_member_epoch == 2
-    nodes.committed()
+    cluster = stable()
+    commit = cluster.commit({T0: 8})
+    cluster.answer_commit(E.STALE_MEMBER_EPOCH)
+    cluster.member.epoch = 2
+    cluster.wait_for("OffsetCommit")
+    assert cluster.request("OffsetCommit").body.generation_id_or_member_epoch == 2
+    cluster.answer_commit()
     assert commit.error is None
 
 
 def test_a_commit_of_who_is_unknown_fences() -> None:
-    nodes = stable()
-    commit = nodes.commit({T0: 8})
-    nodes.committed(E.UNKNOWN_MEMBER_ID)
+    cluster = stable()
+    commit = cluster.commit({T0: 8})
+    cluster.answer_commit(E.UNKNOWN_MEMBER_ID)
     assert isinstance(commit.error, CommitFailed)
-    assert nodes.told[1:] == [("lost", ["t0"])]
+    assert cluster.listener_calls[1:] == [("lost", ["t0"])]
 
 
 def test_a_broker_that_does_not_have_the_protocol() -> None:
-    nodes = subscribed(served={HEARTBEAT: (0, -1)})
+    cluster = subscribed(served={HEARTBEAT: (0, -1)})
     with pytest.raises(UnsupportedVersion, match="ConsumerGroupHeartbeat"):
-        nodes.poll()
+        cluster.poll()
 
 
 def test_a_late_answer_to_who_has_left_is_ignored() -> None:
-    nodes = subscribed()
-    nodes.poll()
-    nodes.engine.unsubscribe()
-    nodes.engine.subscribe(["t"])
-    nodes.answer(nodes.open(HEARTBEAT)[0], heartbeat(1), polling=False)
-    assert (nodes.member.state, nodes.member.epoch) == (UNSUBSCRIBED, 0)
-    nodes.answer(nodes.open(HEARTBEAT)[0], heartbeat(-1))
-    assert (nodes.member.state, said(nodes)["epoch"]) == (JOINING, 0)
+    cluster = subscribed()
+    cluster.poll()
+    cluster.engine.unsubscribe()
+    cluster.engine.subscribe(["t"])
+    cluster.answer(cluster.pending(HEARTBEAT)[0], heartbeat(1), polling=False)
+    assert (cluster.member.state, cluster.member.epoch) == (UNSUBSCRIBED, 0)
+    cluster.answer(cluster.pending(HEARTBEAT)[0], heartbeat(-1))
+    assert (cluster.member.state, said(cluster)["epoch"]) == (JOINING, 0)
 
 
 def heartbeat(epoch: int) -> ConsumerGroupHeartbeatResponse:
@@ -382,85 +384,85 @@ def heartbeat(epoch: int) -> ConsumerGroupHeartbeatResponse:
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
 def test_leaving(instance: str | None, epoch: int) -> None:
-    nodes = stable(group_instance_id=instance)
-    nodes.engine.unsubscribe()
-    nodes.settle()
-    body = nodes.one(HEARTBEAT).body
+    cluster = stable(group_instance_id=instance)
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    body = cluster.request(HEARTBEAT).body
     assert (body.member_id, body.member_epoch, body.instance_id) == ("uuid", epoch, instance)
-    assert (nodes.member.state, nodes.engine.leaving) == (UNSUBSCRIBED, True)
-    nodes.told_to_own(epoch, polling=False)
-    assert not nodes.engine.leaving
-    nodes.wait(20)
-    assert not nodes.open(HEARTBEAT)
+    assert (cluster.member.state, cluster.engine.leaving) == (UNSUBSCRIBED, True)
+    cluster.answer_consumer_heartbeat(epoch, polling=False)
+    assert not cluster.engine.leaving
+    cluster.wait(20)
+    assert not cluster.pending(HEARTBEAT)
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("one", -2)])
 def test_member_that_does_not_poll_leaves_and_rejoins(instance, epoch) -> None:
-    nodes = stable(group_instance_id=instance, max_poll_interval=12.0)
-    nodes.until(HEARTBEAT, polling=False)
-    nodes.told_to_own(1, polling=False)
-    nodes.until(HEARTBEAT, polling=False)
-    nodes.told_to_own(1, polling=False)
-    nodes.wait(3)
-    assert nodes.one(HEARTBEAT).body.member_epoch == epoch
-    assert (nodes.member.state, nodes.told[1:]) == (FENCED, [])
-    nodes.told_to_own(epoch, polling=False)
-    nodes.poll()
-    assert (nodes.told[1:], said(nodes)["epoch"]) == ([("lost", ["t0"])], 0)
+    cluster = stable(group_instance_id=instance, max_poll_interval=12.0)
+    cluster.wait_for(HEARTBEAT, polling=False)
+    cluster.answer_consumer_heartbeat(1, polling=False)
+    cluster.wait_for(HEARTBEAT, polling=False)
+    cluster.answer_consumer_heartbeat(1, polling=False)
+    cluster.wait(3)
+    assert cluster.request(HEARTBEAT).body.member_epoch == epoch
+    assert (cluster.member.state, cluster.listener_calls[1:]) == (FENCED, [])
+    cluster.answer_consumer_heartbeat(epoch, polling=False)
+    cluster.poll()
+    assert (cluster.listener_calls[1:], said(cluster)["epoch"]) == ([("lost", ["t0"])], 0)
 
 
 def test_what_was_wrong_before_it_left_is_forgotten() -> None:
-    nodes = stable()
-    nodes.until(HEARTBEAT)
-    nodes.told_to_own(0, error=E.GROUP_MAX_SIZE_REACHED, polling=False)
-    nodes.engine.unsubscribe()
-    nodes.settle()
-    nodes.engine.subscribe(["t"])
-    nodes.poll()
-    assert said(nodes)["epoch"] == 0
+    cluster = stable()
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(0, error=E.GROUP_MAX_SIZE_REACHED, polling=False)
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    assert said(cluster)["epoch"] == 0
 
 
 def test_a_member_that_subscribes_again() -> None:
-    nodes = stable()
-    nodes.engine.unsubscribe()
-    nodes.settle()
-    nodes.told_to_own(-1, polling=False)
-    nodes.engine.subscribe(["t"])
-    nodes.poll()
-    assert said(nodes)["epoch"] == 0
-    nodes.told_to_own(4, [T1])
-    assert nodes.assigned == ["t1"]
+    cluster = stable()
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    cluster.answer_consumer_heartbeat(-1, polling=False)
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    assert said(cluster)["epoch"] == 0
+    cluster.answer_consumer_heartbeat(4, [T1])
+    assert cluster.assigned == ["t1"]
 
 
 # --- patterns --------------------------------------------------------------------------------------------------------
 
 
 def test_a_pattern_joins_when_it_is_known_what_it_matches() -> None:
-    nodes = subscribed(re.compile("t.*"), topics={"t": 3, "tt": 1, "u": 1}, metadata_max_age=20.0)
-    del nodes.answers["Metadata"]
-    nodes.poll()
-    nodes.wait(1)
-    assert nodes.count(HEARTBEAT) == 0
-    nodes.answers["Metadata"] = nodes.metadata
-    nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))
-    nodes.poll()
-    assert said(nodes)["names"] == ["t", "tt"]
-    nodes.told_to_own(1, [])
-    nodes.topics["t3"] = 1
+    cluster = subscribed(re.compile("t.*"), topics={"t": 3, "tt": 1, "u": 1}, metadata_max_age=20.0)
+    del cluster.answers["Metadata"]
+    cluster.poll()
+    cluster.wait(1)
+    assert cluster.count(HEARTBEAT) == 0
+    cluster.answers["Metadata"] = cluster.metadata
+    cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
+    cluster.poll()
+    assert said(cluster)["names"] == ["t", "tt"]
+    cluster.answer_consumer_heartbeat(1, [])
+    cluster.topics["t3"] = 1
     names = None
-    while names is None and nodes.now < 30.0:
-        nodes.until(HEARTBEAT)
-        names = said(nodes).get("names")
-        nodes.told_to_own(1)
+    while names is None and cluster.now < 30.0:
+        cluster.wait_for(HEARTBEAT)
+        names = said(cluster).get("names")
+        cluster.answer_consumer_heartbeat(1)
     assert names == ["t", "t3", "tt"]
-    assert nodes.now < 21.5, "with the metadata, which is asked for every 20 s here"
+    assert cluster.now < 21.5, "with the metadata, which is asked for every 20 s here"
 
 
 def test_asked_for_by_the_user_everything_is_said_once_more() -> None:
-    nodes = stable()
-    nodes.member.rejoin("so I wish")
-    nodes.poll()
-    assert said(nodes) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
-    nodes.member.rejoin("again, while one is under way")
-    nodes.told_to_own(1)
-    assert said(nodes) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
+    cluster = stable()
+    cluster.member.rejoin("so I wish")
+    cluster.poll()
+    assert said(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}
+    cluster.member.rejoin("again, while one is under way")
+    cluster.answer_consumer_heartbeat(1)
+    assert said(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": owning(0)}

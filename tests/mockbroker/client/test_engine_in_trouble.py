@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tools.nodes import ANSWERS, Asked, Nodes, topic_id
+from tools.fake_cluster import ERROR_RESPONSES, FakeCluster, ReceivedRequest, topic_id
 
 from kwire.assignors import Assignment, write_assignment
 from kwire.blobs import decode_stored, encode_stored
@@ -36,52 +36,52 @@ class Trouble:
 
     def __init__(self, seed: int, **settings: Any) -> None:
         self.random = Random(seed)
-        self.nodes = nodes = Nodes(topics=TOPICS, enable_auto_commit=True, **settings)
+        self.cluster = cluster = FakeCluster(topics=TOPICS, enable_auto_commit=True, **settings)
         self.generation = 0
         self.owned: list[str] = []
         self.heard = self.checked = 0
         self.raised = 0
-        nodes.answers["FindCoordinator"] = lambda asked: None if self.random.random() < 0.2 else self.right(asked)
-        nodes.hears = self.hears
-        nodes.engine.subscribe(["t"])
+        cluster.answers["FindCoordinator"] = lambda asked: None if self.random.random() < 0.2 else self.right(asked)
+        cluster.on_listener_call = self.hears
+        cluster.engine.subscribe(["t"])
 
     def do(self) -> None:
         """Something happens."""
-        nodes, random = self.nodes, self.random
+        cluster, random = self.cluster, self.random
         act = random.choice(["poll", "wait", *["answer"] * 8, "cut", "refuse", "subscribe", "rejoin", "commit"])
         try:
             match act:
                 case "poll":
-                    nodes.poll()
+                    cluster.poll()
                 case "wait":
-                    nodes.wait(random.choice([0.01, 0.2, 1.0, 3.0, 3.0, 50.0]), polling=random.random() < 0.7)
+                    cluster.wait(random.choice([0.01, 0.2, 1.0, 3.0, 3.0, 50.0]), polling=random.random() < 0.7)
                 case "answer":
                     self.answer_one()
                 case "cut" if random.random() < 0.3 and self.links():
-                    nodes.cut(random.choice(self.links()), polling=random.random() < 0.5)
-                case "refuse" if random.random() < 0.3 or nodes.refused:
-                    nodes.refused = set(random.sample([9000, 9001, 9002, 9003], random.choice([0, 0, 1, 3])))
+                    cluster.cut(random.choice(self.links()), polling=random.random() < 0.5)
+                case "refuse" if random.random() < 0.3 or cluster.down:
+                    cluster.down = set(random.sample([9000, 9001, 9002, 9003], random.choice([0, 0, 1, 3])))
                 case "subscribe" if random.random() < 0.3:
-                    nodes.engine.subscribe(random.choice([["t"], ["t", "u"]]))
+                    cluster.engine.subscribe(random.choice([["t"], ["t", "u"]]))
                 case "rejoin" if random.random() < 0.3:
-                    nodes.member.rejoin("a whim")
-                case "commit" if len(nodes.engine.positions):
-                    nodes.commit({next(iter(nodes.engine.positions)): 9}, retried=random.random() < 0.5)
+                    cluster.member.rejoin("a whim")
+                case "commit" if len(cluster.engine.positions):
+                    cluster.commit({next(iter(cluster.engine.positions)): 9}, retried=random.random() < 0.5)
         except ConsumerError:
             self.raised += 1
         self.check()
 
     def hears(self, what: str) -> None:
         if what == "assigned":
-            assert self.nodes.member.identity.generation > 0, "nothing is assigned to who is no member"
+            assert self.cluster.member.identity.generation > 0, "nothing is assigned to who is no member"
 
     def links(self) -> list[Any]:
-        return [link for link in self.nodes.links if link.state.value in ("agreeing", "ready")]
+        return [link for link in self.cluster.links if link.state.value in ("agreeing", "ready")]
 
     def answer_one(self) -> None:
         """The first that is open over some connection, rightly or not."""
-        first: dict[Any, Asked] = {}
-        for asked in self.nodes.seen:
+        first: dict[Any, ReceivedRequest] = {}
+        for asked in self.cluster.requests:
             if not asked.done and asked.link in self.links():
                 first.setdefault(asked.link, asked)
         if first:
@@ -92,27 +92,27 @@ class Trouble:
                 if wrong and self.random.random() < 0.25
                 else self.right(asked)
             )
-            self.nodes.answer(asked, body, polling=self.random.random() < 0.7)
+            self.cluster.answer(asked, body, polling=self.random.random() < 0.7)
 
-    def refusal(self, asked: Asked, code: int) -> Any:
+    def refusal(self, asked: ReceivedRequest, code: int) -> Any:
         if asked.api == "FindCoordinator":
-            return self.nodes.found(asked, code)
+            return self.cluster.find_coordinator(asked, code)
         if asked.api == "OffsetCommit":
-            return self.nodes.stored(asked, code)
+            return self.cluster.offset_commit(asked, code)
         fields = {"member_id": "given"} if code == E.MEMBER_ID_REQUIRED else {}
-        return ANSWERS[asked.api](error_code=code, **fields)
+        return ERROR_RESPONSES[asked.api](error_code=code, **fields)
 
-    def right(self, asked: Asked) -> Any:
-        nodes = self.nodes
+    def right(self, asked: ReceivedRequest) -> Any:
+        cluster = self.cluster
         match asked.api:
             case "FindCoordinator":
-                return nodes.found(asked)
+                return cluster.find_coordinator(asked)
             case "Metadata":
-                return nodes.metadata(asked)
+                return cluster.metadata(asked)
             case "OffsetFetch":
-                return nodes.fetched(asked)
+                return cluster.offset_fetch(asked)
             case "OffsetCommit":
-                return nodes.stored(asked)
+                return cluster.offset_commit(asked)
             case "Heartbeat":
                 return HeartbeatResponse()
             case "LeaveGroup":
@@ -133,10 +133,10 @@ class Trouble:
                 )
             case "ConsumerGroupHeartbeat":
                 return self.beaten(asked.body.member_epoch)
-        return nodes.answers[asked.api](asked)
+        return cluster.answers[asked.api](asked)
 
     def share(self) -> list[tuple[str, int]]:
-        topics = sorted(self.nodes.engine.interest.topics)
+        topics = sorted(self.cluster.engine.interest.topics)
         return [(topic, number) for topic in topics for number in range(TOPICS[topic]) if self.random.random() < 0.5]
 
     def beaten(self, epoch: int) -> ConsumerGroupHeartbeatResponse:
@@ -158,34 +158,34 @@ class Trouble:
 
     def check(self) -> None:
         """Nothing is given twice, and nothing is taken that was not given."""
-        for what, partitions in self.nodes.told[self.heard :]:
+        for what, partitions in self.cluster.listener_calls[self.heard :]:
             if what == "assigned":
                 assert not set(partitions) & set(self.owned), (what, partitions, self.owned)
                 self.owned += partitions
             else:
                 assert set(partitions) <= set(self.owned), (what, partitions, self.owned)
                 self.owned = [partition for partition in self.owned if partition not in partitions]
-        self.heard = len(self.nodes.told)
-        for asked in self.nodes.seen[self.checked :]:
+        self.heard = len(self.cluster.listener_calls)
+        for asked in self.cluster.requests[self.checked :]:
             if asked.api == "JoinGroup":
                 blob, _ = decode_stored(ConsumerProtocolSubscription, asked.body.protocols[0].metadata)
                 assert blob.generation_id > 0 or not blob.owned_partitions, "who is new owns nothing"
-        self.checked = len(self.nodes.seen)
-        assert sorted(self.nodes.assigned) == sorted(self.owned)
+        self.checked = len(self.cluster.requests)
+        assert sorted(self.cluster.assigned) == sorted(self.owned)
 
     def heal(self) -> None:
         """From now on everything works."""
-        nodes = self.nodes
-        nodes.refused = set()
-        nodes.answers = dict.fromkeys([*CODES, "Metadata", "OffsetFetch", "LeaveGroup"], self.right) | {
-            "ApiVersions": nodes.api_versions
+        cluster = self.cluster
+        cluster.down = set()
+        cluster.answers = dict.fromkeys([*CODES, "Metadata", "OffsetFetch", "LeaveGroup"], self.right) | {
+            "ApiVersions": cluster.api_versions
         }
         for link in self.links():
-            nodes.cut(link, polling=False)
-        end = nodes.now + 400.0
-        while nodes.now < end:
+            cluster.cut(link, polling=False)
+        end = cluster.now + 400.0
+        while cluster.now < end:
             try:
-                nodes.wait(10.0, polling=True)
+                cluster.wait(10.0, polling=True)
             except ConsumerError:
                 self.raised += 1
             self.check()
@@ -205,7 +205,7 @@ MOVES = {  # every way there is from one state to another
 def moves(seed: int, kind: str) -> set[tuple[ClassicState, ClassicState]]:
     """Those that a member makes in trouble."""
     trouble = Trouble(seed, assignors=[kind])
-    status, seen = trouble.nodes.member.status, set()
+    status, seen = trouble.cluster.member.status, set()
     usual = type(status)
 
     class Watched(usual):  # type: ignore[misc, valid-type]
@@ -233,15 +233,15 @@ def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: in
     for _ in range(200):
         trouble.do()
     trouble.heal()
-    member = trouble.nodes.member
+    member = trouble.cluster.member
     if kind == "consumer":
         assert (member.epoch, member.member_id) == (trouble.generation, "uuid")
         trouble.random.random = lambda: 1.0  # the target changes no more
-        trouble.nodes.wait(12.0, polling=True)
+        trouble.cluster.wait(12.0, polling=True)
     assert member.settled
     if kind != "consumer":
         assert (member.state, member.generation) == (ClassicState.STABLE, trouble.generation)
-    beats = trouble.nodes.count("Heartbeat") + trouble.nodes.count("ConsumerGroupHeartbeat")
-    trouble.nodes.wait(60.0, polling=True)
-    after = trouble.nodes.count("Heartbeat") + trouble.nodes.count("ConsumerGroupHeartbeat")
+    beats = trouble.cluster.count("Heartbeat") + trouble.cluster.count("ConsumerGroupHeartbeat")
+    trouble.cluster.wait(60.0, polling=True)
+    after = trouble.cluster.count("Heartbeat") + trouble.cluster.count("ConsumerGroupHeartbeat")
     assert 10 <= after - beats <= 22, "one every few seconds"

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tools.nodes import Nodes
+from tools.fake_cluster import FakeCluster
 
 from kwire.errorcodes import ErrorCode as E
 from mockbroker.client.classic.status import ClassicState
@@ -35,10 +35,10 @@ def raised(act: Callable[[], None]) -> Exception | None:
     return None
 
 
-def subscribed(**settings: Any) -> Nodes:
-    nodes = Nodes(**settings)
-    nodes.engine.subscribe(["t"])
-    return nodes
+def subscribed(**settings: Any) -> FakeCluster:
+    cluster = FakeCluster(**settings)
+    cluster.engine.subscribe(["t"])
+    return cluster
 
 
 # --- FindCoordinator --------------------------------------------------------------------------------------------
@@ -57,28 +57,28 @@ FIND = [  # error, what the user gets
 @pytest.mark.parametrize(("code", "error"), FIND)
 @pytest.mark.parametrize("newest", [3, 4])
 def test_find_coordinator(code: E, error: type[Exception] | None, newest: int) -> None:
-    nodes = subscribed(served={"FindCoordinator": (0, newest)})
-    del nodes.answers["FindCoordinator"]
-    nodes.poll()
-    asked_metadata = nodes.count("Metadata")
-    got = raised(lambda: nodes.refuse("FindCoordinator", code))
+    cluster = subscribed(served={"FindCoordinator": (0, newest)})
+    del cluster.answers["FindCoordinator"]
+    cluster.poll()
+    asked_metadata = cluster.count("Metadata")
+    got = raised(lambda: cluster.answer_error("FindCoordinator", code))
     assert type(got) is (error or type(None))
-    assert nodes.count("FindCoordinator") == 1, "not at once"
-    nodes.wait(0.1)
-    assert nodes.count("FindCoordinator") == 2
-    assert nodes.count("Metadata") > asked_metadata, "a lookup that failed asks for metadata too"
-    nodes.answer("FindCoordinator", nodes.found(nodes.one("FindCoordinator")))
-    assert nodes.open("JoinGroup")
+    assert cluster.count("FindCoordinator") == 1, "not at once"
+    cluster.wait(0.1)
+    assert cluster.count("FindCoordinator") == 2
+    assert cluster.count("Metadata") > asked_metadata, "a lookup that failed asks for metadata too"
+    cluster.answer("FindCoordinator", cluster.find_coordinator(cluster.request("FindCoordinator")))
+    assert cluster.pending("JoinGroup")
 
 
 def test_find_coordinator_waits_longer_each_time() -> None:
-    nodes = subscribed()
-    del nodes.answers["FindCoordinator"]
-    nodes.poll()
+    cluster = subscribed()
+    del cluster.answers["FindCoordinator"]
+    cluster.poll()
     times = []
     for _ in range(6):
-        times.append(nodes.until("FindCoordinator", polling=False).at)
-        nodes.refuse("FindCoordinator", E.COORDINATOR_NOT_AVAILABLE, polling=False)
+        times.append(cluster.wait_for("FindCoordinator", polling=False).at)
+        cluster.answer_error("FindCoordinator", E.COORDINATOR_NOT_AVAILABLE, polling=False)
     assert [round(after - before, 3) for before, after in pairwise(times)] == [
         0.1,
         0.2,
@@ -113,31 +113,33 @@ JOIN = [  # error, identity, the next JoinGroup, lookups, what the user gets
 
 @pytest.mark.parametrize(("code", "identity", "again", "lookups", "error"), JOIN)
 def test_join_group(code, identity, again, lookups, error) -> None:
-    nodes = subscribed(assignors=["cooperative-sticky"])
-    nodes.stable(generation=5)
-    nodes.member.rejoin("a test")
-    nodes.poll()
-    began, before, asked = nodes.now, nodes.count("FindCoordinator"), nodes.count("JoinGroup")
+    cluster = subscribed(assignors=["cooperative-sticky"])
+    cluster.make_stable(generation=5)
+    cluster.member.rejoin("a test")
+    cluster.poll()
+    began, before, asked = cluster.now, cluster.count("FindCoordinator"), cluster.count("JoinGroup")
     fields = {"member_id": "given"} if code == E.MEMBER_ID_REQUIRED else {}
-    got = raised(lambda: nodes.refuse("JoinGroup", code, **fields))
+    got = raised(lambda: cluster.answer_error("JoinGroup", code, **fields))
     assert type(got) is (error or type(None))
     if error:
-        assert nodes.count("JoinGroup") == asked
+        assert cluster.count("JoinGroup") == asked
         return
-    assert (nodes.member.generation, nodes.member.member_id) == identity
-    nodes.until("JoinGroup")
-    assert nodes.now - began == pytest.approx(again)
-    assert nodes.count("FindCoordinator") - before == lookups
-    assert nodes.last("JoinGroup").member_id == identity[1]
+    assert (cluster.member.generation, cluster.member.member_id) == identity
+    cluster.wait_for("JoinGroup")
+    assert cluster.now - began == pytest.approx(again)
+    assert cluster.count("FindCoordinator") - before == lookups
+    assert cluster.last("JoinGroup").member_id == identity[1]
     lost = identity[0] < 0
-    assert nodes.told[1:] == ([("lost", ["t0"])] if lost else []), "what is no longer its own is told before it joins"
+    assert cluster.listener_calls[1:] == ([("lost", ["t0"])] if lost else []), (
+        "what is no longer its own is told before it joins"
+    )
 
 
 def test_a_group_instance_id_that_is_too_new_is_named() -> None:
-    nodes = subscribed(group_instance_id="one")
-    nodes.poll()
+    cluster = subscribed(group_instance_id="one")
+    cluster.poll()
     with pytest.raises(UnsupportedVersion, match="too old for a group instance id; leave it out"):
-        nodes.refuse("JoinGroup", E.UNSUPPORTED_VERSION)
+        cluster.answer_error("JoinGroup", E.UNSUPPORTED_VERSION)
 
 
 SYNC = [
@@ -156,51 +158,55 @@ SYNC = [
 
 @pytest.mark.parametrize(("code", "identity", "again", "lookups", "error"), SYNC)
 def test_sync_group(code, identity, again, lookups, error) -> None:
-    nodes = subscribed()
-    nodes.poll()
-    nodes.joined(5)
-    before = nodes.count("FindCoordinator")
-    got = raised(lambda: nodes.refuse("SyncGroup", code))
+    cluster = subscribed()
+    cluster.poll()
+    cluster.answer_join(5)
+    before = cluster.count("FindCoordinator")
+    got = raised(lambda: cluster.answer_error("SyncGroup", code))
     assert type(got) is (error or type(None))
     if error:
-        assert nodes.count("JoinGroup") == 1
+        assert cluster.count("JoinGroup") == 1
         return
-    assert (nodes.member.generation, nodes.member.member_id) == identity
-    nodes.until("JoinGroup")
-    assert nodes.now == pytest.approx(again)
-    assert nodes.count("FindCoordinator") - before == lookups
-    assert nodes.last("JoinGroup").member_id == identity[1]
+    assert (cluster.member.generation, cluster.member.member_id) == identity
+    cluster.wait_for("JoinGroup")
+    assert cluster.now == pytest.approx(again)
+    assert cluster.count("FindCoordinator") - before == lookups
+    assert cluster.last("JoinGroup").member_id == identity[1]
 
 
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup"])
 def test_poll_after_a_fatal_error_retries_as_the_same_member(api: str) -> None:
-    nodes = subscribed(assignors=["cooperative-sticky"])
-    nodes.stable()
-    nodes.member.rejoin("a test")
-    nodes.poll()
+    cluster = subscribed(assignors=["cooperative-sticky"])
+    cluster.make_stable()
+    cluster.member.rejoin("a test")
+    cluster.poll()
     if api == "SyncGroup":
-        nodes.joined(2)
+        cluster.answer_join(2)
     with pytest.raises(BrokerError):
-        nodes.refuse(api, E.GROUP_MAX_SIZE_REACHED)
-    nodes.wait(1)
-    joins = nodes.count("JoinGroup")
-    nodes.poll()
-    assert nodes.count("JoinGroup") == joins + 1
-    assert (nodes.last("JoinGroup").member_id, nodes.told[1:], nodes.assigned) == ("me", [], ["t0"])
-    nodes.refuse("JoinGroup", E.UNKNOWN_MEMBER_ID)
-    assert (nodes.last("JoinGroup").member_id, nodes.told[1:], nodes.assigned) == ("", [("lost", ["t0"])], [])
+        cluster.answer_error(api, E.GROUP_MAX_SIZE_REACHED)
+    cluster.wait(1)
+    joins = cluster.count("JoinGroup")
+    cluster.poll()
+    assert cluster.count("JoinGroup") == joins + 1
+    assert (cluster.last("JoinGroup").member_id, cluster.listener_calls[1:], cluster.assigned) == ("me", [], ["t0"])
+    cluster.answer_error("JoinGroup", E.UNKNOWN_MEMBER_ID)
+    assert (cluster.last("JoinGroup").member_id, cluster.listener_calls[1:], cluster.assigned) == (
+        "",
+        [("lost", ["t0"])],
+        [],
+    )
 
 
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup"])
 def test_a_connection_that_ends_while_joining(api: str) -> None:
-    nodes = subscribed()
-    nodes.poll()
+    cluster = subscribed()
+    cluster.poll()
     if api == "SyncGroup":
-        nodes.joined(1)
-    nodes.cut(nodes.group_link())
-    assert nodes.engine.coordinator.node is None
-    nodes.until("JoinGroup", within=1.0)
-    assert nodes.count("FindCoordinator") > 1
+        cluster.answer_join(1)
+    cluster.cut(cluster.group_link())
+    assert cluster.engine.coordinator.node is None
+    cluster.wait_for("JoinGroup", within=1.0)
+    assert cluster.count("FindCoordinator") > 1
 
 
 # --- Heartbeat --------------------------------------------------------------------------------------------------
@@ -221,61 +227,61 @@ BEATS = [  # error, state then, identity, whether the next poll joins, lookups, 
 
 @pytest.mark.parametrize(("code", "state", "identity", "joins", "lookups", "renewed"), BEATS)
 def test_heartbeat(code, state, identity, joins, lookups, renewed) -> None:
-    nodes = subscribed()
-    nodes.stable(generation=5)
-    nodes.until("Heartbeat")
-    before, session = nodes.count("FindCoordinator"), nodes.member.beat.session
-    nodes.beat(code, polling=False)
-    assert (nodes.member.state, (nodes.member.generation, nodes.member.member_id)) == (state, identity)
-    assert nodes.count("FindCoordinator") - before == lookups
+    cluster = subscribed()
+    cluster.make_stable(generation=5)
+    cluster.wait_for("Heartbeat")
+    before, session = cluster.count("FindCoordinator"), cluster.member.beat.session
+    cluster.answer_heartbeat(code, polling=False)
+    assert (cluster.member.state, (cluster.member.generation, cluster.member.member_id)) == (state, identity)
+    assert cluster.count("FindCoordinator") - before == lookups
     if renewed is not None:
-        assert (nodes.member.beat.session > session) is renewed
+        assert (cluster.member.beat.session > session) is renewed
     if code not in (E.NONE, E.REBALANCE_IN_PROGRESS) and state is STABLE:
-        began = nodes.now
-        nodes.until("Heartbeat", polling=False)
-        assert nodes.now - began == pytest.approx(0.1), "a beat that failed is sent again soon"
-    nodes.poll()
-    assert (nodes.count("JoinGroup") == 2) is joins
+        began = cluster.now
+        cluster.wait_for("Heartbeat", polling=False)
+        assert cluster.now - began == pytest.approx(0.1), "a beat that failed is sent again soon"
+    cluster.poll()
+    assert (cluster.count("JoinGroup") == 2) is joins
 
 
 def test_fenced_static_member_sends_nothing_more() -> None:
-    nodes = subscribed(group_instance_id="one")
-    nodes.stable()
-    nodes.until("Heartbeat")
-    nodes.beat(E.FENCED_INSTANCE_ID, polling=False)
+    cluster = subscribed(group_instance_id="one")
+    cluster.make_stable()
+    cluster.wait_for("Heartbeat")
+    cluster.answer_heartbeat(E.FENCED_INSTANCE_ID, polling=False)
     for _ in range(3):
         with pytest.raises(FencedInstance):
-            nodes.poll()
-    nodes.wait(100)
-    assert (nodes.count("Heartbeat"), nodes.count("JoinGroup")) == (1, 1)
+            cluster.poll()
+    cluster.wait(100)
+    assert (cluster.count("Heartbeat"), cluster.count("JoinGroup")) == (1, 1)
 
 
 def test_heartbeats_that_all_fail_end_with_the_session() -> None:
-    nodes = subscribed(session_timeout=10.0)
-    nodes.stable()
-    lookups = nodes.count("FindCoordinator")
-    while nodes.now < 10.0:
-        nodes.until("Heartbeat", polling=False)
-        if nodes.now < 10.0:
-            nodes.beat(E.UNKNOWN_SERVER_ERROR, polling=False)
-    assert nodes.count("FindCoordinator") > lookups
-    assert nodes.count("Heartbeat") > 5, "again after each backoff"
-    assert nodes.member.state is STABLE, "and nobody leaves"
+    cluster = subscribed(session_timeout=10.0)
+    cluster.make_stable()
+    lookups = cluster.count("FindCoordinator")
+    while cluster.now < 10.0:
+        cluster.wait_for("Heartbeat", polling=False)
+        if cluster.now < 10.0:
+            cluster.answer_heartbeat(E.UNKNOWN_SERVER_ERROR, polling=False)
+    assert cluster.count("FindCoordinator") > lookups
+    assert cluster.count("Heartbeat") > 5, "again after each backoff"
+    assert cluster.member.state is STABLE, "and nobody leaves"
 
 
 @pytest.mark.parametrize("how", ["cut", "silence"])
 def test_a_heartbeat_without_an_answer(how: str) -> None:
-    nodes = subscribed()
-    nodes.stable()
-    asked = nodes.until("Heartbeat")
+    cluster = subscribed()
+    cluster.make_stable()
+    asked = cluster.wait_for("Heartbeat")
     if how == "cut":
-        nodes.cut(asked.link, polling=False)
+        cluster.cut(asked.link, polling=False)
     else:
-        nodes.wait(30.0)
+        cluster.wait(30.0)
         assert asked.link.state.value == "closed"
-    assert nodes.engine.coordinator.node is None or nodes.count("FindCoordinator") > 1
-    nodes.until("Heartbeat", polling=False, within=2.0)
-    assert (nodes.member.state, nodes.count("JoinGroup")) == (STABLE, 1)
+    assert cluster.engine.coordinator.node is None or cluster.count("FindCoordinator") > 1
+    cluster.wait_for("Heartbeat", polling=False, within=2.0)
+    assert (cluster.member.state, cluster.count("JoinGroup")) == (STABLE, 1)
 
 
 # --- OffsetCommit -----------------------------------------------------------------------------------------------
@@ -300,62 +306,62 @@ COMMIT = [  # error, what the user gets (None: it is sent again), lookups, ident
 
 @pytest.mark.parametrize(("code", "error", "lookups", "identity", "joins"), COMMIT)
 def test_offset_commit(code, error, lookups, identity, joins) -> None:
-    nodes = subscribed()
-    nodes.stable(generation=5)
-    commit = nodes.commit({("t", 0): 8})
-    before = nodes.count("FindCoordinator")
-    nodes.committed(code, polling=False)
-    assert nodes.count("FindCoordinator") - before == lookups
-    assert (nodes.member.generation, nodes.member.member_id) == identity
+    cluster = subscribed()
+    cluster.make_stable(generation=5)
+    commit = cluster.commit({("t", 0): 8})
+    before = cluster.count("FindCoordinator")
+    cluster.answer_commit(code, polling=False)
+    assert cluster.count("FindCoordinator") - before == lookups
+    assert (cluster.member.generation, cluster.member.member_id) == identity
     if error is None:
         assert not commit.done
-        began = nodes.now
-        nodes.until("OffsetCommit", polling=False)
-        assert nodes.now - began == pytest.approx(0.1)
-        nodes.committed(polling=False)
+        began = cluster.now
+        cluster.wait_for("OffsetCommit", polling=False)
+        assert cluster.now - began == pytest.approx(0.1)
+        cluster.answer_commit(polling=False)
         assert commit.done
         assert commit.error is None
     else:
         assert type(commit.error) is error
-    nodes.poll()
-    assert (nodes.count("JoinGroup") == 2) is joins
+    cluster.poll()
+    assert (cluster.count("JoinGroup") == 2) is joins
 
 
 @pytest.mark.parametrize(
     "code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.UNKNOWN_TOPIC_OR_PARTITION, E.REQUEST_TIMED_OUT]
 )
 def test_a_commit_that_nobody_waits_for_is_tried_once(code: E) -> None:
-    nodes = subscribed()
-    nodes.stable()
-    commit = nodes.commit({("t", 0): 8}, retried=False)
-    nodes.committed(code)
+    cluster = subscribed()
+    cluster.make_stable()
+    commit = cluster.commit({("t", 0): 8}, retried=False)
+    cluster.answer_commit(code)
     assert isinstance(commit.error, BrokerError)
     assert commit.error.code == code
-    nodes.wait(5)
-    assert nodes.count("OffsetCommit") == 1
+    cluster.wait(5)
+    assert cluster.count("OffsetCommit") == 1
 
 
 def test_a_commit_of_a_fenced_instance() -> None:
-    nodes = subscribed(group_instance_id="one")
-    nodes.stable()
-    commit = nodes.commit({("t", 0): 8})
-    nodes.committed(E.FENCED_INSTANCE_ID, polling=False)
+    cluster = subscribed(group_instance_id="one")
+    cluster.make_stable()
+    commit = cluster.commit({("t", 0): 8})
+    cluster.answer_commit(E.FENCED_INSTANCE_ID, polling=False)
     assert isinstance(commit.error, FencedInstance)
     with pytest.raises(FencedInstance):
-        nodes.poll()
+        cluster.poll()
 
 
 @pytest.mark.parametrize("retried", [True, False])
 def test_a_commit_over_a_connection_that_ends(retried: bool) -> None:
-    nodes = subscribed()
-    nodes.stable()
-    commit = nodes.commit({("t", 0): 8}, retried=retried)
-    nodes.cut(nodes.group_link(), polling=False)
+    cluster = subscribed()
+    cluster.make_stable()
+    commit = cluster.commit({("t", 0): 8}, retried=retried)
+    cluster.cut(cluster.group_link(), polling=False)
     if not retried:
         assert isinstance(commit.error, TimedOut)
         return
-    nodes.until("OffsetCommit", polling=False, within=1.0)
-    nodes.committed(polling=False)
+    cluster.wait_for("OffsetCommit", polling=False, within=1.0)
+    cluster.answer_commit(polling=False)
     assert commit.error is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.nodes import Nodes
+from tools.fake_cluster import FakeCluster
 
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatResponse
@@ -88,170 +88,170 @@ def test_failed_heartbeat_backs_off() -> None:
 # --- of a whole consumer ----------------------------------------------------------------------------------------
 
 
-def subscribed(**settings: Any) -> Nodes:
-    nodes = Nodes(**settings)
-    nodes.engine.subscribe(["t"])
-    return nodes
+def subscribed(**settings: Any) -> FakeCluster:
+    cluster = FakeCluster(**settings)
+    cluster.engine.subscribe(["t"])
+    return cluster
 
 
-def beats(nodes: Nodes) -> list[float]:
-    return [round(one.at, 3) for one in nodes.seen if one.api == "Heartbeat"]
+def beats(cluster: FakeCluster) -> list[float]:
+    return [round(one.at, 3) for one in cluster.requests if one.api == "Heartbeat"]
 
 
-def answered(nodes: Nodes, code: int = 0) -> None:
+def answered(cluster: FakeCluster, code: int = 0) -> None:
     """From now on heartbeats are answered at once."""
-    nodes.answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=code)
+    cluster.answers["Heartbeat"] = lambda _: HeartbeatResponse(error_code=code)
 
 
 def test_heartbeats_run_from_the_join_answer_on() -> None:
-    nodes = subscribed()
-    answered(nodes)
-    nodes.poll()
-    nodes.wait(10)
-    assert beats(nodes) == [], "off while it joins"
-    nodes.joined()
-    nodes.wait(4)
-    assert (nodes.member.state, beats(nodes)) == (COMPLETING, [13.0]), "on before the SyncGroup is answered"
-    nodes.synced([("t", 0)])
-    nodes.wait(9)
-    assert (nodes.member.state, beats(nodes)) == (STABLE, [13.0, 16.0, 19.0, 22.0])
+    cluster = subscribed()
+    answered(cluster)
+    cluster.poll()
+    cluster.wait(10)
+    assert beats(cluster) == [], "off while it joins"
+    cluster.answer_join()
+    cluster.wait(4)
+    assert (cluster.member.state, beats(cluster)) == (COMPLETING, [13.0]), "on before the SyncGroup is answered"
+    cluster.answer_sync([("t", 0)])
+    cluster.wait(9)
+    assert (cluster.member.state, beats(cluster)) == (STABLE, [13.0, 16.0, 19.0, 22.0])
 
 
 def test_no_heartbeat_from_illegal_generation_to_join_answer() -> None:
-    nodes = subscribed()
-    nodes.stable(generation=5)
-    nodes.until("Heartbeat")
-    nodes.beat(E.ILLEGAL_GENERATION)
-    answered(nodes)
+    cluster = subscribed()
+    cluster.make_stable(generation=5)
+    cluster.wait_for("Heartbeat")
+    cluster.answer_heartbeat(E.ILLEGAL_GENERATION)
+    answered(cluster)
     for _ in range(5):
-        nodes.refuse("JoinGroup", E.COORDINATOR_LOAD_IN_PROGRESS)
-        nodes.until("JoinGroup")
-    nodes.wait(20)
-    assert len(beats(nodes)) == 1
-    nodes.joined(6)
-    nodes.wait(3)
-    assert len(beats(nodes)) == 2
-    assert nodes.last("Heartbeat").generation_id == 6
+        cluster.answer_error("JoinGroup", E.COORDINATOR_LOAD_IN_PROGRESS)
+        cluster.wait_for("JoinGroup")
+    cluster.wait(20)
+    assert len(beats(cluster)) == 1
+    cluster.answer_join(6)
+    cluster.wait(3)
+    assert len(beats(cluster)) == 2
+    assert cluster.last("Heartbeat").generation_id == 6
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION])
 def test_no_heartbeat_after_sync_group_ends_the_generation(code: E) -> None:
     """A cooperative member joins again only when its user has heard what it lost."""
-    nodes = subscribed(assignors=["cooperative-sticky"])
-    nodes.stable(generation=5)
-    nodes.member.rejoin("a test")
-    nodes.poll()
-    nodes.joined(6)
-    nodes.refuse("SyncGroup", code, polling=False)
-    answered(nodes)
-    assert nodes.member.state is ClassicState.UNJOINED
-    nodes.wait(60)
-    assert (beats(nodes), nodes.told[1:]) == ([], [])
-    nodes.poll()
-    assert nodes.told[1:] == [("lost", ["t0"])]
-    assert nodes.open("JoinGroup")
+    cluster = subscribed(assignors=["cooperative-sticky"])
+    cluster.make_stable(generation=5)
+    cluster.member.rejoin("a test")
+    cluster.poll()
+    cluster.answer_join(6)
+    cluster.answer_error("SyncGroup", code, polling=False)
+    answered(cluster)
+    assert cluster.member.state is ClassicState.UNJOINED
+    cluster.wait(60)
+    assert (beats(cluster), cluster.listener_calls[1:]) == ([], [])
+    cluster.poll()
+    assert cluster.listener_calls[1:] == [("lost", ["t0"])]
+    assert cluster.pending("JoinGroup")
 
 
 def test_expired_session_finds_the_coordinator_again() -> None:
-    nodes = subscribed(session_timeout=10.0, request_timeout=60.0)
-    nodes.stable()
-    lookups, link = nodes.count("FindCoordinator"), nodes.group_link()
-    nodes.wait(9.9)
-    assert nodes.count("FindCoordinator") == lookups
-    nodes.wait(1.0)
-    assert nodes.count("FindCoordinator") > lookups
-    assert nodes.group_link() is not link, "over a connection that may live"
-    assert nodes.open("Heartbeat"), "sent again over it"
-    assert (nodes.member.state, nodes.count("LeaveGroup"), nodes.assigned) == (STABLE, 0, ["t0"])
+    cluster = subscribed(session_timeout=10.0, request_timeout=60.0)
+    cluster.make_stable()
+    lookups, link = cluster.count("FindCoordinator"), cluster.group_link()
+    cluster.wait(9.9)
+    assert cluster.count("FindCoordinator") == lookups
+    cluster.wait(1.0)
+    assert cluster.count("FindCoordinator") > lookups
+    assert cluster.group_link() is not link, "over a connection that may live"
+    assert cluster.pending("Heartbeat"), "sent again over it"
+    assert (cluster.member.state, cluster.count("LeaveGroup"), cluster.assigned) == (STABLE, 0, ["t0"])
 
 
 def test_member_that_does_not_poll_leaves_and_rejoins() -> None:
-    nodes = subscribed()
-    answered(nodes)
-    nodes.stable()
-    nodes.wait(299.9)
-    assert nodes.count("LeaveGroup") == 0
-    nodes.wait(0.2)
-    assert [one.member_id for one in nodes.last("LeaveGroup").members] == ["me"]
-    assert (nodes.member.state, nodes.member.member_id) == (ClassicState.UNJOINED, "")
-    assert nodes.told[1:] == [], "the user hears of it with the next poll"
-    assert nodes.commit({("t", 0): 8}).error is not None, "and commits nothing any more"
-    nodes.poll()
-    assert nodes.told[1:] == [("lost", ["t0"])]
-    assert nodes.last("JoinGroup").member_id == ""
+    cluster = subscribed()
+    answered(cluster)
+    cluster.make_stable()
+    cluster.wait(299.9)
+    assert cluster.count("LeaveGroup") == 0
+    cluster.wait(0.2)
+    assert [one.member_id for one in cluster.last("LeaveGroup").members] == ["me"]
+    assert (cluster.member.state, cluster.member.member_id) == (ClassicState.UNJOINED, "")
+    assert cluster.listener_calls[1:] == [], "the user hears of it with the next poll"
+    assert cluster.commit({("t", 0): 8}).error is not None, "and commits nothing any more"
+    cluster.poll()
+    assert cluster.listener_calls[1:] == [("lost", ["t0"])]
+    assert cluster.last("JoinGroup").member_id == ""
 
 
 def test_static_member_that_does_not_poll_sends_no_leave_group() -> None:
-    nodes = subscribed(group_instance_id="one")
-    answered(nodes)
-    nodes.stable()
-    nodes.wait(301)
-    assert (nodes.member.state, nodes.count("LeaveGroup")) == (ClassicState.UNJOINED, 0)
-    nodes.poll()
-    assert nodes.told[1:] == [("lost", ["t0"])]
+    cluster = subscribed(group_instance_id="one")
+    answered(cluster)
+    cluster.make_stable()
+    cluster.wait(301)
+    assert (cluster.member.state, cluster.count("LeaveGroup")) == (ClassicState.UNJOINED, 0)
+    cluster.poll()
+    assert cluster.listener_calls[1:] == [("lost", ["t0"])]
 
 
 def test_member_that_polls_stays() -> None:
-    nodes = subscribed(max_poll_interval=10.0)
-    answered(nodes)
-    nodes.stable()
+    cluster = subscribed(max_poll_interval=10.0)
+    answered(cluster)
+    cluster.make_stable()
     for _ in range(5):
-        nodes.wait(9.0)
-        nodes.poll()
-    assert (nodes.member.state, nodes.count("LeaveGroup")) == (STABLE, 0)
+        cluster.wait(9.0)
+        cluster.poll()
+    assert (cluster.member.state, cluster.count("LeaveGroup")) == (STABLE, 0)
 
 
 def test_rebalance_begins_with_the_next_poll() -> None:
-    nodes = subscribed()
-    nodes.stable()
-    answered(nodes, E.REBALANCE_IN_PROGRESS)
-    nodes.wait(10)
-    assert (beats(nodes), nodes.count("JoinGroup"), nodes.told[1:]) == ([3.0, 6.0, 9.0], 1, [])
-    nodes.poll()
-    assert (nodes.count("JoinGroup"), nodes.told[1:]) == (2, [("revoked", ["t0"])])
+    cluster = subscribed()
+    cluster.make_stable()
+    answered(cluster, E.REBALANCE_IN_PROGRESS)
+    cluster.wait(10)
+    assert (beats(cluster), cluster.count("JoinGroup"), cluster.listener_calls[1:]) == ([3.0, 6.0, 9.0], 1, [])
+    cluster.poll()
+    assert (cluster.count("JoinGroup"), cluster.listener_calls[1:]) == (2, [("revoked", ["t0"])])
 
 
 def test_rebalance_in_progress_while_completing_is_ignored() -> None:
-    nodes = leader_without_metadata()
-    nodes.beat(E.REBALANCE_IN_PROGRESS)
-    nodes.wait(2)
-    assert (nodes.member.state, nodes.count("JoinGroup")) == (COMPLETING, 1)
+    cluster = leader_without_metadata()
+    cluster.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    cluster.wait(2)
+    assert (cluster.member.state, cluster.count("JoinGroup")) == (COMPLETING, 1)
 
 
 def test_unknown_member_id_while_leader_awaits_metadata_rejoins() -> None:
-    nodes = leader_without_metadata()
-    nodes.beat(E.UNKNOWN_MEMBER_ID)
-    nodes.answer("Metadata", nodes.metadata(nodes.one("Metadata")))
-    assert nodes.count("SyncGroup") == 0, "of a generation that is over"
-    assert nodes.one("JoinGroup").body.member_id == ""
+    cluster = leader_without_metadata()
+    cluster.answer_heartbeat(E.UNKNOWN_MEMBER_ID)
+    cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
+    assert cluster.count("SyncGroup") == 0, "of a generation that is over"
+    assert cluster.request("JoinGroup").body.member_id == ""
 
 
-def leader_without_metadata() -> Nodes:
+def leader_without_metadata() -> FakeCluster:
     """Joined; its first heartbeat is open."""
-    nodes = subscribed(topics={"t": 3, "u": 2})
-    nodes.poll()
-    del nodes.answers["Metadata"]
-    nodes.joined(members={"me": ["t"], "you": ["u"]})
-    nodes.until("Heartbeat")
-    assert nodes.member.state is COMPLETING
-    return nodes
+    cluster = subscribed(topics={"t": 3, "u": 2})
+    cluster.poll()
+    del cluster.answers["Metadata"]
+    cluster.answer_join(members={"me": ["t"], "you": ["u"]})
+    cluster.wait_for("Heartbeat")
+    assert cluster.member.state is COMPLETING
+    return cluster
 
 
 def test_an_answer_about_an_older_generation_is_ignored() -> None:
-    nodes = subscribed()
-    nodes.stable(generation=5)
-    old = nodes.until("Heartbeat")
-    nodes.member.rejoin("a test")
-    nodes.poll()
-    nodes.member.status.generation = 6  # as if its answers had come over another connection
-    nodes.answer(old, HeartbeatResponse(error_code=E.UNKNOWN_MEMBER_ID))
-    assert (nodes.member.generation, nodes.member.member_id) == (6, "me")
+    cluster = subscribed()
+    cluster.make_stable(generation=5)
+    old = cluster.wait_for("Heartbeat")
+    cluster.member.rejoin("a test")
+    cluster.poll()
+    cluster.member.status.generation = 6  # as if its answers had come over another connection
+    cluster.answer(old, HeartbeatResponse(error_code=E.UNKNOWN_MEMBER_ID))
+    assert (cluster.member.generation, cluster.member.member_id) == (6, "me")
 
 
 def test_a_heartbeat_of_a_static_member_names_its_instance() -> None:
-    nodes = subscribed(group_instance_id="one")
-    nodes.stable(generation=5)
-    asked = nodes.until("Heartbeat")
+    cluster = subscribed(group_instance_id="one")
+    cluster.make_stable(generation=5)
+    asked = cluster.wait_for("Heartbeat")
     sent = asked.body
     assert (sent.group_id, sent.generation_id, sent.member_id, sent.group_instance_id) == ("g", 5, "me", "one")
     assert asked.version >= 3

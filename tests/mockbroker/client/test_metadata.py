@@ -8,27 +8,27 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.nodes import Nodes, topic_id
+from tools.fake_cluster import FakeCluster, topic_id
 
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.metadata import MetadataResponse
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, UnsupportedVersion
 
 
-def wanting(*topics: str, **options: Any) -> Nodes:
-    nodes = Nodes(group=None, **options)
-    nodes.engine.metadata.want(topics)
-    nodes.settle()
-    return nodes
+def wanting(*topics: str, **options: Any) -> FakeCluster:
+    cluster = FakeCluster(group=None, **options)
+    cluster.engine.metadata.want(topics)
+    cluster.settle()
+    return cluster
 
 
-def held(*topics: str, **options: Any) -> Nodes:
+def held(*topics: str, **options: Any) -> FakeCluster:
     """Its first question is open."""
-    nodes = Nodes(group=None, **options)
-    del nodes.answers["Metadata"]
-    nodes.engine.metadata.want(topics)
-    nodes.settle()
-    return nodes
+    cluster = FakeCluster(group=None, **options)
+    del cluster.answers["Metadata"]
+    cluster.engine.metadata.want(topics)
+    cluster.settle()
+    return cluster
 
 
 def topic(
@@ -52,75 +52,75 @@ def answer(*topics: MetadataResponse.Topic, brokers: Any = (1, 2, 3)) -> Metadat
     return MetadataResponse(brokers=listed, topics=list(topics))
 
 
-def asked(nodes: Nodes) -> list[str] | None:
-    topics = nodes.last("Metadata").topics
+def asked(cluster: FakeCluster) -> list[str] | None:
+    topics = cluster.last("Metadata").topics
     return None if topics is None else [one.name for one in topics]
 
 
 def test_only_topics_that_are_wanted_are_asked_for() -> None:
-    nodes = wanting("u", "t", topics={"t": 1, "u": 1, "w": 1})
-    assert asked(nodes) == ["t", "u"]
-    assert set(nodes.engine.metadata.topics) == {"t", "u"}
+    cluster = wanting("u", "t", topics={"t": 1, "u": 1, "w": 1})
+    assert asked(cluster) == ["t", "u"]
+    assert set(cluster.engine.metadata.topics) == {"t", "u"}
 
 
 def test_nothing_wanted_is_an_empty_list_and_everything_is_null() -> None:
-    nodes = wanting()
-    assert asked(nodes) == []
-    nodes.engine.metadata.want_matching(re.compile(".*"))
-    nodes.settle()
-    assert asked(nodes) is None
-    assert nodes.engine.metadata.matching() == {"t"}
+    cluster = wanting()
+    assert asked(cluster) == []
+    cluster.engine.metadata.want_matching(re.compile(".*"))
+    cluster.settle()
+    assert asked(cluster) is None
+    assert cluster.engine.metadata.matching() == {"t"}
 
 
 @pytest.mark.parametrize(("everything", "expected"), [(True, []), (False, ["__consumer_offsets"])])
 def test_version_0_has_only_an_empty_list_for_all(everything: bool, expected: list[str]) -> None:
-    nodes = Nodes(group=None, served={"Metadata": (0, 0)})
+    cluster = FakeCluster(group=None, served={"Metadata": (0, 0)})
     if everything:
-        nodes.engine.metadata.want_matching(re.compile(".*"))
-    nodes.settle()
-    assert asked(nodes) == expected
+        cluster.engine.metadata.want_matching(re.compile(".*"))
+    cluster.settle()
+    assert asked(cluster) == expected
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_topics_are_made_on_the_way_only_if_that_is_allowed(allowed: bool) -> None:
     assert wanting("t", allow_auto_create_topics=allowed).last("Metadata").allow_auto_topic_creation is allowed
-    nodes = Nodes(group=None)
-    nodes.engine.metadata.want_matching(re.compile(".*"))
-    nodes.settle()
-    assert nodes.last("Metadata").allow_auto_topic_creation is False
+    cluster = FakeCluster(group=None)
+    cluster.engine.metadata.want_matching(re.compile(".*"))
+    cluster.settle()
+    assert cluster.last("Metadata").allow_auto_topic_creation is False
 
 
 def test_metadata_is_refreshed_by_age_and_for_new_topics() -> None:
-    nodes = wanting("t", topics={"t": 1, "u": 1})
-    nodes.wait(299.9)
-    assert nodes.count("Metadata") == 1
-    nodes.wait(0.2)
-    assert nodes.count("Metadata") == 2
-    nodes.engine.metadata.want(["t", "u"])
-    nodes.settle()
-    assert (nodes.count("Metadata"), asked(nodes)) == (3, ["t", "u"])
-    nodes.engine.metadata.want(["u"])
-    nodes.settle()
-    assert nodes.count("Metadata") == 3, "to want less takes no answer"
+    cluster = wanting("t", topics={"t": 1, "u": 1})
+    cluster.wait(299.9)
+    assert cluster.count("Metadata") == 1
+    cluster.wait(0.2)
+    assert cluster.count("Metadata") == 2
+    cluster.engine.metadata.want(["t", "u"])
+    cluster.settle()
+    assert (cluster.count("Metadata"), asked(cluster)) == (3, ["t", "u"])
+    cluster.engine.metadata.want(["u"])
+    cluster.settle()
+    assert cluster.count("Metadata") == 3, "to want less takes no answer"
 
 
 def test_topics_wanted_during_a_request_are_asked_for_next() -> None:
-    nodes = held("t", topics={"t": 1, "u": 1})
-    metadata = nodes.engine.metadata
+    cluster = held("t", topics={"t": 1, "u": 1})
+    metadata = cluster.engine.metadata
     metadata.want(["t", "u"])
-    nodes.settle()
-    assert nodes.count("Metadata") == 1, "one at a time"
-    nodes.answer("Metadata", answer(topic("t", (1, 0))))
+    cluster.settle()
+    assert cluster.count("Metadata") == 1, "one at a time"
+    cluster.answer("Metadata", answer(topic("t", (1, 0))))
     assert not metadata.covers(["u"])
-    nodes.answer("Metadata", answer(topic("t", (1, 0)), topic("u", (1, 0))))
+    cluster.answer("Metadata", answer(topic("t", (1, 0)), topic("u", (1, 0))))
     assert metadata.covers(["t", "u"])
 
 
 def test_an_answer_without_brokers_is_none() -> None:
-    nodes = held("t")
-    nodes.answer("Metadata", MetadataResponse(topics=[topic("t", (1, 0))]))
-    assert (nodes.engine.metadata.version, nodes.engine.metadata.topics) == (0, {})
-    nodes.until("Metadata", within=1.0)
+    cluster = held("t")
+    cluster.answer("Metadata", MetadataResponse(topics=[topic("t", (1, 0))]))
+    assert (cluster.engine.metadata.version, cluster.engine.metadata.topics) == (0, {})
+    cluster.wait_for("Metadata", within=1.0)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_an_answer_without_brokers_is_none() -> None:
     [topic("t", error=E.UNKNOWN_TOPIC_OR_PARTITION), topic("t", error=E.LEADER_NOT_AVAILABLE), topic("t", (-1, 0))],
 )
 def test_what_is_not_ready_is_asked_for_again_later_and_later(bad) -> None:
-    nodes = held("t")
+    cluster = held("t")
     times = []
     for _ in range(6):
-        times.append(nodes.until("Metadata").at)
-        nodes.answer("Metadata", answer(bad))
+        times.append(cluster.wait_for("Metadata").at)
+        cluster.answer("Metadata", answer(bad))
     assert [round(after - before, 3) for before, after in pairwise(times)] == [
         0.1,
         0.2,
@@ -140,10 +140,10 @@ def test_what_is_not_ready_is_asked_for_again_later_and_later(bad) -> None:
         0.8,
         1.0,
     ]
-    nodes.until("Metadata")
-    nodes.answer("Metadata", answer(topic("t", (1, 0))))
-    nodes.wait(100)
-    assert nodes.count("Metadata") == 7
+    cluster.wait_for("Metadata")
+    cluster.answer("Metadata", answer(topic("t", (1, 0))))
+    cluster.wait(100)
+    assert cluster.count("Metadata") == 7
 
 
 @pytest.mark.parametrize(
@@ -151,59 +151,59 @@ def test_what_is_not_ready_is_asked_for_again_later_and_later(bad) -> None:
     [(E.TOPIC_AUTHORIZATION_FAILED, AuthorizationFailed), (E.INVALID_TOPIC_EXCEPTION, BrokerError)],
 )
 def test_topic_error_is_raised_while_the_topic_is_wanted(code: E, error: type[Exception]) -> None:
-    nodes = held("t", "u")
-    nodes.answer("Metadata", answer(topic("t", (1, 0)), topic("u", error=code)), polling=False)
+    cluster = held("t", "u")
+    cluster.answer("Metadata", answer(topic("t", (1, 0)), topic("u", error=code)), polling=False)
     for _ in range(2):
         with pytest.raises(error, match=f"topic u: {code.name}"):
-            nodes.engine.metadata.raise_errors()
-    nodes.engine.metadata.want(["t"])
-    nodes.engine.metadata.raise_errors()
+            cluster.engine.metadata.raise_errors()
+    cluster.engine.metadata.want(["t"])
+    cluster.engine.metadata.raise_errors()
 
 
 def test_a_leader_epoch_that_goes_back_is_passed_over() -> None:
-    nodes = held("t")
-    metadata = nodes.engine.metadata
-    nodes.answer("Metadata", answer(topic("t", (1, 5), (1, 5))))
+    cluster = held("t")
+    metadata = cluster.engine.metadata
+    cluster.answer("Metadata", answer(topic("t", (1, 5), (1, 5))))
     metadata.refresh()
-    nodes.settle()
-    nodes.answer("Metadata", answer(topic("t", (2, 4), (3, 6))))
+    cluster.settle()
+    cluster.answer("Metadata", answer(topic("t", (2, 4), (3, 6))))
     found = [metadata.leader(("t", number)) for number in (0, 1)]
     assert [(leader.node_id, leader.epoch) for leader in found if leader] == [(1, 5), (3, 6)]
 
 
 def test_a_topic_that_was_made_anew_begins_anew() -> None:
-    nodes = held("t")
-    metadata = nodes.engine.metadata
-    nodes.answer("Metadata", answer(topic("t", (1, 5))))
+    cluster = held("t")
+    metadata = cluster.engine.metadata
+    cluster.answer("Metadata", answer(topic("t", (1, 5))))
     metadata.refresh()
-    nodes.settle()
-    nodes.answer("Metadata", answer(topic("t", (2, 0), id_=UUID(int=9))))
+    cluster.settle()
+    cluster.answer("Metadata", answer(topic("t", (2, 0), id_=UUID(int=9))))
     leader = metadata.leader(("t", 0))
     assert leader
     assert (leader.node_id, metadata.names) == (2, {UUID(int=9): "t"})
 
 
 def test_topic_without_a_leader_is_kept_an_unknown_one_is_not() -> None:
-    nodes = held("t", "u")
-    metadata = nodes.engine.metadata
-    nodes.answer("Metadata", answer(topic("t", (1, 5)), topic("u", (1, 5))))
+    cluster = held("t", "u")
+    metadata = cluster.engine.metadata
+    cluster.answer("Metadata", answer(topic("t", (1, 5)), topic("u", (1, 5))))
     metadata.refresh()
-    nodes.settle()
-    nodes.answer(
+    cluster.settle()
+    cluster.answer(
         "Metadata", answer(topic("t", error=E.LEADER_NOT_AVAILABLE), topic("u", error=E.UNKNOWN_TOPIC_OR_PARTITION))
     )
     assert set(metadata.topics) == {"t"}
 
 
 def test_numbers_with_a_gap_are_believed_up_to_it() -> None:
-    nodes = held("t")
-    nodes.answer("Metadata", answer(topic("t", (1, 0), (1, 0), (1, 0), numbers=[0, 1, 7])))
-    assert len(nodes.engine.metadata.topics["t"].partitions) == 2
+    cluster = held("t")
+    cluster.answer("Metadata", answer(topic("t", (1, 0), (1, 0), (1, 0), numbers=[0, 1, 7])))
+    assert len(cluster.engine.metadata.topics["t"].partitions) == 2
 
 
 def test_a_new_leader_that_an_answer_told_of() -> None:
-    nodes = wanting("t")
-    metadata = nodes.engine.metadata
+    cluster = wanting("t")
+    metadata = cluster.engine.metadata
     assert metadata.leader_is(("t", 0), 2, 7)
     assert not metadata.leader_is(("t", 0), 3, 7), "nothing newer"
     assert not metadata.leader_is(("t", 0), 9, 8), "a broker that is not known"
@@ -215,29 +215,29 @@ def test_a_new_leader_that_an_answer_told_of() -> None:
 
 
 def test_unreachable_broker_is_retried_after_a_backoff() -> None:
-    nodes = Nodes(group=None)
-    nodes.refused = {9000}
-    nodes.settle()
-    nodes.wait(5.0)
-    assert 4 <= len(nodes.links) <= 12
-    nodes.refused = set()
-    nodes.wait(2.0)
-    assert nodes.engine.metadata.version == 1
+    cluster = FakeCluster(group=None)
+    cluster.down = {0}
+    cluster.settle()
+    cluster.wait(5.0)
+    assert 4 <= len(cluster.links) <= 12
+    cluster.down = set()
+    cluster.wait(2.0)
+    assert cluster.engine.metadata.version == 1
 
 
 def test_a_broker_without_it() -> None:
-    nodes = Nodes(group=None, served={"Metadata": (0, -1)})
-    nodes.settle()
+    cluster = FakeCluster(group=None, served={"Metadata": (0, -1)})
+    cluster.settle()
     with pytest.raises(UnsupportedVersion, match="Metadata v0-13 is needed, boot:9000 does not have it"):
-        nodes.engine.metadata.raise_errors()
+        cluster.engine.metadata.raise_errors()
 
 
 def test_what_assignors_are_given() -> None:
-    nodes = Nodes(group=None, topics={"t": 2, "empty": 0}, nodes=(1, 2))
-    nodes.racks = {1: "r1"}
-    nodes.engine.metadata.want(["t", "empty", "none"])
-    nodes.settle()
-    found = nodes.engine.metadata.for_assignor(["t", "empty", "none"])
+    cluster = FakeCluster(group=None, topics={"t": 2, "empty": 0}, nodes=(1, 2))
+    cluster.racks = {1: "r1"}
+    cluster.engine.metadata.want(["t", "empty", "none"])
+    cluster.settle()
+    found = cluster.engine.metadata.for_assignor(["t", "empty", "none"])
     assert {name: [(p.racks, p.leader_rack) for p in partitions] for name, partitions in found.items()} == {
         "t": [(["r1"], "r1"), ([None], None)]
     }

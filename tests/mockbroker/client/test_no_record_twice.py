@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tools.pretend import Line, Pretend, offsets
+from tools.fake_logs import FakeLogCluster, FetchedPartition, offsets
 
 from kwire.errorcodes import ErrorCode as E
-from kwire.messages.fetch import FETCH, FetchResponse
+from kwire.messages.fetch import FetchResponse
 from kwire.records import Record, build_batch
 from kwire.records.control import ControlType, build_marker
 from mockbroker.client.errors import ConsumerError
@@ -23,50 +22,50 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 ALL = list(range(10))
 
 
-def topics(pretend: Pretend, *found: Line, name: str = "t") -> list[FetchResponse.Topic]:
-    return [FetchResponse.Topic(topic=name, topic_id=pretend.ids.get(name, UUID(int=77)), partitions=list(found))]
+def topics(cluster: FakeLogCluster, *found: FetchedPartition, name: str = "t") -> list[FetchResponse.Topic]:
+    return [FetchResponse.Topic(topic=name, topic_id=cluster.topic_id(name), partitions=list(found))]
 
 
-def filled(leaders: Any, **how: Any) -> Pretend:
-    pretend = Pretend(leaders, **how)
-    for log in pretend.logs.values():
+def filled(leaders: Any, **how: Any) -> FakeLogCluster:
+    cluster = FakeLogCluster(leaders, **how)
+    for log in cluster.logs.values():
         log.add(5)
         log.add(5)
-    pretend.poll()
-    return pretend
+    cluster.poll_records()
+    return cluster
 
 
 # F8: the answer has the partitions that were asked for, or none of it counts
 
 
-def without_one(pretend: Pretend, answer: FetchResponse) -> None:
+def without_one(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     answer.responses[0].partitions.pop()
 
 
-def with_a_foreign_partition(pretend: Pretend, answer: FetchResponse) -> None:
+def with_a_foreign_partition(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     line = deepcopy(answer.responses[0].partitions[0])
     line.partition_index = 9
     answer.responses[0].partitions.append(line)
 
 
-def with_a_foreign_topic(pretend: Pretend, answer: FetchResponse) -> None:
-    answer.responses += topics(pretend, deepcopy(answer.responses[0].partitions[0]), name="foreign")
+def with_a_foreign_topic(cluster: FakeLogCluster, answer: FetchResponse) -> None:
+    answer.responses += topics(cluster, deepcopy(answer.responses[0].partitions[0]), name="foreign")
 
 
-def with_one_twice(pretend: Pretend, answer: FetchResponse) -> None:
+def with_one_twice(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     answer.responses[0].partitions.append(deepcopy(answer.responses[0].partitions[0]))
 
 
-def with_a_topic_twice(pretend: Pretend, answer: FetchResponse) -> None:
+def with_a_topic_twice(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     answer.responses.append(deepcopy(answer.responses[0]))
 
 
-def with_another_node_s(pretend: Pretend, answer: FetchResponse) -> None:
+def with_another_node_s(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     """A partition of this consumer, but not one that this node was asked for."""
     answer.responses[0].partitions[0].partition_index = 2
 
 
-def with_nothing(pretend: Pretend, answer: FetchResponse) -> None:
+def with_nothing(cluster: FakeLogCluster, answer: FetchResponse) -> None:
     answer.responses = []
 
 
@@ -85,41 +84,41 @@ TAMPERED = [
 @pytest.mark.parametrize("tamper", TAMPERED)
 def test_a_tampered_answer_is_dropped(tamper, version):
     """Nothing of it counts, and the next request names everything anew."""
-    pretend = filled({T0: 0, T1: 0, T2: 1}, versions={FETCH.key: (4, version)})
-    asked = next(each for each in pretend.fetches if each.node == 0)
-    answer = pretend.fetched(asked)
-    tamper(pretend, answer)
-    pretend.answer(asked, answer)
-    assert (pretend.poll(), pretend.fetcher.dropped) == ([], 1)
-    assert [pretend.at(each) for each in (T0, T1, T2)] == [0, 0, 0]
-    pretend.wait(0.3)
-    pretend.poll()
-    asked = next(each for each in pretend.fetches if each.node == 0)
-    assert pretend.wanted(asked) == {T0: 0, T1: 0}
+    cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
+    asked = next(each for each in cluster.fetches if each.node == 0)
+    answer = cluster.fetch(asked)
+    tamper(cluster, answer)
+    cluster.answer(asked, answer)
+    assert (cluster.poll_records(), cluster.fetcher.dropped) == ([], 1)
+    assert [cluster.position(each) for each in (T0, T1, T2)] == [0, 0, 0]
+    cluster.wait(0.3)
+    cluster.poll_records()
+    asked = next(each for each in cluster.fetches if each.node == 0)
+    assert cluster.fetch_offsets(asked) == {T0: 0, T1: 0}
     assert asked.body.session_epoch in (0, -1)
-    pretend.answer_all()
-    assert offsets(pretend.poll()) == ALL * 3
+    cluster.answer_all()
+    assert offsets(cluster.poll_records()) == ALL * 3
 
 
 @pytest.mark.parametrize("version", [7, 13, 18])
 @pytest.mark.parametrize("tamper", TAMPERED[1:6])
 def test_a_tampered_answer_within_a_session_is_dropped(tamper, version):
     """It may leave out partitions, but not have others than the session has."""
-    pretend = filled({T0: 0, T1: 0, T2: 1}, versions={FETCH.key: (4, version)})
-    pretend.answer_all()
-    pretend.poll()
-    for log in pretend.logs.values():
+    cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
+    cluster.answer_all()
+    cluster.poll_records()
+    for log in cluster.logs.values():
         log.add(2)
-    asked = next(each for each in pretend.fetches if each.node == 0)
+    asked = next(each for each in cluster.fetches if each.node == 0)
     assert asked.body.session_epoch == 1
-    answer = pretend.fetched(asked)
-    tamper(pretend, answer)
-    pretend.answer(asked, answer)
-    assert (pretend.poll(), pretend.at(T0), pretend.at(T1)) == ([], 10, 10)
-    pretend.wait(0.3)
-    pretend.poll()
-    pretend.answer_all()
-    assert offsets(pretend.poll()) == [10, 11] * 3
+    answer = cluster.fetch(asked)
+    tamper(cluster, answer)
+    cluster.answer(asked, answer)
+    assert (cluster.poll_records(), cluster.position(T0), cluster.position(T1)) == ([], 10, 10)
+    cluster.wait(0.3)
+    cluster.poll_records()
+    cluster.answer_all()
+    assert offsets(cluster.poll_records()) == [10, 11] * 3
 
 
 # F14: an answer counts only where the position still is
@@ -127,27 +126,27 @@ def test_a_tampered_answer_within_a_session_is_dropped(tamper, version):
 
 def test_an_answer_that_comes_late():
     """The leader moved meanwhile, and the new one answered first: the old one's answer, which has less, is dropped."""
-    pretend = filled({T0: 0, T1: 1})
-    pretend.engine.assign([T0])
-    late = next(each for each in pretend.fetches if each.node == 0)
-    right = pretend.fetched(late)
-    right.responses[0].partitions[0].records = pretend.logs[T0].batches[0][3]
-    pretend.leaders[T0], pretend.epochs[T0] = 1, 1
-    pretend.engine.metadata.leader_is(T0, 1, 1)
-    pretend.answer(next(each for each in pretend.fetches if each.node == 1))
-    pretend.poll()
-    pretend.answer(next(each for each in pretend.fetches if each.node == 1))
-    assert offsets(pretend.poll()) == ALL
-    pretend.answer(late, right)
-    assert (pretend.poll(), pretend.at(T0)) == ([], 10)
+    cluster = filled({T0: 0, T1: 1})
+    cluster.engine.assign([T0])
+    late = next(each for each in cluster.fetches if each.node == 0)
+    right = cluster.fetch(late)
+    right.responses[0].partitions[0].records = cluster.logs[T0].batches[0][3]
+    cluster.leaders[T0], cluster.leader_epochs[T0] = 1, 1
+    cluster.engine.metadata.leader_is(T0, 1, 1)
+    cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 1))
+    cluster.poll_records()
+    cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 1))
+    assert offsets(cluster.poll_records()) == ALL
+    cluster.answer(late, right)
+    assert (cluster.poll_records(), cluster.position(T0)) == ([], 10)
 
 
 def test_an_answer_to_before_a_seek():
-    pretend = filled({T0: 0})
-    (asked,) = pretend.fetches
-    pretend.seek(T0, 7)
-    pretend.answer(asked)
-    assert (pretend.poll(), pretend.at(T0)) == ([], 7)
+    cluster = filled({T0: 0})
+    (asked,) = cluster.fetches
+    cluster.seek(T0, 7)
+    cluster.answer_rightly(asked)
+    assert (cluster.poll_records(), cluster.position(T0)) == ([], 7)
 
 
 # F15: a partition with records that wait is not asked for
@@ -170,15 +169,15 @@ class WithoutTheGuardEither(WithoutTheRule):
 
 def read_to_the_end(kind: type[Fetcher]) -> tuple[list[int], int]:
     """The second answer is there before the first is handed out. Gives the offsets, and how many requests it took."""
-    pretend = filled({T0: 0})
-    pretend.fetcher.__class__ = kind
+    cluster = filled({T0: 0})
+    cluster.fetcher.__class__ = kind
     found = []
     for _ in range(12):
-        for asked in list(pretend.fetches):
-            if pretend.wanted(asked) != {T0: 10}:
-                pretend.answer(asked)
-        found += offsets(pretend.poll(3))
-    return found, len(pretend.of(FETCH.key))
+        for asked in list(cluster.fetches):
+            if cluster.fetch_offsets(asked) != {T0: 10}:
+                cluster.answer_rightly(asked)
+        found += offsets(cluster.poll_records(3))
+    return found, len(cluster.of("Fetch"))
 
 
 def test_with_the_rule_each_record_comes_once():
@@ -215,23 +214,23 @@ class Interleaved(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         level = "read_committed" if self.committed else "read_uncommitted"
-        self.pretend = Pretend(LEADERS, isolation_level=level, max_partition_fetch_bytes=300)
+        self.cluster = FakeLogCluster(LEADERS, isolation_level=level, max_partition_fetch_bytes=300)
         self.due = dict.fromkeys(LEADERS, 0)
         self.real: dict[tuple[str, int], list[int]] = {partition: [] for partition in LEADERS}  # what readers see
-        self.old: list[tuple[tuple[str, int], int, Line]] = []
+        self.old: list[tuple[tuple[str, int], int, FetchedPartition]] = []
         for partition in LEADERS:
             self.add(partition, 5, 0)
-        self.pretend.poll()
+        self.cluster.poll_records()
 
     @rule(partition=PARTITIONS, count=st.integers(1, 9), codec=st.integers(0, 4))
     def add(self, partition: tuple[str, int], count: int, codec: int) -> None:
-        log = self.pretend.logs[partition]
+        log = self.cluster.logs[partition]
         first = log.add(count, codec=codec)
         self.real[partition] += range(first, first + count)
 
     @rule(partition=PARTITIONS, gap=st.integers(1, 5))
     def add_what_compaction_left(self, partition: tuple[str, int], gap: int) -> None:
-        log = self.pretend.logs[partition]
+        log = self.cluster.logs[partition]
         at = log.end + gap
         log.append(
             build_batch([Record(offset=at, value=b"")], keep_offsets=True, base_offset=at - gap, last_offset=at + gap)
@@ -240,7 +239,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @rule(partition=PARTITIONS, count=st.integers(1, 4), aborted=st.booleans())
     def add_a_transaction(self, partition: tuple[str, int], count: int, aborted: bool) -> None:
-        log = self.pretend.logs[partition]
+        log = self.cluster.logs[partition]
         first = log.add(count, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
         if aborted:
             log.aborted.append((7, first, log.end))
@@ -251,63 +250,63 @@ class Interleaved(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 20))
     def poll(self, most: int) -> None:
-        pretend = self.pretend
+        cluster = self.cluster
         try:
-            records = pretend.poll(most)
+            records = cluster.poll_records(most)
         except ConsumerError:
             return
         assert len(records) <= most
         for record in records:
             partition = record.topic, record.partition
-            assert partition in pretend.positions
-            assert not pretend.positions.of(partition).paused
+            assert partition in cluster.positions
+            assert not cluster.positions.of(partition).paused
             expected = next(at for at in self.real[partition] if at >= self.due[partition])
             assert record.offset == expected, f"{partition} from {self.due[partition]}"
             self.due[partition] = record.offset + 1
 
-    @precondition(lambda self: self.pretend.fetches)
+    @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        asked = data.draw(st.sampled_from(self.pretend.fetches))
-        body = self.pretend.fetched(asked)
-        for partition, offset in self.pretend.wanted(asked).items():
+        asked = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(asked)
+        for partition, offset in self.cluster.fetch_offsets(asked).items():
             for topic in body.responses:
-                if self.pretend.name(topic, asked.version) == partition[0]:
+                if self.cluster.name_of(topic, asked.version) == partition[0]:
                     self.old += [
                         (partition, offset, deepcopy(p)) for p in topic.partitions if p.partition_index == partition[1]
                     ]
-        self.pretend.answer(asked, body)
+        self.cluster.answer(asked, body)
 
-    @precondition(lambda self: self.pretend.fetches)
+    @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
     def answer_with_what_was_answered_before(self, data: st.DataObject) -> None:
         """Lines of earlier answers, to requests from no later offset."""
-        asked = data.draw(st.sampled_from(self.pretend.fetches))
-        body = self.pretend.fetched(asked)
-        wanted = self.pretend.wanted(asked)
+        asked = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(asked)
+        wanted = self.cluster.fetch_offsets(asked)
         for topic in body.responses:
             for n, line in enumerate(topic.partitions):
-                partition = self.pretend.name(topic, asked.version), line.partition_index
+                partition = self.cluster.name_of(topic, asked.version), line.partition_index
                 earlier = [old for known, at, old in self.old if known == partition and at <= wanted.get(partition, -1)]
                 if earlier:
                     topic.partitions[n] = deepcopy(data.draw(st.sampled_from(earlier)))
-        self.pretend.answer(asked, body)
+        self.cluster.answer(asked, body)
 
-    @precondition(lambda self: self.pretend.fetches)
+    @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data(), tamper=st.sampled_from(TAMPERED[:6]))
     def answer_tampered(self, data: st.DataObject, tamper: Any) -> None:
-        asked = data.draw(st.sampled_from(self.pretend.fetches))
-        body = self.pretend.fetched(asked)
+        asked = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(asked)
         full = asked.version < 7 or asked.body.session_epoch <= 0
         if (
             body.responses
             and (full or tamper is not without_one)
             and not (tamper is with_another_node_s and asked.node)
         ):
-            tamper(self.pretend, body)
-        self.pretend.answer(asked, body)
+            tamper(self.cluster, body)
+        self.cluster.answer(asked, body)
 
-    @precondition(lambda self: self.pretend.fetches)
+    @precondition(lambda self: self.cluster.fetches)
     @rule(
         data=st.data(),
         cut=st.integers(1, 80),
@@ -315,8 +314,8 @@ class Interleaved(RuleBasedStateMachine):
         kind=st.sampled_from(["cut", "spoiled", "mark", "parts"]),
     )
     def answer_spoiled(self, data: st.DataObject, cut: int, mark: int, kind: Any) -> None:
-        asked = data.draw(st.sampled_from(self.pretend.fetches))
-        body = self.pretend.fetched(asked)
+        asked = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(asked)
         for line in (line for topic in body.responses for line in topic.partitions):
             if kind == "cut" and line.records:
                 line.records = line.records[:-cut]
@@ -325,10 +324,10 @@ class Interleaved(RuleBasedStateMachine):
             elif kind == "mark":
                 line.high_watermark = mark
             else:
-                line.diverging_epoch = Line.EpochEndOffset(epoch=0, end_offset=10_000)
-        self.pretend.answer(asked, body)
+                line.diverging_epoch = FetchedPartition.EpochEndOffset(epoch=0, end_offset=10_000)
+        self.cluster.answer(asked, body)
 
-    @precondition(lambda self: self.pretend.fetches)
+    @precondition(lambda self: self.cluster.fetches)
     @rule(
         data=st.data(),
         code=st.sampled_from(
@@ -336,70 +335,70 @@ class Interleaved(RuleBasedStateMachine):
         ),
     )
     def answer_with_an_error(self, data: st.DataObject, code: E) -> None:
-        asked = data.draw(st.sampled_from(self.pretend.fetches))
-        body = self.pretend.fetched(asked)
+        asked = data.draw(st.sampled_from(self.cluster.fetches))
+        body = self.cluster.fetch(asked)
         for line in (line for topic in body.responses for line in topic.partitions):
             line.error_code, line.records = code, b""
-        self.pretend.answer(asked, body)
+        self.cluster.answer(asked, body)
 
-    @precondition(lambda self: self.pretend.fetches)
+    @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data(), code=st.sampled_from([70, 71, 106, -1]))
     def answer_that_the_session_failed(self, data: st.DataObject, code: E) -> None:
-        self.pretend.answer(data.draw(st.sampled_from(self.pretend.fetches)), FetchResponse(error_code=code))
+        self.cluster.answer(data.draw(st.sampled_from(self.cluster.fetches)), FetchResponse(error_code=code))
 
     @rule(node=st.integers(0, 2))
     def hang_up(self, node: int) -> None:
-        self.pretend.hang_up(node)
+        self.cluster.hang_up(node)
 
     @rule(partition=PARTITIONS, node=st.integers(0, 2), told=st.booleans())
     def move_the_leader(self, partition: tuple[str, int], node: int, told: bool) -> None:
-        self.pretend.leaders[partition] = node
-        self.pretend.epochs[partition] += 1
-        self.pretend.logs[partition].epoch += 1
+        self.cluster.leaders[partition] = node
+        self.cluster.leader_epochs[partition] += 1
+        self.cluster.logs[partition].epoch += 1
         if told:
-            self.pretend.engine.metadata.refresh()
+            self.cluster.engine.metadata.refresh()
 
     @rule(partition=PARTITIONS, data=st.data())
     def seek(self, partition: tuple[str, int], data: st.DataObject) -> None:
-        if partition in self.pretend.positions:
-            at = data.draw(st.integers(0, self.pretend.logs[partition].end))
-            self.pretend.seek(partition, at)
+        if partition in self.cluster.positions:
+            at = data.draw(st.integers(0, self.cluster.logs[partition].end))
+            self.cluster.seek(partition, at)
             self.due[partition] = at
 
     @rule(partition=PARTITIONS, paused=st.booleans())
     def pause(self, partition: tuple[str, int], paused: bool) -> None:
-        if partition in self.pretend.positions:
-            self.pretend.positions.of(partition).paused = paused
+        if partition in self.cluster.positions:
+            self.cluster.positions.of(partition).paused = paused
 
     @rule(partition=PARTITIONS, by_group=st.booleans())
     def revoke_or_assign(self, partition: tuple[str, int], by_group: bool) -> None:
-        left = [each for each in LEADERS if (each in self.pretend.positions) is not (each == partition)]
-        if partition not in self.pretend.positions:
+        left = [each for each in LEADERS if (each in self.cluster.positions) is not (each == partition)]
+        if partition not in self.cluster.positions:
             self.due[partition] = 0
-        (self.pretend.positions.assign if by_group and left else self.pretend.engine.assign)(left)
-        self.pretend.engine.metadata.want({topic for topic, _ in LEADERS})
+        (self.cluster.positions.assign if by_group and left else self.cluster.engine.assign)(left)
+        self.cluster.engine.metadata.want({topic for topic, _ in LEADERS})
 
     @rule(seconds=st.floats(0, 2))
     def wait(self, seconds: float) -> None:
-        self.pretend.wait(seconds)
+        self.cluster.wait(seconds)
 
     @invariant()
     def never_ahead_of_what_was_handed_out(self) -> None:
-        for partition, position in self.pretend.positions.items():
+        for partition, position in self.cluster.positions.items():
             if position.known:
                 missed = [at for at in self.real[partition] if self.due[partition] <= at < position.offset]
                 assert missed == [], f"{partition} stands at {position.offset}"
 
     def teardown(self) -> None:
         """Honest from now on: everything comes."""
-        for partition in self.pretend.positions:
-            self.pretend.positions.of(partition).paused = False
+        for partition in self.cluster.positions:
+            self.cluster.positions.of(partition).paused = False
         for _ in range(300):
-            self.pretend.answer_all()
+            self.cluster.answer_all()
             self.poll(1000)
-            if all(self.due[p] > max(self.real[p]) for p in self.pretend.positions):
+            if all(self.due[p] > max(self.real[p]) for p in self.cluster.positions):
                 return
-            self.pretend.wait(0.7)
+            self.cluster.wait(0.7)
         raise AssertionError(f"not all came: {self.due}, {self.real}")
 
 

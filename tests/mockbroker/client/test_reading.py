@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tools.pretend import PORT
+from tools.fake_cluster import BOOTSTRAP_PORT
 
 from kwire.envelope import decode_request
 from kwire.frames import FrameBuffer
@@ -75,7 +75,7 @@ async def test_a_poll_without_records_ends_with_its_time(autojump_clock):
         return here
 
     silent: list[trio.abc.Stream] = []
-    async with open_consumer(f"127.0.0.1:{PORT}", partitions=[T0], connect=nobody) as consumer:
+    async with open_consumer(f"127.0.0.1:{BOOTSTRAP_PORT}", partitions=[T0], connect=nobody) as consumer:
         before = trio.current_time()
         assert await consumer.poll(5.0) == []
         assert trio.current_time() == before + 5.0
