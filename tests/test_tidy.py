@@ -139,6 +139,8 @@ TESTED_ELSEWHERE = {
     "kwire/capture/files/framelog": "tests/kwire/capture/files/test_capture_file.py",
     "kwire/capture/files/pcap*": "tests/kwire/capture/files/test_capture_file.py and test_hostile.py",
     "kwire/capture/calls/exchange": "tests/kwire/capture/calls/test_conversation.py",
+    "kwire/capture/tcp/headers": "tests/kwire/capture/tcp/test_packets.py",
+    "kwire/capture/tcp/fragments": "tests/kwire/capture/tcp/test_packets.py and tests/kwire/capture/test_hostile.py",
     "kwire/capture/limits": "tests/kwire/capture/test_hostile.py, and those of what is limited",
     "kwire/analysis/groups/generations": "tests/kwire/analysis/groups/test_classic.py",
     "kwire/analysis/groups/sessions": "tests/kwire/analysis/groups/test_classic.py and test_exact.py",

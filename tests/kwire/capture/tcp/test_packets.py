@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tools.pcap import ETHERNET, LOOP, NULL, RAW, SLL, SLL2, Segment, Talk, fragments, framed, packets, pcap, pcapng
 
 from kwire.capture import Segments, read_segments, splits
-from kwire.capture.tcp.segments import endpoint, unpack_key
+from kwire.capture.tcp.segments import unpack_key
 
 FOUR, SIX = Talk(), Talk(client=("fd00::1", 50_000), broker=("fd00::2", 9092))
 
@@ -119,8 +119,3 @@ def test_padding_of_short_packets_is_no_payload(written: Callable[..., str]) -> 
     made = [(time_us, data + bytes(6), size + 6) for time_us, data, size in packets(SEGMENTS[4])]
     calls, connections, _ = all_of(written(pcap(made)))
     assert (generations(calls), connections[0].gaps) == (EXPECTED, 0)
-
-
-def test_endpoints_as_text() -> None:
-    assert endpoint(0, 0xFFFF_0A00_0001, 9092) == "10.0.0.1:9092"
-    assert endpoint(0xFD00 << 48, 1, 9092) == "[fd00::1]:9092"
