@@ -3,15 +3,20 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: demo test test-bare check format docs bench bench-attacks bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
+.PHONY: demo test test-bare test-long check format docs bench bench-attacks bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
 	clean oracle oracle-stop oracle-check
 
 demo: .venv/.demo
 	$(BIN)/mockbroker demo
 
 test: .venv/.dev
-	$(BIN)/pytest -n 3  # one waits for real clients most of the time
+	$(BIN)/pytest -n 4  # more than the cores: real clients spend most of their time waiting
+
+# Every client in every scenario, every version, condition and seed; docs/testing.md lists what make test leaves out.
+test-long: .venv/.dev
+	$(BIN)/pytest -n 4 --long
 
 # As on a laptop that has Python alone: what needs Java, Go, Node, kcat or Chromium is skipped, all else passes.
 BARE := tests/test_readme.py tests/interop tests/spark tests/mockbroker/cli tests/test_need.py tests/test_examples.py tests/test_consumer_examples.py \

@@ -4,10 +4,12 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
+import effort
 import pytest
 from hypothesis import HealthCheck, settings
 
-TOGETHER = ("tests/interop/", "tests/spark/")  # their tools are built once, and need much memory
+TOGETHER = ("tests/spark/",)  # one JVM for all of them
+FIRST = ("tests/interop/test_groups", "tests/spark/", "tests/interop/", "tests/mockbroker/cli/")  # the longest, by time
 
 settings.register_profile(
     "kwire", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -16,7 +18,28 @@ settings.load_profile("kwire")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="try everything, as make test-long does")
     parser.addoption("--bootstrap", metavar="HOST:PORT", help="a real Kafka for the examples with a consumer")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before test modules are imported, which take their amounts from effort.LONG."""
+    effort.LONG = config.getoption("--long")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not effort.LONG:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if hasattr(
+        config, "workerinput"
+    ):  # one of several processes: none begins with the longest file when all others are done
+        items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(nodeid: str) -> int:
+    return next((rank for rank, start in enumerate(FIRST) if nodeid.startswith(start)), len(FIRST))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -41,4 +64,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
             file = nodeid.partition("::")[0]
             return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
+    config.option.loadscopereorder = False  # the order of FIRST, not of the numbers of tests
     return ByFile(config, log)

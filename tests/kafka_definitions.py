@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from need import CACHE, lacking, need
+from oracle import kafka
 
 ROOT = Path(__file__).parent.parent
 JARS = CACHE / "jars"
 COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 ARTIFACTS = {
-    "3.9.1": ["clients", "group-coordinator", "streams", "transaction-coordinator"],
-    "4.2.0": ["clients", "group-coordinator", "share-coordinator", "streams", "transaction-coordinator"],
+    "3.9.1": ["clients", "group-coordinator", "transaction-coordinator"],
+    "4.2.0": ["clients", "group-coordinator", "share-coordinator", "transaction-coordinator"],
 }
 INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 
@@ -67,12 +68,25 @@ def in_range(version: int, text: str) -> bool:
 @cache
 def of_jar(release: str) -> Mapping[str, Definition]:
     """Definitions of a Kafka release, by message name; Maven fetches the jars once."""
+    of_streams = fetched(f"org.apache.kafka:kafka-streams:{release}")  # which a broker does not need
     texts = []
-    for artifact in ARTIFACTS[release]:
-        with zipfile.ZipFile(fetched(f"org.apache.kafka:kafka-{artifact}:{release}")) as archive:
+    for jar in [*(broker_jar(release, f"kafka-{artifact}") for artifact in ARTIFACTS[release]), of_streams]:
+        with zipfile.ZipFile(jar) as archive:
             names = [name for name in archive.namelist() if re.fullmatch(r"common/message/\w+\.json", name)]
             texts += [archive.read(name).decode() for name in names]
     return by_name(texts)
+
+
+def broker_jar(release: str, name: str) -> Path:
+    """One of the jars that a broker of this release runs with, without its version: ``kafka-clients``."""
+    jars = kafka.FOLDER / f"jars-{release}"
+    if not jars.exists():
+        need("mvn", f"it fetches the jars of Apache Kafka {release}, to compare what is in them with ours")
+        try:
+            kafka.fetch(release)
+        except (OSError, subprocess.CalledProcessError) as error:
+            lacking(f"the jars of Apache Kafka {release} could not be fetched: {error}")
+    return next(jar for jar in jars.glob(f"{name}-*.jar") if re.fullmatch(r"[\d.]+", jar.stem[len(name) + 1 :]))
 
 
 def fetched(artifact: str) -> Path:

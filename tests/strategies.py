@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
+
+import effort
 
 from kwire.blobs import BLOBS
 from kwire.blobs.sticky import CooperativeStickyUserData
 from kwire.fuzz.strategies import messages
 from kwire.headers import RequestHeader, ResponseHeader
-from kwire.layout import versions_of
+from kwire.layout import resolve, versions_of
 from kwire.messages import APIS
 from kwire.schema import schema_of
 
@@ -23,3 +25,10 @@ def cells(message: type) -> list[int]:
     versions = schema_of(message).versions
     assert versions is not None
     return list(versions_of(versions))
+
+
+@cache
+def layouts(message: type) -> list[int]:
+    """The versions of a message; in ``make test`` one of each layout, as equal layouts are read and written alike."""
+    first = {resolve(message, version): version for version in reversed(cells(message))}
+    return cells(message) if effort.LONG else sorted(first.values())

@@ -60,15 +60,14 @@ def each(protocol: str, scenario: Scenario, actor: str, condition: str = "at onc
 
 
 def usual() -> Iterator[Play]:
-    """All scenarios in both protocols; the actors take turns so that each makes every step, and so do conditions."""
+    """All scenarios in both protocols; the actors take turns, and so do conditions."""
+    conditions = list(CONDITIONS)
     for protocol, actors in ACTORS.items():
+        turns = (*actors, *BUILT)
         for number, scenario in enumerate(SCENARIOS):
             turn = number + number // 3
-            yield from each(protocol, scenario, actors[turn % len(actors)])
-            if scenario.moment == "during":
-                condition = list(CONDITIONS)[1 + turn % 3]
-                yield from each(protocol, scenario, actors[(turn + 1) % len(actors)], condition)
-                yield from each(protocol, scenario, BUILT[number // 3 % 2])
+            condition = conditions[turn % len(conditions)] if scenario.moment == "during" else conditions[0]
+            yield from each(protocol, scenario, turns[turn % len(turns)], condition)
 
 
 def every() -> Iterator[Play]:

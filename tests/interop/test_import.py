@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from effort import usual_and_long
 from interop.ground import free_port
 from interop.stage import MARKS
 from need import lacking, need
@@ -118,6 +119,7 @@ def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
     assert rest["topics"]["orders"]["partitions"] == 4
 
 
+@pytest.mark.parametrize("broker", usual_and_long(RELEASES[:1], RELEASES[1:]), indirect=True)
 def test_a_broker_that_is_killed_while_it_is_asked(broker: RealBroker) -> None:
     """What was acknowledged is there; the commit after it may be."""
     consumer = broker.consumer("billing")

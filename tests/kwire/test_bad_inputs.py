@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
+import effort
 import golden
 import pytest
 import targets
@@ -346,7 +347,8 @@ def test_every_changed_byte_is_read_or_refused(stem: str, direction: str) -> Non
     known = {key: line[key] for key in ("api_key", "api_version")}
     check = targets.request if direction == "request" else partial(targets.answer, **known)
     for at, byte in enumerate(frame):
-        for other in {byte ^ 0x01, byte ^ 0x80, 0xFF} - {byte}:
+        others = [byte ^ 0x01, byte ^ 0x80, 0xFF]
+        for other in others if effort.LONG else others[at % 3 :][:1]:
             check(frame[:at] + bytes([other]) + frame[at + 1 :])
 
 

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kafka_definitions import fetched
+from kafka_definitions import broker_jar
 from need import need
 
 from kwire.errorcodes import RETRIABLE, ErrorCode
@@ -38,7 +38,7 @@ def test_retriable() -> None:
 
 def test_like_kafka(tmp_path: Path) -> None:
     java = need("java", "it prints Kafka's own table of errors")
-    jars = [fetched("org.apache.kafka:kafka-clients:4.2.0"), fetched("org.slf4j:slf4j-api:1.7.36")]
+    jars = [broker_jar("4.2.0", "kafka-clients"), broker_jar("4.2.0", "slf4j-api")]
     (tmp_path / "Codes.java").write_text(PROGRAM)
     done = subprocess.run(
         [java, "-cp", ":".join(map(str, jars)), tmp_path / "Codes.java"], capture_output=True, text=True, timeout=120

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from golden import ROOT
@@ -131,8 +133,19 @@ def written(world: World) -> list[int]:
     return [event.generation for event in world.journal.events if event.event in ("load", "assign")]
 
 
-@pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize(("scenario", "asked", "kind"), CASES, ids=lambda value: getattr(value, "name", value))
+USUAL = 2  # conditions of a case, in turn; make test-long has all
+
+
+def cases() -> Iterator[Any]:
+    """Every case in every condition."""
+    for number, case in enumerate(CASES):
+        for turn, condition in enumerate(CONDITIONS):
+            usual = (turn - number) % len(CONDITIONS) < USUAL
+            names = [case[0].name, *case[1:], condition]
+            yield pytest.param(*case, condition, marks=[] if usual else pytest.mark.long, id="-".join(names))
+
+
+@pytest.mark.parametrize(("scenario", "asked", "kind", "condition"), list(cases()))
 def test_the_group_survives(scenario: Scenario, asked: str, kind: str, condition: str) -> None:
     outcome = play(scenario, asked, kind, condition)
     world, generation = outcome.world, generation_of(outcome.world)

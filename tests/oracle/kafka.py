@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import fcntl
 import os
 import shutil
 import signal
@@ -51,10 +52,17 @@ _started: dict[int, subprocess.Popen[bytes]] = {}  # by port, those of this proc
 
 
 def fetch(release: str) -> Path:
-    """The folder with the jars of a release."""
+    """Return the folder with the jars of a release; Maven fetches them once, however many processes ask."""
     jars = FOLDER / f"jars-{release}"
-    if jars.exists():
-        return jars
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / f"{release}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.exists():
+            _fetch(release, jars)
+    return jars
+
+
+def _fetch(release: str, jars: Path) -> None:
     project = FOLDER / f"maven-{release}"
     project.mkdir(parents=True, exist_ok=True)
     wanted = "".join(
@@ -70,7 +78,6 @@ def fetch(release: str) -> Path:
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
     subprocess.run(command, cwd=project, check=True, stdout=sys.stderr)
     unfinished.rename(jars)
-    return jars
 
 
 def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> str:

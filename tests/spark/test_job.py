@@ -12,6 +12,7 @@ import commands
 import pytest
 from captures import snapped
 from click.testing import CliRunner
+from effort import usual_and_long
 from elsewhere import bucket
 from spark import traces
 
@@ -39,7 +40,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
 WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; files whose parts are guessed, None for all
 
 
-@pytest.mark.parametrize(("size", "guess"), WAYS)
+@pytest.mark.parametrize(("size", "guess"), usual_and_long(WAYS[:1], WAYS[1:]))
 def test_same_rows(spark, long, tmp_path, size, guess):
     paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
     told = Job(paths, Output(str(tmp_path / "out")), "c", size, guess).run(spark)
@@ -51,7 +52,7 @@ def test_same_rows(spark, long, tmp_path, size, guess):
 
 
 @pytest.mark.parametrize(
-    ("assignor", "size"), [("sticky", 65_536), ("cooperative-sticky", 1 << 40), ("uniform", 100_003)]
+    ("assignor", "size"), usual_and_long([("sticky", 65_536)], [("cooperative-sticky", 1 << 40), ("uniform", 100_003)])
 )
 def test_replayed_groups_have_the_same_rows(spark, long, tmp_path, assignor, size):
     """Many groups of several clusters, with several names more than once: each is one task's."""
@@ -147,7 +148,7 @@ FORMATS = {  # options to read them with, and types that are not the tables'
 }
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", usual_and_long(["csv"], ["json", "orc"]))
 def test_other_formats(spark, tmp_path, form):
     """The rows come back exactly; in CSV lists and maps are JSON."""
     options, other = FORMATS[form]

@@ -7,6 +7,7 @@ from typing import Any
 
 import golden
 import pytest
+from effort import every
 from golden import Line
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,7 +109,7 @@ def leaves(value: Any, node: Node, path: str, told: dict[str, Any]) -> dict[str,
 @pytest.mark.parametrize("direction", ["request", "response"])
 @pytest.mark.parametrize("stem", MODULES.values())
 def test_every_frame_of_kafka(stem: str, direction: str, origin: str) -> None:
-    for line in golden.frames(origin, stem, direction):
+    for line in every(2, list(golden.frames(origin, stem, direction))):
         found = explained(line)
         assert found.error is None
         assert coverage_problems(found) == []
@@ -154,7 +155,7 @@ def test_damage_is_told_as_decoding_tells_it(cell: tuple[type, int], data: st.Da
 def test_a_damaged_frame_of_kafka(stem: str) -> None:
     chance = random.Random(stem)
     for direction in ("request", "response"):
-        for line in golden.frames("fixtures", stem, direction):
+        for line in every(3, list(golden.frames("fixtures", stem, direction))):
             frame = bytearray.fromhex(line["hex"])
             for _ in range(chance.randrange(1, 4)):
                 frame[chance.randrange(len(frame))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))

@@ -8,6 +8,7 @@ from typing import Any
 import golden
 import pytest
 import targets
+from effort import amount
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, batches, build_batch
 
-SOME = 300  # mutations
+SOME = amount(60, 300)  # mutations of a frame
 USUAL = 200  # bytes
 HEARTBEAT = encode_request(full(HeartbeatRequest, 4), 4, correlation_id=7, client_id="c")
 BATCH = build_batch([Record(value=b"v"), Record(value=b"w")])

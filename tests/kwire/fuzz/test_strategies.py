@@ -5,7 +5,8 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import find, given, settings
+from effort import amount
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from strategies import MESSAGES, cells
 
@@ -19,11 +20,11 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.schema import unknown_tags
 
-QUICK = settings(max_examples=2_000, database=None)
+QUICK = settings(max_examples=2_000, database=None, phases=[Phase.generate])  # the first will do, not the smallest
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-@settings(max_examples=3)
+@settings(max_examples=amount(1, 3))
 @given(data=st.data())
 def test_every_value_can_be_written(message: type, data: st.DataObject) -> None:
     for version in cells(message):
@@ -32,7 +33,7 @@ def test_every_value_can_be_written(message: type, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("key", APIS)
-@settings(max_examples=5)
+@settings(max_examples=amount(2, 5))
 @given(data=st.data())
 def test_frames(key: int, direction: Direction, data: st.DataObject) -> None:
     api = APIS[key]

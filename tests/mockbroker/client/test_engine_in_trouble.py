@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from effort import amount
 from tools.fake_cluster import ERROR_RESPONSES, FakeCluster, ReceivedRequest, topic_id
 
 from kwire.assignors import Assignment, write_assignment
@@ -226,7 +227,7 @@ def test_member_makes_exactly_the_transitions_of_the_table(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["range", "cooperative-sticky", "consumer"])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(amount(8, 25)))
 def test_what_the_user_hears_fits_together_and_all_ends_well(kind: str, seed: int) -> None:
     settings = {"group_protocol": "consumer"} if kind == "consumer" else {"assignors": [kind]}
     trouble = Trouble(seed, **settings)

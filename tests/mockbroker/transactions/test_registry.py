@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from effort import amount
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -415,4 +416,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTransactions.settings = settings(max_examples=amount(50, 150), stateful_step_count=40, deadline=None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from effort import amount
 
 from mockbroker.cli.simulate import SCHEME_NAMES
 from mockbroker.cli.simulate import command as simulate
@@ -19,7 +20,7 @@ from mockbroker.lab.simulation.script import Fault
 from mockbroker.lab.simulation.shrink import Shrinker
 from tests.mockbroker.lab.simulation.planted import BUGS
 
-PARTS, SEEDS, EVENTS = 10, 300, 400
+PARTS, SEEDS, EVENTS = 10, amount(120, 300), 400
 FAILED_ONCE = [  # what was wrong
     "answer after its coordinator",
     "two JoinGroups at once",

@@ -1,0 +1,44 @@
+"""How much a test tries: what each claim needs in ``make test``, everything in ``make test-long`` (pytest's ``--long``).
+
+A test that only ``make test-long`` runs is marked ``pytest.mark.long``, a parameter likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+LONG = False  # set by conftest before test modules are imported
+
+T = TypeVar("T")
+
+
+def amount(usual: int, in_long: int) -> int:
+    """Return how many examples, seeds or repetitions a test tries.
+
+    Args:
+        usual: The number in ``make test``.
+        in_long: The number in ``make test-long``.
+    """
+    return in_long if LONG else usual
+
+
+def usual_and_long(usual: Iterable[Any], in_long: Iterable[Any]) -> list[Any]:
+    """Return parameters of a test, those that only ``make test-long`` tries marked so.
+
+    Args:
+        usual: Tried always; a tuple is several arguments.
+        in_long: All the others.
+    """
+    return [*usual, *(pytest.param(*_arguments(each), marks=pytest.mark.long) for each in in_long)]
+
+
+def _arguments(each: Any) -> tuple[Any, ...]:
+    return each if isinstance(each, tuple) else (each,)
+
+
+def every(step: int, items: Sequence[T]) -> Sequence[T]:
+    """Return all items in ``make test-long``; in ``make test`` the last, and from there every ``step``-th."""
+    return items if LONG else items[::-1][::step][::-1]
