@@ -42,11 +42,19 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine = "comp
 
 
 def decode_at(
-    message: type[M], data: Data, offset: int, version: int, *, engine: Engine = "compiled", weight: int | None = None
+    message: type[M],
+    data: Data,
+    offset: int,
+    version: int,
+    *,
+    engine: Engine = "compiled",
+    weight: int | None = None,
+    explained: int = MAX_EXPLAINED,
 ) -> tuple[M, int]:
     """The message that begins at ``offset`` of ``data``, and the offset behind it. Offsets in errors count from 0.
 
-    ``weight``: what it may become in memory (``limits.weight_limit`` of its size, if not given).
+    ``weight``: what it may become in memory (``limits.weight_limit`` of its size, if not given). ``explained``: size of
+    the largest message that is read again if it is refused, so that the error names the field.
     """
     if not isinstance(data, bytes):
         if not isinstance(data, (bytearray, memoryview)):
@@ -61,6 +69,8 @@ def decode_at(
     except REFUSALS as refusal:
         if isinstance(refusal, compiled.FINAL):
             raise
+        if len(data) - offset > explained:
+            raise compiled.rough_error(message, version, len(data), refusal) from None
         _explain_decoding(message, data, offset, version, weight, refusal)
 
 
@@ -132,8 +142,6 @@ def _other(engine: str) -> Any:
 def _explain_decoding(
     message: type, data: Data, offset: int, version: int, weight: int, refusal: BaseException
 ) -> NoReturn:
-    if len(data) - offset > MAX_EXPLAINED:
-        raise compiled.rough_error(message, version, len(data), refusal) from None
     _reference().decode(message, data, offset, version, weight)
     raise AssertionError(f"only the compiled engine refuses {schema_of(message).name} v{version}") from refusal
 

@@ -6,6 +6,7 @@ Memory grows with the bytes that came in, never with what a prefix promises.
 from __future__ import annotations
 
 import struct
+from io import BytesIO
 
 from kwire.errors import FrameError
 from kwire.limits import MAX_FRAME
@@ -36,16 +37,23 @@ class FrameBuffer:
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
-        self._data: bytes | bytearray = b""  # bytearray while a frame is collected that takes many pieces
+        self._data: bytes | bytearray = b""  # bytearray while many pieces wait behind a frame that is not taken
         self._at = 0  # where the next frame's prefix begins in _data
+        self._frame: BytesIO | None = None  # a frame that takes many pieces; it comes before what is in _data
+        self._missing = 0  # bytes of it that have not come
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they came."""
+        if self._missing:
+            data = self._collect(data)
         left = len(self._data) - self._at
         if not left:
             self._data = data
         elif left <= SMALL:
             self._data = bytes(self._data[self._at :]) + data
+        elif self._frame is None and not self.complete:
+            self._begin_to_collect()
+            self._data = self._collect(data)
         else:
             if not isinstance(self._data, bytearray):
                 self._data = bytearray(self._data)
@@ -53,11 +61,28 @@ class FrameBuffer:
             self._data += data
         self._at = 0
 
+    def _begin_to_collect(self) -> None:
+        """What is held is the begin of one frame."""
+        (size,) = _size_at(self._data, self._at)
+        begun = memoryview(self._data)[self._at + PREFIX.size :]
+        self._frame = BytesIO()
+        self._frame.write(begun)
+        self._missing = size - len(begun)
+
+    def _collect(self, data: bytes) -> bytes:
+        """Add to the frame that is being collected; the bytes behind it."""
+        assert self._frame is not None
+        rest = data[self._missing :]
+        self._missing -= self._frame.write(data[: self._missing])
+        return rest
+
     def next_frame(self) -> bytes | None:
         """The next complete frame without its prefix, or None if more bytes are needed.
 
         Raises: FrameError for a length below zero or above the limit; nothing can be read after it.
         """
+        if self._frame is not None:
+            return self._collected()
         data, begin = self._data, self._at + 4
         held = len(data)
         if held < begin:
@@ -76,9 +101,19 @@ class FrameBuffer:
             self._at = end
         return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
 
+    def _collected(self) -> bytes | None:
+        """The frame that took many pieces, if it is complete."""
+        if self._missing or self._frame is None:
+            return None
+        frame = self._frame.getvalue()  # the buffer itself: nothing is copied
+        self._frame = None
+        return frame
+
     @property
     def complete(self) -> bool:
         """True if ``next_frame`` has a frame, or refuses its length."""
+        if self._frame is not None:
+            return not self._missing
         held = len(self._data) - self._at - PREFIX.size
         if held < 0:
             return False
@@ -93,7 +128,8 @@ class FrameBuffer:
 
     def __len__(self) -> int:
         """Bytes held: incomplete, or complete and not yet taken."""
-        return len(self._data) - self._at
+        collected = 0 if self._frame is None else PREFIX.size + self._frame.tell()
+        return len(self._data) - self._at + collected
 
     def _complaint(self, size: int, head: bytes) -> str:
         reason = "negative" if size < 0 else f"above the limit of {self.limit}"

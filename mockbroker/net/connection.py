@@ -19,6 +19,7 @@ _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
 REPEATED = 512  # bytes of a request that may come again as it is, as heartbeats and the fetches of who waits do
 UNCOUNTED = 64  # bytes of a response that is not held to the limit, as those of heartbeats
+EXPLAINED = 8_192  # bytes of a malformed request that are read again to say what is wrong: it may take 25 ms
 REQUEST_WEIGHT = 8 * 1024 * 1024  # bytes of memory (kwire.limits); a request that becomes more would hold up everybody
 
 
@@ -89,7 +90,7 @@ class Session:
             return self._not_served(frame)
         at = self._read_header(frame, served)
         api, version, client = served.api, served.version, self._client
-        request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT)
+        request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT, explained=EXPLAINED)
         if len(frame) <= REPEATED and api.key != ApiKey.PRODUCE:  # a Produce is never the same twice
             self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)

@@ -109,6 +109,35 @@ def test_the_begin_of_a_frame_keeps_no_buffer_of_those_before():
     assert buffer.next_frame() == b"next"
 
 
+@pytest.mark.parametrize("piece", [1_000, 4_097, 50_000])
+def test_large_frames_come_in_many_pieces(piece: int) -> None:
+    frames = [bytes([number]) * size for number, size in enumerate([100_000, 0, 5_000, 70_000, 3, 200_000])]
+    stream = b"".join(map(pack, frames))
+    buffer, found, fed = FrameBuffer(), list[bytes](), 0
+    for at in range(0, len(stream), piece):
+        buffer.feed(stream[at : at + piece])
+        fed += len(stream[at : at + piece])
+        assert len(buffer) == fed - sum(len(frame) + 4 for frame in found)
+        if at % 3:  # others stay until more has come
+            found += drain(buffer)
+            assert not buffer.complete
+    assert found + drain(buffer) == frames
+    assert len(buffer) == 0
+
+
+def test_large_frame_is_not_copied_when_it_is_complete() -> None:
+    buffer = FrameBuffer()
+    data = pack(bytes(8_000_000))
+    tracemalloc.start()
+    for at in range(0, len(data), 65_536):
+        buffer.feed(data[at : at + 65_536])
+    frame = buffer.next_frame()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert frame == data[4:]
+    assert peak < 1.5 * len(data)
+
+
 @pytest.mark.parametrize(
     ("data", "complete"),
     [

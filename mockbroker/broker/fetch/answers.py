@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.records.message_set import FETCH_BATCHES_SINCE
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.timers import FetchDue
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.fetch.sessions import UNKNOWN as NOT_TOLD
 from mockbroker.broker.fetch.sessions import Key, Reading, Wanted
 from mockbroker.topics import message_sets
 from mockbroker.topics.epochs import UNKNOWN
+from mockbroker.topics.log import PartitionLog
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.registry import Ended
 
@@ -49,6 +52,10 @@ def complete_appended(broker: Broker, partitions: Iterable[Partition]) -> Effect
         return []
     effects: Effects = []
     for call, reading in broker.fetches.of(partitions):
+        if len(reading.wanted) > broker.in_a_slice:
+            broker.fetches.take(call.ticket)
+            effects += begin(call.ticket, answered_in_slices(broker, call, reading))
+            continue
         result = read(broker, call, reading)
         if has_enough(call, result):
             broker.fetches.take(call.ticket)
@@ -68,7 +75,49 @@ def complete_expired(broker: Broker, due: FetchDue) -> Effects:
     if parked is None:
         return []
     call, reading = parked
+    if len(reading.wanted) > broker.in_a_slice:
+        reading.waits_until = -inf
+        return begin(call.ticket, answered_in_slices(broker, call, reading))
     return [reply(broker, call, reading, read(broker, call, reading))]
+
+
+def answered_in_slices(broker: Broker, call: Call[FetchRequest], reading: Reading) -> Steps:
+    """Read many partitions, and answer the fetch or park it.
+
+    What comes in while they are read wakes no parked fetch, so before it is parked they are read again.
+    """
+    while True:
+        epoch = broker.cluster.epoch
+        result = FetchResult()
+        reader = _Reader(broker, call, reading, result)
+        seen: list[tuple[PartitionLog, int, int]] = []
+        now = -inf
+        for number, (key, wanted) in enumerate(list(reading.wanted.items())):
+            if number and number % broker.in_a_slice == 0:
+                now = yield []
+            reader.read(key, wanted)
+            if wanted.place is not None:
+                log = wanted.place.log
+                seen.append((log, log.start, log.end))
+        if is_to_be_answered(call, reading, result) or broker.outside(now) >= reading.waits_until:
+            broker.patience.forget(FetchDue(call.ticket))
+            return (yield from _reply_in_slices(broker, call, reading, result))
+        if broker.cluster.epoch == epoch and all((log.start, log.end) == (start, end) for log, start, end in seen):
+            park(broker, call, reading, result)
+            return []
+
+
+def is_to_be_answered(call: Call[FetchRequest], reading: Reading, result: FetchResult) -> bool:
+    """True if the fetch has enough, or does not wait. Its first reading decides which partitions are missing."""
+    if reading.unknown is None:
+        reading.unknown = {key for key, _, answer in result.answers if answer.error_code in NOT_THERE}
+    return has_enough(call, result) or call.request.max_wait_ms <= 0 or not result.waits_for
+
+
+def park(broker: Broker, call: Call[FetchRequest], reading: Reading, result: FetchResult) -> None:
+    """Wait for more."""
+    broker.fetches.park(call, reading, result.waits_for)
+    broker.patience.set(FetchDue(call.ticket), reading.waits_until)
 
 
 def has_enough(call: Call[FetchRequest], result: FetchResult) -> bool:
@@ -77,43 +126,97 @@ def has_enough(call: Call[FetchRequest], result: FetchResult) -> bool:
 
 def reply(broker: Broker, call: Call[FetchRequest], reading: Reading, result: FetchResult) -> Reply:
     """The answer, and what the session keeps of it."""
-    session = reading.session
-    if session is not None and session.epoch != reading.epoch:  # another request went on with it meanwhile
-        error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        return Reply(call.ticket, FetchResponse(error_code=error, session_id=session.session_id))
-    response = FetchResponse(session_id=session.session_id if session else 0)
-    last: FetchResponse.Topic | None = None
+    if reading.is_outdated:
+        return _outdated(call, reading)
+    collected = _Collected(reading)
     for _, wanted, answer in result.answers:
+        collected.add(wanted, answer)
+    return collected.reply(broker, call, result)
+
+
+def _reply_in_slices(broker: Broker, call: Call[FetchRequest], reading: Reading, result: FetchResult) -> Steps:
+    """The same for many partitions. If another request uses the session meanwhile, it is told everything again."""
+    collected = _Collected(reading)
+    for number, (_, wanted, answer) in enumerate(result.answers):
+        if number and number % broker.in_a_slice == 0:
+            yield []
+        if reading.is_outdated:
+            for _, wanted, _ in result.answers[:number]:
+                wanted.high_watermark = NOT_TOLD
+            return [_outdated(call, reading)]
+        collected.add(wanted, answer)
+    return [collected.reply(broker, call, result)]
+
+
+def _outdated(call: Call[FetchRequest], reading: Reading) -> Reply:
+    """The answer to a fetch whose session another request has used meanwhile."""
+    assert reading.session is not None
+    error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    return Reply(call.ticket, FetchResponse(error_code=error, session_id=reading.session.session_id))
+
+
+class _Collected:
+    """A response as it grows."""
+
+    def __init__(self, reading: Reading) -> None:
+        session = reading.session
+        self._reading = reading
+        self._response = FetchResponse(session_id=session.session_id if session else 0)
+        self._last: FetchResponse.Topic | None = None
+
+    def add(self, wanted: Wanted, answer: Answer) -> None:
+        """Add a partition, unless it is in a session and the client knows all of it."""
         failed = answer.error_code != ErrorCode.NONE
         news = wanted.told(answer.high_watermark, answer.log_start_offset, failed=failed)
-        if session is not None and not news and not answer.records and not _diverges(answer):
-            continue
-        name = "" if reading.by_id else wanted.topic
+        if self._reading.session is not None and not news and not answer.records and not _diverges(answer):
+            return
+        name = "" if self._reading.by_id else wanted.topic
+        last = self._last
         if last is None or (last.topic, last.topic_id) != (name, wanted.topic_id):
-            last = FetchResponse.Topic(topic=name, topic_id=wanted.topic_id)
-            response.responses.append(last)
+            last = self._last = FetchResponse.Topic(topic=name, topic_id=wanted.topic_id)
+            self._response.responses.append(last)
         last.partitions.append(answer)
-    if session is not None:
-        session.had_records([key for key, _, answer in result.answers if answer.records])
-    elif reading.begins:
-        response.session_id = broker.fetch_sessions(call.client.node).begin(reading)
-    return Reply(call.ticket, response)
+
+    def reply(self, broker: Broker, call: Call[FetchRequest], result: FetchResult) -> Reply:
+        """The answer, with all that was added."""
+        reading = self._reading
+        if reading.session is not None:
+            reading.session.had_records([key for key, _, answer in result.answers if answer.records])
+        elif reading.begins:
+            self._response.session_id = broker.fetch_sessions(call.client.node).begin(reading)
+        return Reply(call.ticket, self._response)
 
 
 def read(broker: Broker, call: Call[FetchRequest], reading: Reading) -> FetchResult:
     result = FetchResult()
-    cluster, goes_on = broker.cluster, reading.session is not None
-    left = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
+    reader = _Reader(broker, call, reading, result)
     for key, wanted in reading.wanted.items():
-        if wanted.cluster_epoch != cluster.epoch:
-            wanted.find(cluster)
+        reader.read(key, wanted)
+    return result
+
+
+class _Reader:
+    """Reads the partitions of a fetch, one after the other."""
+
+    def __init__(self, broker: Broker, call: Call[FetchRequest], reading: Reading, result: FetchResult) -> None:
+        self._broker = broker
+        self._call = call
+        self._reading = reading
+        self._result = result
+        self._left = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
+
+    def read(self, key: Key, wanted: Wanted) -> None:
+        """Add what there is of a partition to the result."""
+        broker, reading, result = self._broker, self._reading, self._result
+        if wanted.cluster_epoch != broker.cluster.epoch:
+            wanted.find(broker.cluster)
         place = wanted.place
-        if goes_on and place is not None and _is_as_told(wanted, place):
+        if reading.session is not None and place is not None and _is_as_told(wanted, place):
             result.waits_for.append((place.topic, place.index))
-            continue
-        answer = _read_partition(broker, call, wanted, left, first=result.size == 0)
+            return
+        answer = _read_partition(broker, self._call, wanted, self._left, first=result.size == 0)
         size = len(answer.records or b"")
-        left -= size
+        self._left -= size
         result.size += size
         result.failed |= _diverges(answer) or (
             answer.error_code != ErrorCode.NONE
@@ -122,7 +225,6 @@ def read(broker: Broker, call: Call[FetchRequest], reading: Reading) -> FetchRes
         result.answers.append((key, wanted, answer))
         if place is not None:
             result.waits_for.append((place.topic, place.index))
-    return result
 
 
 def _diverges(answer: Answer) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import TypeAlias
 from uuid import UUID
 
@@ -96,6 +97,7 @@ class Reading:
 
     ``epoch``: of the session, as long as no other request has used it. ``at``: when it was asked, in seconds.
     ``unknown``: partitions that were not there from the start, once it was read; nobody waits for them.
+    ``waits_until``: when it is answered with what there is, in the time of clients.
     """
 
     wanted: dict[Key, Wanted]
@@ -105,6 +107,12 @@ class Reading:
     begins: bool = False
     epoch: int = FINAL
     unknown: set[Key] | None = None
+    waits_until: float = -inf
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if another request has used the session since."""
+        return self.session is not None and self.session.epoch != self.epoch
 
 
 class FetchSessions:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
-from mockbroker.base.timers import FetchDue
+from mockbroker.base.effects import Call, Effects, Reply, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.answers import NOT_THERE, has_enough, read, reply
+from mockbroker.broker.fetch.answers import answered_in_slices, is_to_be_answered, park, read, reply
 from mockbroker.broker.handlers.handler import Handler
 
 
@@ -20,12 +19,13 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     reading = broker.fetch_sessions(call.client.node).open(request, call.version, now)
     if isinstance(reading, ErrorCode):
         return [Reply(call.ticket, FetchResponse(error_code=reading))]
+    reading.waits_until = broker.outside(now) + request.max_wait_ms / 1000
+    if len(reading.wanted) > broker.in_a_slice:
+        return begin(call.ticket, answered_in_slices(broker, call, reading))
     result = read(broker, call, reading)
-    reading.unknown = {key for key, _, answer in result.answers if answer.error_code in NOT_THERE}
-    if has_enough(call, result) or request.max_wait_ms <= 0 or not result.waits_for:
+    if is_to_be_answered(call, reading, result):
         return [reply(broker, call, reading, result)]
-    broker.fetches.park(call, reading, result.waits_for)
-    broker.patience.set(FetchDue(call.ticket), broker.outside(now) + request.max_wait_ms / 1000)
+    park(broker, call, reading, result)
     return []
 
 

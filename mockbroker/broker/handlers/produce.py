@@ -14,7 +14,7 @@ from kwire.records.batch import CRC_FROM, HEADER, MAGIC_AT, MAX_BATCH, PREFIX, T
 from kwire.records.compression import decompress, may_be_produced
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from kwire.schema import Versions
-from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply
+from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended
 from mockbroker.broker.handlers.handler import Handler
@@ -37,6 +37,8 @@ NO_APPEND_TIME = -1
 BATCHES_AT_BEST = 7  # a batch in an older version is taken all the same, with all of what this version has
 ACKS = (-1, 0, 1)  # all, none, leader: with everything in memory, all and leader are the same
 ALL = -1
+APPEND = 3  # elements of a slice that appending to a partition is worth
+BYTES = 16_384  # bytes of records that are worth one more
 MIN_IN_SYNC = "min.insync.replicas"
 
 
@@ -46,24 +48,41 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
         return _answer(call, _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if call.version >= KIP_890_SINCE and request.transactional_id is not None:
         _join_transaction(broker, call, request.transactional_id, now)
-    grown: list[Partition] = []
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:  # as most requests
+        asked, grown = request.topic_data[0], list[Partition]()
+        answer = _append(broker, call, _topic(broker, call, asked), asked.partition_data[0], grown, now)
+        return _answer(call, ProduceResponse(responses=[_answered(asked, [answer])])) + complete_appended(broker, grown)
+    return begin(call.ticket, _append_all(broker, call, now))
+
+
+def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
+    """Append to many partitions. A slice ends after some of them, or with bytes that take as long to check and copy."""
     response = ProduceResponse()
-    for asked in _once(request.topic_data):
-        topic = broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
-        response.responses.append(
-            ProduceResponse.Topic(
-                name=asked.name,
-                topic_id=asked.topic_id,
-                partition_responses=[_append(broker, call, topic, data, grown, now) for data in asked.partition_data],
-            )
-        )
+    grown: list[Partition] = []
+    left = broker.in_a_slice
+    for asked in _once(call.request.topic_data):
+        topic, answers = _topic(broker, call, asked), list[Answer]()
+        for data in asked.partition_data:
+            if left <= 0:
+                now = yield complete_appended(broker, grown)
+                grown, left = [], broker.in_a_slice
+                topic = _topic(broker, call, asked)  # which may have been deleted
+            answers.append(_append(broker, call, topic, data, grown, now))
+            left -= APPEND + len(data.records or b"") // BYTES
+        response.responses.append(_answered(asked, answers))
     return _answer(call, response) + complete_appended(broker, grown)
+
+
+def _topic(broker: Broker, call: Call[ProduceRequest], asked: RequestTopic) -> Topic | None:
+    return broker.cluster.find(asked.name, asked.topic_id, by_id=call.version >= 13)
+
+
+def _answered(asked: RequestTopic, answers: list[Answer]) -> ProduceResponse.Topic:
+    return ProduceResponse.Topic(name=asked.name, topic_id=asked.topic_id, partition_responses=answers)
 
 
 def _once(asked: list[RequestTopic]) -> list[RequestTopic]:
     """Each topic and partition once, as clients name them; of a partition that is named again the last counts."""
-    if len(asked) == 1 and len(asked[0].partition_data) == 1:  # as of most requests
-        return asked
     wanted: dict[tuple[str, UUID], dict[int, RequestTopic.Partition]] = {}
     for topic in asked:
         named = wanted.setdefault((topic.name, topic.topic_id), {})

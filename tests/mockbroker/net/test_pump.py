@@ -14,10 +14,13 @@ from kwire import ErrorCode as E
 from kwire import encode, encode_request
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.produce import ProduceRequest
+from kwire.records import Record, build_batch
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Effects, Reply, Ticket
 from mockbroker.broker.stages import Stage
@@ -291,6 +294,145 @@ def test_response_that_grows_too_large_in_slices_is_refused() -> None:
     place.send(wire, (OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)]), 8))
     assert place.turns() >= 3
     assert "mockbroker.response.max.bytes is 50000" in wire.reason
+
+
+def fetch(partitions: Sequence[int], wait_ms: int = 0, session: tuple[int, int] = (0, -1)) -> Question:
+    """``session``: its id and epoch."""
+    kind = FetchRequest.Topic
+    wanted = [kind.Partition(partition=n, fetch_offset=0, partition_max_bytes=1_000) for n in partitions]
+    topics = [kind(topic="t", partitions=wanted)] if partitions else []
+    return (
+        FetchRequest(
+            session_id=session[0],
+            session_epoch=session[1],
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=10_000,
+            topics=topics,
+        ),
+        11,
+    )
+
+
+def production(partitions: Sequence[int], value: bytes = b"v") -> Question:
+    kind = ProduceRequest.Topic
+    data = build_batch([Record(value=value)])
+    placed = [kind.Partition(index=n, records=data) for n in partitions]
+    return ProduceRequest(acks=-1, topic_data=[kind(name="t", partition_data=placed)]), 9
+
+
+def with_records(response: FetchResponse) -> list[int]:
+    """The partitions that have records in an answer."""
+    return [each.partition_index for topic in response.responses for each in topic.partitions if each.records]
+
+
+def test_fetch_of_many_partitions_is_read_in_slices() -> None:
+    place = Place(t=3_000)
+    long, short = place.connect(), place.connect()
+    place.send(short, production([7, 2_999]))
+    place.turns()
+    place.send(long, fetch(range(3_000)))
+    place.pump.turn(0.0)
+    place.send(short, BEAT)
+    assert place.turns() >= 6  # it is read, collected and encoded
+    assert [number for number, _ in place.log] == [short.number, short.number, long.number]
+    assert with_records(long.sent[0]) == [7, 2_999]
+    assert len(long.sent[0].responses[0].partitions) == 3_000
+
+
+@pytest.mark.parametrize("slices", [1, 2, 3, 4, 9], ids="{} before".format)
+def test_fetch_in_slices_sees_what_comes_while_it_reads(slices: int) -> None:
+    """Also in partitions that it has read, and once it waits."""
+    place = Place(t=6)
+    place.desk.broker.in_a_slice = 2
+    long, short = place.connect(), place.connect()
+    place.send(long, fetch(range(6), wait_ms=1_000))
+    for _ in range(slices):
+        place.pump.turn(0.0)
+    assert long.sent == []
+    place.send(short, production([0]))
+    place.turns()
+    assert [with_records(response) for response in long.sent] == [[0]]
+
+
+def test_fetch_in_slices_waits_until_its_time_is_over() -> None:
+    place = Place(t=6)
+    place.desk.broker.in_a_slice = 2
+    wire = place.connect()
+    place.send(wire, fetch(range(6), wait_ms=1_000))
+    place.turns()
+    assert (wire.sent, place.desk.router.deadline()) == ([], 1.0)
+    place.pump.deliver(place.desk.router.tick(1.0))
+    place.turns()
+    assert [len(response.responses[0].partitions) for response in wire.sent] == [6]
+    assert place.desk.broker.fetches.calls == {}
+
+
+def test_fetch_in_slices_is_forgotten_with_its_connection() -> None:
+    place = Place(t=6)
+    place.desk.broker.in_a_slice = 2
+    wire = place.connect()
+    place.send(wire, fetch(range(6), wait_ms=1_000))
+    place.pump.turn(0.0)
+    place.pump.close(wire)
+    place.turns()
+    assert place.desk.broker.fetches.calls == {}
+
+
+@pytest.mark.parametrize("slices", range(1, 5))
+def test_fetch_session_has_one_request_at_a_time(slices: int) -> None:
+    """Another connection uses the session between two slices of its request."""
+    place = Place(t=6)
+    place.desk.broker.in_a_slice = 2
+    long, other = place.connect(), place.connect()
+    place.send(long, fetch(range(6), session=(0, 0)))
+    place.turns()
+    session_id = long.sent[0].session_id
+    place.send(long, production(range(6)), fetch([], session=(session_id, 1)))
+    while len(long.sent) < 2:
+        place.pump.turn(0.0)
+    for _ in range(slices):
+        place.pump.turn(0.0)
+    place.send(other, fetch([], session=(session_id, 2)))
+    place.turns()
+    assert long.sent[2].error_code == E.INVALID_FETCH_SESSION_EPOCH
+    assert with_records(other.sent[0]) == list(range(6))  # the client has said nowhere that it is further
+
+
+def test_produce_to_many_partitions_is_appended_in_slices() -> None:
+    place = Place(t=40)
+    long, short = place.connect(), place.connect()
+    place.send(long, production(range(40), bytes(900_000)))
+    place.pump.turn(0.0)
+    place.send(short, BEAT)
+    assert place.turns() >= 2
+    assert [number for number, _ in place.log] == [short.number, long.number]
+    assert [each.error_code for each in long.sent[0].responses[0].partition_responses] == [E.NONE] * 40
+    assert [each.log.end for each in place.desk.broker.cluster.topics["t"].partitions] == [1] * 40
+
+
+def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
+    place = Place(t=6)
+    place.desk.broker.in_a_slice = 6  # two partitions
+    long, short = place.connect(), place.connect()
+    place.send(long, production(range(6)))
+    place.pump.turn(0.0)
+    place.send(short, (DeleteTopicsRequest(topic_names=["t"]), 1))
+    place.turns()
+    errors = [each.error_code for each in long.sent[0].responses[0].partition_responses]
+    assert errors == [E.NONE] * 2 + [E.UNKNOWN_TOPIC_OR_PARTITION] * 4
+
+
+def test_fetch_waits_for_no_more_than_the_slice_it_needs() -> None:
+    """A parked fetch is answered after the slice of a Produce that brings its record."""
+    place = Place(t=6)
+    place.desk.broker.in_a_slice = 6
+    long, short = place.connect(), place.connect()
+    place.send(short, fetch([0], wait_ms=1_000))
+    place.turns()
+    place.send(long, production(range(6)))
+    place.turns()
+    assert [number for number, _ in place.log] == [short.number, long.number]
 
 
 @pytest.mark.parametrize(
