@@ -15,11 +15,16 @@ class Answers:
     def __init__(self) -> None:
         self._epoch = -1
         self._kept: dict[Hashable, Answer] = {}
+        self._weights: dict[Hashable, int] = {}
         self._weight = 0
 
     def get(self, epoch: int, question: Hashable) -> Answer | None:
         """The answer to this question, if it was kept since the cluster became as it is."""
         return self._kept.get(question) if epoch == self._epoch else None
+
+    def weight(self, question: Hashable) -> int:
+        """The weight of an answer that is kept."""
+        return self._weights[question]
 
     def keep(self, epoch: int, question: Hashable, response: object, weight: int) -> Answer:
         """Keep a response, which must not be changed any more. ``weight``: bytes that it takes, roughly."""
@@ -29,7 +34,9 @@ class Answers:
         if epoch != self._epoch or self._weight + weight > MOST:
             self._epoch, self._weight = epoch, 0
             self._kept.clear()
+            self._weights.clear()
         self._kept[question] = answer
+        self._weights[question] = weight
         self._weight += weight
         return answer
 

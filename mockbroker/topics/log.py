@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import is_
 from typing import Protocol
 
 from kwire import LimitError
@@ -78,19 +79,32 @@ class PartitionLog:
         self._fill(batches)
         self.start, self.end = start, end
 
-    def replace(self, batches: Sequence[bytes]) -> None:
-        """These are all the batches from now on, in order, with offsets of their own: what compaction leaves.
+    def stored(self) -> tuple[Stored, ...]:
+        """All of them, as they are stored now."""
+        return tuple(self._batches)
 
-        The last must end where the log ends, even if it has no records: nobody may get an offset twice.
+    def begins_with(self, stored: Sequence[Stored]) -> bool:
+        """True if these are its first batches still."""
+        return len(stored) <= len(self._batches) and all(map(is_, stored, self._batches))
+
+    def replace(self, batches: Iterable[Batch], count: int) -> None:
+        """Replace the first ``count`` batches by these, in order, with offsets of their own: what compaction leaves.
+
+        The last batch of all must end where the log ends, even if it has no records: nobody may get an offset twice.
         Raises: ValueError.
         """
-        found = [read_batch(data) for data in batches]
-        if not found or found[-1].last_offset + 1 != self.end:
+        found, remain = list(batches), self._batches[count:]
+        last = remain[-1].last_offset if remain else found[-1].last_offset if found else None
+        if last is None or last + 1 != self.end:
             raise ValueError(f"the batches of a log that ends at {self.end} cannot end elsewhere")
         self._batches.clear()
         self._bases.clear()
         self._size = 0
         self._fill(found)
+        for stored in remain:
+            self._batches.append(replace(stored, place=self._size))
+            self._bases.append(stored.base_offset)
+            self._size += len(stored.data)
         if self.copy is not None:
             self.copy.replaced(tuple(self._batches))
 

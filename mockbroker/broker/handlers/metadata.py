@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
         return begin(call.ticket, _answered(broker, call, epoch, question))
     response, encoded = answer
     reply = Reply(call.ticket, response, encoded)
-    if encoded or _elements(response) <= broker.in_a_slice:  # type: ignore[arg-type]
+    if encoded or broker.metadata.weight(question) <= WEIGHT_OF_PARTITION * broker.in_a_slice:
         return [reply]
     return begin(call.ticket, _made(reply))  # another request is encoding it
 

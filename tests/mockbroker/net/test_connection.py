@@ -13,10 +13,11 @@ from tools.desk import Desk
 from kwire import ClientSide, LocalProtocolError, WireError, encode_request
 from kwire.frames import pack
 from kwire.messages.api_versions import ApiVersionsRequest
+from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from mockbroker.base.effects import Reply
-from mockbroker.net.connection import REPEATED, Session
+from mockbroker.net.connection import EXPLAINED, REPEATED, Session
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 JOIN = JoinGroupRequest(
@@ -231,6 +232,19 @@ def test_duplicate_correlation_id_gets_two_answers(session, desk):
     session.receive(pack(encode_request(BEAT, 3, correlation_id=5)) * 2)
     out = answer_all(session, desk.router)
     assert [out[4:8], out[len(out) // 2 + 4 : len(out) // 2 + 8]] == [b"\0\0\0\5"] * 2
+
+
+@pytest.mark.parametrize(
+    ("topics", "text"),
+    [(300, r"topic_names\[300\]"), (EXPLAINED // 10, "DeleteTopicsRequest v1 at byte [0-9]+: the bytes end before")],
+    ids=["small", "large"],
+)
+def test_malformed_request_names_its_field_unless_it_is_large(session: Session, topics: int, text: str) -> None:
+    names = [f"topic-{number:05}" for number in range(topics + 1)]
+    frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=1, client_id="me")
+    session.receive(pack(frame[:-6]))
+    with pytest.raises(WireError, match=text):
+        session.next_call()
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))

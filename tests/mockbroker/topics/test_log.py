@@ -156,7 +156,7 @@ def kept(*offsets: int, last: int | None = None) -> bytes:
 
 def test_replaced_batches_have_gaps_between_them():
     log = log_of(batch(1, 1, 1), batch(1), batch(1, 1), batch(1, 1))
-    log.replace([kept(1), kept(4, 5), kept(last=7)])
+    log.replace(map(read_batch, [kept(1), kept(4, 5), kept(last=7)]), 4)
     assert (log.start, log.end) == (0, 8)
     assert log.size == len(kept(1)) + len(kept(4, 5)) + len(kept(last=7))
     for offset, first in ((0, 1), (1, 1), (2, 4), (3, 4), (5, 4), (6, 7), (7, 7)):
@@ -169,7 +169,7 @@ def test_replaced_batches_have_gaps_between_them():
 def test_replaced_batches_end_where_the_log_ends(batches):
     log = log_of(batch(1, 1, 1))
     with pytest.raises(ValueError, match="a log that ends at 3"):
-        log.replace(batches)
+        log.replace(map(read_batch, batches), 1)
     assert offsets(log.read(0, 1_000, at_least_one=True)) == [0]
 
 
@@ -196,7 +196,7 @@ def test_a_copy_hears_of_every_change_once():
     log.delete_before(3)
     log.delete_before(3)
     log.delete_before(1)
-    log.replace([kept(last=5)])
+    log.replace([read_batch(kept(last=5))], 2)
     assert copy.told == [("appended", 0, 4), ("appended", 2, 4), ("appended", 4, 4), ("cut", 3), ("replaced", [5])]
 
 

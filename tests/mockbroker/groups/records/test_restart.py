@@ -12,6 +12,7 @@ from tools.producer import Producer, read_committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.records.batch import read_batch
 from mockbroker.groups.records import compaction
 from mockbroker.transactions import records as transaction_records
 from mockbroker.transactions.state import State
@@ -127,6 +128,56 @@ def test_a_log_stays_small(monkeypatch, desk):
     assert committed(desk, "g") == before == {("t", 0): 199}
     log = desk.broker.cluster.partition(*desk.broker.offsets_partition("g")).log
     assert log.end > 200
+
+
+def test_compaction_reads_a_part_with_each_append(monkeypatch, desk):
+    """What is appended while it goes on stays, and is what the next coordinator reads."""
+    monkeypatch.setattr(compaction, "FIRST_COMPACTION", 20_000)
+    monkeypatch.setattr(compaction, "LEAST", 500)
+    read = list[bytes]()
+    monkeypatch.setattr(compaction, "read_batch", lambda data: read.append(data) or read_batch(data))
+    log = desk.broker.cluster.partition(*desk.broker.offsets_partition("g")).log
+    sizes, most, offset = [log.size], 0, 0
+    while sizes[-1] >= sizes[-2:][0]:
+        read.clear()
+        commit_simple(desk, "g", offset=offset)
+        sizes.append(log.size)
+        most, offset = max(most, len(read)), offset + 1
+    assert max(sizes) > 20_000 + 3_000  # it has grown while it was compacted
+    assert sizes[-1] < 20_000
+    assert 0 < most < 15
+    monkeypatch.undo()
+    desk.lose_power()
+    assert committed(desk, "g") == {("t", 0): offset - 1}
+
+
+def test_compaction_gives_up_if_its_batches_are_deleted(desk):
+    for offset in range(20):
+        commit_simple(desk, "g", offset=offset)
+    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    steps = compaction.compaction(partition, 1_700_000_000_000)
+    next(steps)
+    partition.log.delete_before(5)
+    before = partition.log.stored()
+    assert list(steps) != []
+    assert partition.log.stored() == before
+
+
+@pytest.mark.parametrize("committed_", [False, True], ids=["aborted", "committed"])
+def test_transaction_that_ends_during_compaction_stays(desk, committed_):
+    producer = Producer(desk, "tx", new=True)
+    producer.init()
+    commit_simple(desk, "g", offset=1)
+    commit_simple(desk, "g", offset=2)
+    assert producer.commit("g", 9) == E.NONE
+    commit_simple(desk, "h", offset=5)
+    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    steps = compaction.compaction(partition, 1_700_000_000_000)
+    next(steps)
+    assert producer.end(committed=committed_) == E.NONE
+    assert list(steps) != []
+    desk.lose_power()
+    assert committed(desk, "g") == {("t", 0): 9 if committed_ else 2}
 
 
 def test_a_log_of_transactions_stays_small(monkeypatch, desk):
