@@ -259,21 +259,21 @@ def _with_median(value: float, values: Sequence[float], form: str) -> Figure:
 
 def heartbeat_cost(size: int) -> float:
     """Microseconds of one heartbeat: bytes in, bytes out."""
-    from tools.desk import Desk, member
+    from tools.broker_harness import BrokerHarness, stable_member
 
     from kwire import ClientSide
     from kwire.messages.heartbeat import HeartbeatRequest
     from mockbroker.groups.classic import membership
     from mockbroker.net.connection import Session
 
-    desk = Desk()
-    ids = [member(desk, "g", instance_id="0")]
-    group = desk.broker.groups["g"]
+    harness = BrokerHarness()
+    ids = [stable_member(harness, "g", instance_id="0")]
+    group = harness.broker.groups["g"]
     for number in range(1, size):
         ids.append(f"member-{number}")
         group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
-        membership.renew(group, group.members[ids[-1]], desk.now)
-    session, client = Session(1, 0, "/", desk.router), ClientSide("bench")
+        membership.renew(group, group.members[ids[-1]], harness.now)
+    session, client = Session(1, 0, "/", harness.router), ClientSide("bench")
     request = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=ids[-1])
     data = b"".join(client.send(request, 3) for _ in range(200))
     best = float("inf")
@@ -281,7 +281,7 @@ def heartbeat_cost(size: int) -> float:
         began = time.thread_time()
         session.receive(data)
         while (call := session.next_call()) is not None:
-            for reply in desk.router.step(call, 1.0):
+            for reply in harness.router.step(call, 1.0):
                 session.answer(reply)  # type: ignore[arg-type]
         best = min(best, (time.thread_time() - began) / 200)
     return best * 1e6

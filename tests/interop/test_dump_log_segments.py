@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interop.kafka_tools import dumped
-from tools.story import Story, content, opened
+from tools.disk_changes import DiskChanges, content, opened
 
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
@@ -27,10 +27,10 @@ OFFSET = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*?payload: (\w+)")
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Iterator[Story]:
+def changes(tmp_path: Path) -> Iterator[DiskChanges]:
     """A new data directory on a real disk; it is closed by the test."""
     disk = RealDisk(tmp_path)
-    yield Story(opened(disk))
+    yield DiskChanges(opened(disk))
     disk.close()
 
 
@@ -38,13 +38,13 @@ def files(folder: Path, *kinds: str) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix in kinds)
 
 
-def test_segments_and_indexes(story: Story, tmp_path: Path) -> None:
-    [partition] = story.topic("a", 1, **{"segment.bytes": "20000"}).partitions
+def test_segments_and_indexes(changes: DiskChanges, tmp_path: Path) -> None:
+    [partition] = changes.topic("a", 1, **{"segment.bytes": "20000"}).partitions
     sent = [f"{number:0900}" for number in range(60)]
     times = [1_000 + (number * 7) % 60 for number in range(60)]  # not in order
     for value, time in zip(sent, times, strict=True):
         partition.append(read_batch(build_batch([Record(key=b"k", value=value.encode(), timestamp=time)])))
-    story.data_dir.close()
+    changes.data_dir.close()
     folder = tmp_path / "a-0"
     assert len(files(folder, ".log")) == len(files(folder, ".index")) == len(files(folder, ".timeindex")) == 3
     deep = ["--deep-iteration", "--print-data-log"]
@@ -61,18 +61,18 @@ def test_segments_and_indexes(story: Story, tmp_path: Path) -> None:
     assert sum(bool(OFFSET.match(line)) for line in dumped(files(folder, ".log"), *deep)) == 60
 
 
-def test_transactions_and_compaction(story: Story, tmp_path: Path) -> None:
-    topic = story.topic("a", 1)
-    story.append(topic, 0, producer_id=7, producer_epoch=1, base_sequence=0, transactional=True)
+def test_transactions_and_compaction(changes: DiskChanges, tmp_path: Path) -> None:
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, producer_id=7, producer_epoch=1, base_sequence=0, transactional=True)
     topic.partitions[0].end_transaction(7, 1, committed=True, coordinator_epoch=3, timestamp=5)
-    story.data_dir.flush()
+    changes.data_dir.flush()
     *rest, last = content(topic.partitions[0])
     assert len(rest) == 1
     empty = build_batch([], base_offset=read_batch(last).base_offset, last_offset=read_batch(last).last_offset)
     lines = dumped(files(tmp_path / "a-0", ".log"), "--deep-iteration")
     assert any("endTxnMarker: COMMIT coordinatorEpoch: 3" in line for line in lines)
     topic.partitions[0].log.replace([*rest, empty])
-    story.data_dir.close()
+    changes.data_dir.close()
     lines = dumped(files(tmp_path / "a-0", ".log"), "--deep-iteration")
     assert [line.split()[1::2][:3] for line in lines if line.startswith("baseOffset")] == [
         ["0", "0", "1"],
@@ -80,8 +80,8 @@ def test_transactions_and_compaction(story: Story, tmp_path: Path) -> None:
     ]
 
 
-def test_offsets(story: Story, tmp_path: Path) -> None:
-    topic = story.cluster.create_topic(OFFSETS_TOPIC, [[0]], {"cleanup.policy": "compact"})
+def test_offsets(changes: DiskChanges, tmp_path: Path) -> None:
+    topic = changes.cluster.create_topic(OFFSETS_TOPIC, [[0]], {"cleanup.policy": "compact"})
     key = OffsetCommitKey(group="billing", topic="orders", partition=3)
     value = OffsetCommitValue(offset=42, leader_epoch=2, metadata="noted", commit_timestamp=1_000)
     records = [
@@ -89,7 +89,7 @@ def test_offsets(story: Story, tmp_path: Path) -> None:
         Record(key=encode_stored(key, 0), value=None, timestamp=2_000),
     ]
     topic.partitions[0].append(read_batch(build_batch(records)))
-    story.data_dir.close()
+    changes.data_dir.close()
     decoded = offsets(tmp_path / f"{OFFSETS_TOPIC}-0")
     assert [key["data"] for key, _ in decoded] == [{"group": "billing", "topic": "orders", "partition": 3}] * 2
     assert decoded[0][1]["data"] == {"offset": 42, "leaderEpoch": 2, "metadata": "noted", "commitTimestamp": 1_000}

@@ -15,7 +15,7 @@ import pytest
 from interop.raw import Connection
 from interop.stage import CONFIG, CONSUMER_HEARTBEAT_MS, LIMIT, MARKS, OURS, Member, Stage, need_client, stage_of
 from scenarios import SCENARIOS, Scenario
-from tools.striking import Strike, strike
+from tools.coordinator_kill import CoordinatorKill, arm_kill
 
 from kwire.messages.offset_commit import OffsetCommitRequest
 from mockbroker import ThreadCluster, run_cluster
@@ -152,7 +152,7 @@ class Failing:
             self.produce("second", 24)
             self.read()
         self.printed = {member.name: len(member.records) for member in self.members}
-        self.strike = self.arm("" if self.play.request == "SyncGroup" else self.name)
+        self.kill = self.arm("" if self.play.request == "SyncGroup" else self.name)
         actor = self.join(self.newcomer, self.name) if newcomer else self.members.pop(0)
         if self.leaves:
             actor.say("leave")
@@ -160,7 +160,7 @@ class Failing:
             self.members.append(actor)
             if self.play.request == "OffsetCommit":
                 actor.say("commit")
-        assert self.strike.happened.wait(LIMIT), self.stage.report("the coordinator did not die")
+        assert self.kill.happened.wait(LIMIT), self.stage.report("the coordinator did not die")
         if self.leaves:
             actor.ended()
         if CONDITIONS[self.play.condition].get("stale"):
@@ -171,7 +171,7 @@ class Failing:
     def leaves(self) -> bool:
         return self.play.request in ("LeaveGroup", "ConsumerGroupHeartbeat, epoch -1")
 
-    def arm(self, client: str) -> Strike:
+    def arm(self, client: str) -> CoordinatorKill:
         condition = CONDITIONS[self.play.condition]
         stale = condition.get("stale", False)
 
@@ -179,7 +179,7 @@ class Failing:
             if stale:
                 cluster.freeze_metadata(next(node.node_id for node in cluster.nodes if node.node_id != dies))
 
-        return strike(
+        return arm_kill(
             self.stage.cluster,
             self.stage.group,
             self.play.request,
@@ -201,7 +201,7 @@ class Failing:
             there = not counts or self.play.protocol == "classic"
         assert (self.name in members) == there, self.stage.report(f"{self.name} in {members}")
         if self.play.request == "OffsetCommit" and counts:
-            for topic in self.strike.request.topics:
+            for topic in self.kill.request.topics:
                 for each in topic.partitions:
                     place = topic.name or self.stage.topic, each.partition_index
                     self.acknowledged[place] = max(self.acknowledged[place], each.committed_offset)
@@ -220,9 +220,9 @@ class Failing:
 
     def comes_back(self) -> None:
         """The dead broker returns: nobody joins again for it, and all goes on."""
-        assert self.strike.killed is not None
+        assert self.kill.killed is not None
         generation = self.stage.generation()
-        self.stage.cluster.start_broker(self.strike.killed)
+        self.stage.cluster.start_broker(self.kill.killed)
         self.produce("fourth", 24)
         self.read()
         self.commit()

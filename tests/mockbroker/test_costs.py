@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 from tools.counting import counted
-from tools.desk import Desk, commit_simple, member
 
 from kwire import ErrorCode as E
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -41,72 +41,72 @@ from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 GROWTH = 8
 SLACK = 1.25  # of what is a part of the request, not all of it, and of tables that are made once
 SMALL = 50
-Prepare = Callable[[int], tuple[Desk, Any, int]]
+Prepare = Callable[[int], tuple[BrokerHarness, Any, int]]
 
 
-def prepared(**how: Any) -> Desk:
-    desk = Desk(**how)
-    desk.watched = 0  # what is counted is the broker's own
-    return desk
+def prepared(**how: Any) -> BrokerHarness:
+    harness = BrokerHarness(**how)
+    harness.watched = 0  # what is counted is the broker's own
+    return harness
 
 
-def unknown_topics(size: int) -> tuple[Desk, Any, int]:
+def unknown_topics(size: int) -> tuple[BrokerHarness, Any, int]:
     topics = [MetadataRequest.Topic(name=f"t{number}") for number in range(size)]
     return prepared(), MetadataRequest(topics=topics, allow_auto_topic_creation=True), 4
 
 
-def new_topics(size: int) -> tuple[Desk, Any, int]:
+def new_topics(size: int) -> tuple[BrokerHarness, Any, int]:
     kind = CreateTopicsRequest.Topic
     topics = [kind(name=f"t{number}", num_partitions=1, replication_factor=1) for number in range(size)]
     return prepared(), CreateTopicsRequest(topics=topics), 2
 
 
-def repeated_new_topics(size: int) -> tuple[Desk, Any, int]:
+def repeated_new_topics(size: int) -> tuple[BrokerHarness, Any, int]:
     kind = CreateTopicsRequest.Topic
     topics = [kind(name=f"t{number % size}", num_partitions=1, replication_factor=1) for number in range(2 * size)]
     return prepared(), CreateTopicsRequest(topics=topics), 2
 
 
-def deleted_topics(size: int) -> tuple[Desk, Any, int]:
+def deleted_topics(size: int) -> tuple[BrokerHarness, Any, int]:
     names = [f"t{number}" for number in range(size)]
-    desk = prepared(topics=dict.fromkeys(names, 1) | {"kept": 1})
+    harness = prepared(topics=dict.fromkeys(names, 1) | {"kept": 1})
     for number in range(size):
-        commit_simple(desk, f"g{number}", topic="kept")
-    return desk, DeleteTopicsRequest(topic_names=names), 1
+        commit_without_member(harness, f"g{number}", topic="kept")
+    return harness, DeleteTopicsRequest(topic_names=names), 1
 
 
-def one_partition(size: int) -> tuple[Desk, Any, int]:
-    desk = prepared(topics={"t": 1})
-    produce(desk, "t", [0], [b""] * 100)
+def one_partition(size: int) -> tuple[BrokerHarness, Any, int]:
+    harness = prepared(topics={"t": 1})
+    produce(harness, "t", [0], [b""] * 100)
     asked = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=1)
     topics = [ListOffsetsRequest.Topic(name="t", partitions=[asked] * size)]
-    return desk, ListOffsetsRequest(replica_id=-1, topics=topics), 5
+    return harness, ListOffsetsRequest(replica_id=-1, topics=topics), 5
 
 
-def deleted_offsets(size: int) -> tuple[Desk, Any, int]:
-    desk = prepared(topics={f"t{number}": 1 for number in range(size)})
+def deleted_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
+    harness = prepared(topics={f"t{number}": 1 for number in range(size)})
     for number in range(size):
-        commit_simple(desk, "g", topic=f"t{number}")
+        commit_without_member(harness, "g", topic=f"t{number}")
     kind = OffsetDeleteRequest.Topic
     topics = [kind(name=f"t{n}", partitions=[kind.Partition(partition_index=0)]) for n in range(size)]
-    return desk, OffsetDeleteRequest(group_id="g", topics=topics), 0
+    return harness, OffsetDeleteRequest(group_id="g", topics=topics), 0
 
 
-def unstable_offsets(size: int) -> tuple[Desk, Any, int]:
+def unstable_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
     """One producer for each partition, each with an open transaction."""
-    desk = prepared(topics={"t": size})
+    harness = prepared(topics={"t": size})
     kind = TxnOffsetCommitRequest.Topic
     for number in range(size):
-        identity = producer(desk, f"tx{number}")
+        identity = producer(harness, f"tx{number}")
         place = kind.Partition(partition_index=number, committed_offset=1)
         topics = [kind(name="t", partitions=[place])]
         request = TxnOffsetCommitRequest(transactional_id=f"tx{number}", group_id="g", topics=topics, **identity)
-        assert desk.ask(request, 5).topics[0].partitions[0].error_code == E.NONE
+        assert harness.ask(request, 5).topics[0].partitions[0].error_code == E.NONE
     asked = OffsetFetchRequest.Topic(name="t", partition_indexes=list(range(size)))
-    return desk, OffsetFetchRequest(group_id="g", topics=[asked], require_stable=True), 7
+    return harness, OffsetFetchRequest(group_id="g", topics=[asked], require_stable=True), 7
 
 
-def committed_partitions(size: int) -> tuple[Desk, Any, int]:
+def committed_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
     kind = OffsetCommitRequest.Topic
     places = [kind.Partition(partition_index=index, committed_offset=1) for index in range(size)]
     return (
@@ -116,25 +116,25 @@ def committed_partitions(size: int) -> tuple[Desk, Any, int]:
     )
 
 
-def awaited_partitions(size: int) -> tuple[Desk, Any, int]:
+def awaited_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
     """A Fetch waits for all partitions of a Produce, and for more bytes."""
-    desk = prepared(topics={"t": size})
+    harness = prepared(topics={"t": size})
     kind = FetchRequest.Topic
     wanted = [kind.Partition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(size)]
     topics = [kind(topic="t", partitions=wanted)]
-    desk.send(FetchRequest(max_wait_ms=60_000, min_bytes=1 << 30, max_bytes=1 << 30, topics=topics), 11)
-    return desk, produced("t", range(size)), 9
+    harness.send(FetchRequest(max_wait_ms=60_000, min_bytes=1 << 30, max_bytes=1 << 30, topics=topics), 11)
+    return harness, produced("t", range(size)), 9
 
 
-def entries_of_a_transaction(size: int) -> tuple[Desk, Any, int]:
-    desk = prepared(topics={"t": size})
-    identity = producer(desk, "tx")
+def entries_of_a_transaction(size: int) -> tuple[BrokerHarness, Any, int]:
+    harness = prepared(topics={"t": size})
+    identity = producer(harness, "tx")
     kind = AddPartitionsToTxnRequest.Transaction
     entries = [
         kind(transactional_id="tx", topics=[AddedTopic(name="t", partitions=[number])], **identity)
         for number in range(size)
     ]
-    return desk, AddPartitionsToTxnRequest(transactions=entries), 4
+    return harness, AddPartitionsToTxnRequest(transactions=entries), 4
 
 
 @pytest.mark.parametrize(
@@ -155,90 +155,90 @@ def entries_of_a_transaction(size: int) -> tuple[Desk, Any, int]:
 def test_cost_is_linear_in_the_request(prepare: Prepare) -> None:
     costs = []
     for size in (SMALL, GROWTH * SMALL):
-        desk, request, version = prepare(size)
+        harness, request, version = prepare(size)
         with counted() as calls:
-            desk.ask(request, version)
+            harness.ask(request, version)
         costs.append(calls.count)
     assert costs[1] < SLACK * GROWTH * costs[0]
 
 
 def test_partitions_of_one_request_join_a_transaction_at_once() -> None:
     """The log of transactions has each state once, whatever the number of partitions (KIP-890)."""
-    desk = prepared(topics={"t": 20})
-    identity = producer(desk, "tx")
-    log = desk.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx").log
+    harness = prepared(topics={"t": 20})
+    identity = producer(harness, "tx")
+    log = harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx").log
     before = log.end
     request = produced("t", range(20), transactional_id="tx", transactional=True, **identity)
-    answer = desk.ask(request, 12)
+    answer = harness.ask(request, 12)
     assert {p.error_code for p in answer.responses[0].partition_responses} == {E.NONE}
     assert log.end == before + 1
-    assert len(desk.broker.transactions["tx"].partitions) == 20
+    assert len(harness.broker.transactions["tx"].partitions) == 20
 
 
 def test_unknown_topics_beyond_one_request_are_not_created() -> None:
-    desk = prepared(config={"num.partitions": MAX_NEW_PARTITIONS // 2})
+    harness = prepared(config={"num.partitions": MAX_NEW_PARTITIONS // 2})
     topics = [MetadataRequest.Topic(name=f"t{number}") for number in range(3)]
     for wanted, created in ((topics, 0), (topics[:2], 2)):
-        answer = desk.ask(MetadataRequest(topics=wanted), 4)
+        answer = harness.ask(MetadataRequest(topics=wanted), 4)
         assert {topic.error_code for topic in answer.topics} == {E.UNKNOWN_TOPIC_OR_PARTITION}
-        assert sum(f"t{number}" in desk.broker.cluster.topics for number in range(3)) == created
+        assert sum(f"t{number}" in harness.broker.cluster.topics for number in range(3)) == created
 
 
 def test_new_partitions_of_one_request_are_bounded() -> None:
-    desk = prepared(topics={"t": 1, "u": 1})
+    harness = prepared(topics={"t": 1, "u": 1})
     kind = CreatePartitionsRequest.Topic
     wanted = [kind(name=name, count=1 + MAX_NEW_PARTITIONS // 2 + n, assignments=None) for n, name in enumerate("tu")]
-    answer = desk.ask(CreatePartitionsRequest(topics=wanted), 3)
+    answer = harness.ask(CreatePartitionsRequest(topics=wanted), 3)
     assert [result.error_code for result in answer.results] == [E.NONE, E.UNKNOWN_SERVER_ERROR]
-    assert [len(desk.broker.cluster.topics[name].partitions) for name in "tu"] == [1 + MAX_NEW_PARTITIONS // 2, 1]
+    assert [len(harness.broker.cluster.topics[name].partitions) for name in "tu"] == [1 + MAX_NEW_PARTITIONS // 2, 1]
 
 
 def test_a_subscription_is_read_once_for_all_offsets_to_delete() -> None:
-    desk = prepared(topics={f"t{number}": 1 for number in range(20)})
-    member(desk, "g", metadata=b"\0\1\0\0\0\1\0\2t0\xff\xff\xff\xff\0\0\0\0")
+    harness = prepared(topics={f"t{number}": 1 for number in range(20)})
+    stable_member(harness, "g", metadata=b"\0\1\0\0\0\1\0\2t0\xff\xff\xff\xff\0\0\0\0")
     kind = OffsetDeleteRequest.Topic
     topics = [kind(name=f"t{n}", partitions=[kind.Partition(partition_index=0)]) for n in range(20)]
-    answer = desk.ask(OffsetDeleteRequest(group_id="g", topics=topics), 0)
+    answer = harness.ask(OffsetDeleteRequest(group_id="g", topics=topics), 0)
     errors = [topic.partitions[0].error_code for topic in answer.topics]
     assert errors == [E.GROUP_SUBSCRIBED_TO_TOPIC] + [E.NONE] * 19
 
 
 def test_a_resource_that_alter_configs_repeats_is_refused() -> None:
     """Kafka never answers this; IncrementalAlterConfigs is answered so."""
-    desk = prepared()
+    harness = prepared()
     kind = AlterConfigsRequest.Resource
     configs = [kind.Config(name="retention.ms", value="1000")]
     resources = [kind(resource_type=2, resource_name="t", configs=configs)] * 2
-    answer = desk.ask(AlterConfigsRequest(resources=resources), 2)
+    answer = harness.ask(AlterConfigsRequest(resources=resources), 2)
     assert [each.error_code for each in answer.responses] == [E.INVALID_REQUEST] * 2
-    assert desk.broker.cluster.topics["t"].configs == {}
+    assert harness.broker.cluster.topics["t"].configs == {}
 
 
 def test_a_step_resolves_one_expression() -> None:
     """Members that bring an expression each cost a step each, not all together; the last begins the epoch."""
-    desk = prepared(topics={f"t{number}": 1 for number in range(200)})
+    harness = prepared(topics={f"t{number}": 1 for number in range(200)})
     for number in range(20):
-        subscribe(desk, f"m{number}", f"t.*|{number}")
-    group = desk.broker.groups["g"]
+        subscribe(harness, f"m{number}", f"t.*|{number}")
+    group = harness.broker.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert all(resolved.topics == {f"t{n}" for n in range(200)} for resolved in group.resolved.values())
-    desk.now += REGEX_PAUSE + 1
-    subscribe(desk, "m20", "none", wait=False)
+    harness.now += REGEX_PAUSE + 1
+    subscribe(harness, "m20", "none", wait=False)
     epoch, costs = group.epoch, []
-    while desk.router.deadline() <= desk.now:
+    while harness.router.deadline() <= harness.now:
         assert group.epoch == epoch
         with counted() as calls:
-            desk.router.tick(desk.now)
+            harness.router.tick(harness.now)
         costs.append(calls.count)
     assert len(costs) == 21
     assert max(costs) < 3_000
 
 
 def test_compaction_reads_superseded_batches_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = prepared(topics={"t": 1})
+    harness = prepared(topics={"t": 1})
     for _ in range(10):
-        commit_simple(desk, "g")
-    partition = desk.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
+        commit_without_member(harness, "g")
+    partition = harness.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
     batches, read = len(list(partition.log.batches())), []
     records = Batch.records
     monkeypatch.setattr(Batch, "records", lambda batch, **how: read.append(batch) or records(batch, **how))
@@ -247,7 +247,7 @@ def test_compaction_reads_superseded_batches_once(monkeypatch: pytest.MonkeyPatc
     assert len(list(partition.log.batches())) == 1
 
 
-def subscribe(desk: Desk, member_id: str, expression: str, *, wait: bool = True) -> None:
+def subscribe(harness: BrokerHarness, member_id: str, expression: str, *, wait: bool = True) -> None:
     request = ConsumerGroupHeartbeatRequest(
         group_id="g",
         member_id=member_id,
@@ -257,14 +257,14 @@ def subscribe(desk: Desk, member_id: str, expression: str, *, wait: bool = True)
         topic_partitions=[],
     )
     if wait:
-        assert desk.ask(request, 1).error_code == E.NONE
+        assert harness.ask(request, 1).error_code == E.NONE
         return
     ticket = Ticket(1 << 20, 1, 68, 1)
-    desk.router.step(Call(ticket, Client(0, "client", "/127.0.0.1"), request), desk.now)
+    harness.router.step(Call(ticket, Client(0, "client", "/127.0.0.1"), request), harness.now)
 
 
-def producer(desk: Desk, name: str) -> dict[str, int]:
-    answer = desk.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
+def producer(harness: BrokerHarness, name: str) -> dict[str, int]:
+    answer = harness.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
     return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
 
 
@@ -275,7 +275,7 @@ def produced(topic: str, indexes: range, *, transactional_id: str | None = None,
     return ProduceRequest(transactional_id=transactional_id, acks=-1, topic_data=topics)
 
 
-def produce(desk: Desk, topic: str, indexes: list[int], values: list[bytes]) -> None:
+def produce(harness: BrokerHarness, topic: str, indexes: list[int], values: list[bytes]) -> None:
     data = build_batch([Record(timestamp=1, value=value) for value in values])
     placed = [ProduceRequest.Topic.Partition(index=index, records=data) for index in indexes]
-    desk.ask(ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name=topic, partition_data=placed)]), 9)
+    harness.ask(ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name=topic, partition_data=placed)]), 9)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tools.broker_harness import BrokerHarness
 from tools.carriers import Carriers
-from tools.desk import Desk
 
 from kwire import ErrorCode as E
 from kwire.assignors import read_assignment
@@ -29,26 +29,26 @@ from kwire.records import Record, build_batch
 from mockbroker.base.release import RELEASES
 
 
-def numbers(desk: Carriers, group: str = "g") -> dict[str, list[int]]:
+def numbers(harness: Carriers, group: str = "g") -> dict[str, list[int]]:
     """Partitions by member, of a group that reads one topic."""
-    return {name: sorted(index for _, index in share) for name, share in desk.shares(group).items()}
+    return {name: sorted(index for _, index in share) for name, share in harness.shares(group).items()}
 
 
-def grow(desk: Desk, topic: str, count: int) -> None:
+def grow(harness: BrokerHarness, topic: str, count: int) -> None:
     wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
-    answer = desk.ask(CreatePartitionsRequest(topics=[wanted]), 3)
+    answer = harness.ask(CreatePartitionsRequest(topics=[wanted]), 3)
     assert [result.error_code for result in answer.results] == [E.NONE]
 
 
-def described(desk: Desk, group: str = "g") -> Any:
-    (found,) = desk.ask(DescribeGroupsRequest(groups=[group]), 5, node=desk.broker.coordinator(group)).groups
+def described(harness: BrokerHarness, group: str = "g") -> Any:
+    (found,) = harness.ask(DescribeGroupsRequest(groups=[group]), 5, node=harness.broker.coordinator(group)).groups
     return found
 
 
-def reasons(desk: Desk) -> list[str]:
+def reasons(harness: BrokerHarness) -> list[str]:
     """Why there were rebalances, by client ids in place of member ids."""
-    names = {event.member_id: event.client for event in desk.journal.events if event.member_id and event.client}
-    found = [event.reason for event in desk.journal.events if event.event == "rebalance"]
+    names = {event.member_id: event.client for event in harness.journal.events if event.member_id and event.client}
+    found = [event.reason for event in harness.journal.events if event.event == "rebalance"]
     for member_id, name in names.items():
         found = [reason.replace(member_id, name) for reason in found]
     return found
@@ -58,23 +58,23 @@ def reasons(desk: Desk) -> list[str]:
 
 
 def test_four_members_and_two_in_two_groups_of_four_partitions() -> None:
-    desk = Carriers(brokers=3, topics={"t": 4})
+    harness = Carriers(brokers=3, topics={"t": 4})
     for number in range(4):
-        desk.carrier(f"A{number}", group="A")
+        harness.carrier(f"A{number}", group="A")
     for number in range(2):
-        desk.carrier(f"B{number}", group="B")
-    desk.settle()
-    assert numbers(desk, "A") == {"A0": [0], "A1": [1], "A2": [2], "A3": [3]}
-    assert numbers(desk, "B") == {"B0": [0, 1], "B1": [2, 3]}
+        harness.carrier(f"B{number}", group="B")
+    harness.settle()
+    assert numbers(harness, "A") == {"A0": [0], "A1": [1], "A2": [2], "A3": [3]}
+    assert numbers(harness, "B") == {"B0": [0, 1], "B1": [2, 3]}
 
 
 def test_two_groups_read_the_same_partitions_independently() -> None:
-    desk = Carriers(brokers=3, topics={"t": 4})
+    harness = Carriers(brokers=3, topics={"t": 4})
     values = {index: [f"{index}-{number}".encode() for number in range(5)] for index in range(4)}
     for index, listed in values.items():
-        desk.fill("t", listed, index)
-    ahead, behind = desk.carrier("ahead", group="A"), desk.carrier("behind", group="B")
-    desk.settle()
+        harness.fill("t", listed, index)
+    ahead, behind = harness.carrier("ahead", group="A"), harness.carrier("behind", group="B")
+    harness.settle()
     everything = sorted((index, value) for index, listed in values.items() for value in listed)
     assert sorted(ahead.read()) == everything
     assert ahead.commit() == E.NONE
@@ -82,26 +82,26 @@ def test_two_groups_read_the_same_partitions_independently() -> None:
     assert sorted(behind.read()) == everything
     before = behind.generation
     ahead.leave()  # a rebalance of the one is none of the other
-    desk.settle()
+    harness.settle()
     assert (behind.generation, behind.heard[-1]) == (before, ("join", E.MEMBER_ID_REQUIRED))
     assert behind.commit() == E.NONE
-    desk.fill("t", [b"more"], 2)
+    harness.fill("t", [b"more"], 2)
     assert behind.read() == [(2, b"more")]
     assert behind.commit() == E.NONE
-    back = desk.carrier("back", group="A")
-    desk.settle()
+    back = harness.carrier("back", group="A")
+    harness.settle()
     assert back.read() == [(2, b"more")]
     assert behind.committed() == {("t", 0): 5, ("t", 1): 5, ("t", 2): 6, ("t", 3): 5}
     assert back.committed() == {("t", index): 5 for index in range(4)}
 
 
 def test_seven_partitions_as_consumers_come() -> None:
-    desk = Carriers(topics={"t": 7})
+    harness = Carriers(topics={"t": 7})
     seen = []
     for name in ("C0", "C1", "C2"):
-        desk.carrier(name)
-        desk.settle()
-        seen.append(numbers(desk))
+        harness.carrier(name)
+        harness.settle()
+        seen.append(numbers(harness))
     assert seen == [
         {"C0": [0, 1, 2, 3, 4, 5, 6]},
         {"C0": [0, 1, 2, 3], "C1": [4, 5, 6]},
@@ -110,17 +110,17 @@ def test_seven_partitions_as_consumers_come() -> None:
 
 
 def test_eighth_member_of_seven_partitions_idles_till_one_leaves() -> None:
-    desk = Carriers(topics={"t": 7})
-    members = [desk.carrier(f"C{number}") for number in range(8)]
-    desk.settle()
-    assert numbers(desk) == {f"C{number}": [number] for number in range(7)} | {"C7": []}
-    desk.live(60.0)  # six of its sessions
+    harness = Carriers(topics={"t": 7})
+    members = [harness.carrier(f"C{number}") for number in range(8)]
+    harness.settle()
+    assert numbers(harness) == {f"C{number}": [number] for number in range(7)} | {"C7": []}
+    harness.live(60.0)  # six of its sessions
     assert members[7].beat() == E.NONE
-    found = described(desk)
+    found = described(harness)
     assert (found.group_state, len(found.members)) == ("Stable", 8)
     members[3].leave()
-    desk.settle()
-    assert numbers(desk) == {"C0": [0], "C1": [1], "C2": [2], "C4": [3], "C5": [4], "C6": [5], "C7": [6]}
+    harness.settle()
+    assert numbers(harness) == {"C0": [0], "C1": [1], "C2": [2], "C4": [3], "C5": [4], "C6": [5], "C7": [6]}
 
 
 changes = st.lists(
@@ -135,11 +135,11 @@ def test_each_subscribed_partition_has_one_owner_after_rebalance(
     carried: str, data: st.DataObject, changes: list[str]
 ) -> None:
     topics = {"t": 3, "u": 2}
-    desk = Carriers(topics=topics)
+    harness = Carriers(topics=topics)
     wishes = st.sampled_from([("t",), ("u",), ("t", "u")])
-    desk.carrier("m0", carried, topics=data.draw(wishes))
+    harness.carrier("m0", carried, topics=data.draw(wishes))
     for number, change in enumerate(["comes", *changes], 1):
-        member = data.draw(st.sampled_from(desk.members)) if desk.members else None
+        member = data.draw(st.sampled_from(harness.members)) if harness.members else None
         match change:
             case "leaves" if member:
                 member.leave() if member.member_id else member.fall_silent()
@@ -149,15 +149,15 @@ def test_each_subscribed_partition_has_one_owner_after_rebalance(
                 member.subscribe(*data.draw(wishes))
             case "the topic grows":
                 topics["t"] += 1
-                grow(desk, "t", topics["t"])
+                grow(harness, "t", topics["t"])
             case _:
-                desk.carrier(f"m{number}", carried, topics=data.draw(wishes))
-        desk.live(15.0)  # until whoever is silent is out
-        desk.settle()
-        owned = Counter(partition for share in desk.shares().values() for partition in share)
-        subscribed = {topic for member in desk.members for topic in member.topics}
+                harness.carrier(f"m{number}", carried, topics=data.draw(wishes))
+        harness.live(15.0)  # until whoever is silent is out
+        harness.settle()
+        owned = Counter(partition for share in harness.shares().values() for partition in share)
+        subscribed = {topic for member in harness.members for topic in member.topics}
         assert owned == Counter((topic, index) for topic in subscribed for index in range(topics[topic]))
-        assert all(topic in member.topics for member in desk.members for topic, _ in member.share)
+        assert all(topic in member.topics for member in harness.members for topic, _ in member.share)
 
 
 # --- who coordinates ---------------------------------------------------------------------------------------------
@@ -172,43 +172,45 @@ def home(group_id: str, partitions: int = 50) -> int:
 
 
 def test_broker_coordinates_the_groups_of_partitions_it_leads() -> None:
-    desk = Desk(brokers=3)
+    harness = BrokerHarness(brokers=3)
     names = [f"group-{number}" for number in range(150)]
     homes: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
     for name in names:
-        homes[desk.leader("__consumer_offsets", home(name))].add(name)
-        answers = [desk.send(Desk.join(name), 3, node=node).answer.error_code for node in range(3)]
+        homes[harness.leader("__consumer_offsets", home(name))].add(name)
+        answers = [harness.send(BrokerHarness.join(name), 3, node=node).answer.error_code for node in range(3)]
         assert Counter(answers) == {E.NONE: 1, E.NOT_COORDINATOR: 2}
-    found = [{g.group_id for g in desk.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
+    found = [{g.group_id for g in harness.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
     assert found == [homes[node] for node in range(3)]
     assert all(len(listed) >= 30 for listed in found)
 
 
 def test_broker_1_says_that_it_is_broker_3() -> None:
-    desk = Desk(brokers=3, first_node=1)
-    name = next(f"g{number}" for number in range(50) if desk.broker.coordinator(f"g{number}") == 3)
-    assert desk.leader("__consumer_offsets", home(name)) == 3
-    assert desk.send(Desk.join(name), 3, node=1).answer.error_code == E.NOT_COORDINATOR
-    answer = desk.ask(FindCoordinatorRequest(key=name), 3, node=1)
-    assert (answer.node_id, answer.host, answer.port) == (3, "127.0.0.1", desk.broker.cluster.nodes[3].port)
-    assert desk.send(Desk.join(name), 3, node=3).answer.error_code == E.NONE
+    harness = BrokerHarness(brokers=3, first_node=1)
+    name = next(f"g{number}" for number in range(50) if harness.broker.coordinator(f"g{number}") == 3)
+    assert harness.leader("__consumer_offsets", home(name)) == 3
+    assert harness.send(BrokerHarness.join(name), 3, node=1).answer.error_code == E.NOT_COORDINATOR
+    answer = harness.ask(FindCoordinatorRequest(key=name), 3, node=1)
+    assert (answer.node_id, answer.host, answer.port) == (3, "127.0.0.1", harness.broker.cluster.nodes[3].port)
+    assert harness.send(BrokerHarness.join(name), 3, node=3).answer.error_code == E.NONE
 
 
 def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
     """So a client may ask the broker that is least busy. For a group that is not there it is the same question."""
-    desk = Desk(brokers=3)
-    before = {name: desk.broker.coordinator(name) for name in ("g", "h", "i")}
+    harness = BrokerHarness(brokers=3)
+    before = {name: harness.broker.coordinator(name) for name in ("g", "h", "i")}
     assert set(before.values()) == {0, 1, 2}
     for name, node in before.items():
-        asked = [desk.ask(FindCoordinatorRequest(key=name), 3, node=each) for each in range(3)]
-        assert [(answer.node_id, answer.port) for answer in asked] == [(node, desk.broker.cluster.nodes[node].port)] * 3
-    assert desk.broker.groups == {}
+        asked = [harness.ask(FindCoordinatorRequest(key=name), 3, node=each) for each in range(3)]
+        assert [(answer.node_id, answer.port) for answer in asked] == [
+            (node, harness.broker.cluster.nodes[node].port)
+        ] * 3
+    assert harness.broker.groups == {}
 
 
 def test_only_the_leader_of_a_partition_accepts_records() -> None:
     """Brokers, topics with partitions spread over them, producers, consumers."""
-    desk = Carriers(brokers=3, topics={"t": 6, "u": 3})
-    known = desk.ask(MetadataRequest(topics=None), 12, node=1)
+    harness = Carriers(brokers=3, topics={"t": 6, "u": 3})
+    known = harness.ask(MetadataRequest(topics=None), 12, node=1)
     assert sorted(broker.node_id for broker in known.brokers) == [0, 1, 2]
     ours = [topic for topic in known.topics if not topic.is_internal]
     leaders = {(topic.name, p.partition_index): p.leader_id for topic in ours for p in topic.partitions}
@@ -219,69 +221,69 @@ def test_only_the_leader_of_a_partition_accepts_records() -> None:
             asked = ProduceRequest(
                 acks=-1, timeout_ms=1000, topic_data=[ProduceRequest.Topic(name=topic, partition_data=[data])]
             )
-            answer = desk.ask(asked, 9, node=node).responses[0].partition_responses[0]
+            answer = harness.ask(asked, 9, node=node).responses[0].partition_responses[0]
             assert answer.error_code == (E.NONE if node == leader else E.NOT_LEADER_OR_FOLLOWER)
-    reader = desk.carrier("reader", topics=["t", "u"])
-    desk.settle()
+    reader = harness.carrier("reader", topics=["t", "u"])
+    harness.settle()
     assert sorted(reader.read()) == sorted((index, b"from %d" % leader) for (_, index), leader in leaders.items())
 
 
 # --- old offset requests and new ones ----------------------------------------------------------------------------
 
 
-def commit(desk: Desk, version: int, offset: int, **who: Any) -> E:
+def commit(harness: BrokerHarness, version: int, offset: int, **who: Any) -> E:
     kind = OffsetCommitRequest.Topic
     place = kind.Partition(partition_index=0, committed_offset=offset)
-    topics = [kind(name="t", topic_id=desk.topic_id("t"), partitions=[place])]
-    answer = desk.ask(OffsetCommitRequest(group_id="g", topics=topics, **who), version)
+    topics = [kind(name="t", topic_id=harness.topic_id("t"), partitions=[place])]
+    answer = harness.ask(OffsetCommitRequest(group_id="g", topics=topics, **who), version)
     return E(answer.topics[0].partitions[0].error_code)
 
 
-def fetched(desk: Desk, version: int) -> tuple[int, E]:
+def fetched(harness: BrokerHarness, version: int) -> tuple[int, E]:
     if version >= 8:
         kind = OffsetFetchRequest.Group
-        topic = kind.Topic(name="t", topic_id=desk.topic_id("t"), partition_indexes=[0])
+        topic = kind.Topic(name="t", topic_id=harness.topic_id("t"), partition_indexes=[0])
         asked = OffsetFetchRequest(groups=[kind(group_id="g", topics=[topic])])
-        place = desk.ask(asked, version).groups[0].topics[0].partitions[0]
+        place = harness.ask(asked, version).groups[0].topics[0].partitions[0]
     else:
         topic = OffsetFetchRequest.Topic(name="t", partition_indexes=[0])
-        place = desk.ask(OffsetFetchRequest(group_id="g", topics=[topic]), version).topics[0].partitions[0]
+        place = harness.ask(OffsetFetchRequest(group_id="g", topics=[topic]), version).topics[0].partitions[0]
     return place.committed_offset, E(place.error_code)
 
 
 def test_all_offset_versions_read_and_write_one_group() -> None:
     """v0 went to ZooKeeper, and is refused as by a Kafka without it."""
-    desk = Carriers(release=RELEASES["all"])
-    assert commit(desk, 0, 1) == E.UNSUPPORTED_VERSION
+    harness = Carriers(release=RELEASES["all"])
+    assert commit(harness, 0, 1) == E.UNSUPPORTED_VERSION
     for written in range(1, 11):  # each by somebody who is in no group, on a connection of its own
-        assert commit(desk, written, written) == E.NONE
-        assert {fetched(desk, read) for read in range(1, 11)} == {(written, E.NONE)}
-    assert fetched(desk, 0)[1] == E.UNSUPPORTED_VERSION
-    member = desk.carrier("m")
-    desk.settle()
+        assert commit(harness, written, written) == E.NONE
+        assert {fetched(harness, read) for read in range(1, 11)} == {(written, E.NONE)}
+    assert fetched(harness, 0)[1] == E.UNSUPPORTED_VERSION
+    member = harness.carrier("m")
+    harness.settle()
     for written in range(1, 11):  # the group has a member now, and all know it
         who = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation}
-        assert commit(desk, written, 100 + written, **who) == E.NONE
-        assert {fetched(desk, read) for read in range(1, 11)} == {(100 + written, E.NONE)}
-        assert commit(desk, written, 7) == E.UNKNOWN_MEMBER_ID
-        assert commit(desk, written, 7, **who | {"generation_id_or_member_epoch": 9}) == E.ILLEGAL_GENERATION
+        assert commit(harness, written, 100 + written, **who) == E.NONE
+        assert {fetched(harness, read) for read in range(1, 11)} == {(100 + written, E.NONE)}
+        assert commit(harness, written, 7) == E.UNKNOWN_MEMBER_ID
+        assert commit(harness, written, 7, **who | {"generation_id_or_member_epoch": 9}) == E.ILLEGAL_GENERATION
 
 
 def test_what_a_client_forgets_its_group_still_knows() -> None:
     """Whoever has id and generation goes on as the member, whatever connection or client it is."""
-    desk = Carriers(topics={"t": 3})
+    harness = Carriers(topics={"t": 3})
     for name in "ab":
-        desk.carrier(name)
-    desk.settle()
-    before = numbers(desk)
-    known = [(member.member_id, member.generation) for member in desk.members]
-    desk.members.clear()
+        harness.carrier(name)
+    harness.settle()
+    before = numbers(harness)
+    known = [(member.member_id, member.generation) for member in harness.members]
+    harness.members.clear()
     for member_id, generation in known:
         asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
-        assert desk.ask(asked, 4, client_id="somebody else").error_code == E.NONE
+        assert harness.ask(asked, 4, client_id="somebody else").error_code == E.NONE
     found = {
         member.client_id: read_assignment(decode_stored(ConsumerProtocolAssignment, member.member_assignment)[0])
-        for member in described(desk).members
+        for member in described(harness).members
     }
     assert {name: [index for _, index in share.partitions] for name, share in found.items()} == before
 
@@ -292,34 +294,34 @@ def test_what_a_client_forgets_its_group_still_knows() -> None:
 @pytest.fixture
 def three() -> Carriers:
     """Members a (leader), b and c in a Stable group, on six partitions."""
-    desk = Carriers(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = Carriers(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
-        desk.carrier(name)
-    desk.live(3.0)
-    assert [member.led for member in desk.members] == [True, False, False]
-    assert numbers(desk) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
-    assert reasons(desk) == ["a joined"]
-    return desk
+        harness.carrier(name)
+    harness.live(3.0)
+    assert [member.led for member in harness.members] == [True, False, False]
+    assert numbers(harness) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+    assert reasons(harness) == ["a joined"]
+    return harness
 
 
-def comes(desk: Carriers) -> None:
-    desk.carrier("d")
+def comes(harness: Carriers) -> None:
+    harness.carrier("d")
 
 
-def leaves(desk: Carriers) -> None:
-    desk.members[1].leave()
+def leaves(harness: Carriers) -> None:
+    harness.members[1].leave()
 
 
-def falls_silent(desk: Carriers) -> None:
-    desk.members[1].fall_silent()
+def falls_silent(harness: Carriers) -> None:
+    harness.members[1].fall_silent()
 
 
-def grows(desk: Carriers) -> None:
-    grow(desk, "t", 9)
+def grows(harness: Carriers) -> None:
+    grow(harness, "t", 9)
 
 
-def subscribes_otherwise(desk: Carriers) -> None:
-    desk.members[1].subscribe("u")
+def subscribes_otherwise(harness: Carriers) -> None:
+    harness.members[1].subscribe("u")
 
 
 @pytest.mark.parametrize(
@@ -370,21 +372,21 @@ def test_only_the_leader_is_told_who_is_in(three: Carriers) -> None:
 
 
 def test_the_leader_watches_topics_that_only_others_read() -> None:
-    desk = Carriers(topics={"t": 2, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = Carriers(topics={"t": 2, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
     for name, topic in (("a", "t"), ("b", "u")):
-        desk.carrier(name, topics=[topic])
-    desk.live(3.0)
-    grow(desk, "u", 3)
-    desk.members[1].step()
-    assert reasons(desk) == ["a joined"]  # b has seen it, and does nothing
-    desk.settle()
-    assert reasons(desk) == ["a joined", "a rejoined as leader"]
-    assert numbers(desk) == {"a": [0, 1], "b": [0, 1, 2]}
+        harness.carrier(name, topics=[topic])
+    harness.live(3.0)
+    grow(harness, "u", 3)
+    harness.members[1].step()
+    assert reasons(harness) == ["a joined"]  # b has seen it, and does nothing
+    harness.settle()
+    assert reasons(harness) == ["a joined", "a rejoined as leader"]
+    assert numbers(harness) == {"a": [0, 1], "b": [0, 1, 2]}
 
 
-def group_records(desk: Desk) -> list[GroupMetadataValue]:
+def group_records(harness: BrokerHarness) -> list[GroupMetadataValue]:
     """What is written of group g."""
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     found = []
     for batch in partition.log.batches():
         for record in batch.records():
@@ -396,65 +398,65 @@ def group_records(desk: Desk) -> list[GroupMetadataValue]:
 
 def test_what_the_leader_planned_is_written_and_handed_out() -> None:
     """Followers send nothing with their SyncGroup and wait; the leader's brings the shares of all."""
-    desk = Carriers(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
-    leader, *followers = [desk.carrier(name) for name in "abc"]
-    for member in desk.members:
+    harness = Carriers(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
+    leader, *followers = [harness.carrier(name) for name in "abc"]
+    for member in harness.members:
         assert [member.step() for _ in range(3)] == [True] * 3  # for an id, gets it, with it
-    desk.wait(2.0)
+    harness.wait(2.0)
     for member in followers:
         member.step()
-    assert [sync.body.assignments for sync in desk.router.requests.of("SyncGroup")] == [[], []]
+    assert [sync.body.assignments for sync in harness.router.requests.of("SyncGroup")] == [[], []]
     assert [member.step() for member in followers] == [False, False]
-    assert [value.members for value in group_records(desk)] == [[]]  # that there is a group
+    assert [value.members for value in group_records(harness)] == [[]]  # that there is a group
     leader.step()
-    desk.settle()
-    sync = desk.router.requests.of("SyncGroup")[-1]
+    harness.settle()
+    sync = harness.router.requests.of("SyncGroup")[-1]
     assert sync.client_id == "a"
     planned = {each.member_id: each.assignment for each in sync.body.assignments}
-    assert planned.keys() == {member.member_id for member in desk.members}
-    _, written = group_records(desk)
+    assert planned.keys() == {member.member_id for member in harness.members}
+    _, written = group_records(harness)
     assert (written.generation, written.protocol, written.leader) == (1, "range", leader.member_id)
     assert {member.member_id: member.assignment for member in written.members} == planned
-    assert numbers(desk) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
+    assert numbers(harness) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 
 
 def test_the_four_steps_of_an_election() -> None:
     """All propose, the coordinator elects leader and strategy, answers, and hands out what the leader made of it."""
-    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     (
-        desk.carrier("C0", "range", "roundrobin"),
-        desk.carrier("C1", "roundrobin", "range"),
-        desk.carrier("C2", "roundrobin"),
+        harness.carrier("C0", "range", "roundrobin"),
+        harness.carrier("C1", "roundrobin", "range"),
+        harness.carrier("C2", "roundrobin"),
     )
-    desk.live(2.0)
-    asked = [request for request in desk.router.requests.of() if request.api in ("JoinGroup", "SyncGroup")]
+    harness.live(2.0)
+    asked = [request for request in harness.router.requests.of() if request.api in ("JoinGroup", "SyncGroup")]
     proposed = [(r.client_id, [p.name for p in r.body.protocols]) for r in asked if r.api == "JoinGroup"]
     assert sorted(proposed) == [  # twice each: for an id, and with it
         *[("C0", ["range", "roundrobin"])] * 2,
         *[("C1", ["roundrobin", "range"])] * 2,
         *[("C2", ["roundrobin"])] * 2,
     ]
-    (elected,) = [event for event in desk.journal.events if event.event == "generation"]
-    assert (elected.leader, elected.protocol) == (desk.members[0].member_id, "roundrobin")
+    (elected,) = [event for event in harness.journal.events if event.event == "generation"]
+    assert (elected.leader, elected.protocol) == (harness.members[0].member_id, "roundrobin")
     synced = [(r.client_id, len(r.body.assignments)) for r in asked if r.api == "SyncGroup"]
     assert sorted(synced) == [("C0", 3), ("C1", 0), ("C2", 0)]
     assert [r.api for r in asked] == ["JoinGroup"] * 6 + ["SyncGroup"] * 3
-    assert [(len(member.listed), member.protocol) for member in desk.members] == [
+    assert [(len(member.listed), member.protocol) for member in harness.members] == [
         (3, "roundrobin"),
         (0, "roundrobin"),
         (0, "roundrobin"),
     ]
-    assert numbers(desk) == {"C0": [0, 3], "C1": [1], "C2": [2]}
+    assert numbers(harness) == {"C0": [0, 3], "C1": [1], "C2": [2]}
 
 
 def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
     """Whoever keeps something never stops having it; what moves is nobody's for one generation."""
-    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
-    old = desk.carrier("old", "cooperative-sticky")
-    desk.live(2.0)
-    desk.carrier("new", "cooperative-sticky")
-    desk.settle()
-    assigned = [event for event in desk.journal.events if event.event == "assign"]
+    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    old = harness.carrier("old", "cooperative-sticky")
+    harness.live(2.0)
+    harness.carrier("new", "cooperative-sticky")
+    harness.settle()
+    assigned = [event for event in harness.journal.events if event.event == "assign"]
     told = [(event.generation, event.client, (event.assignment or {}).get("t", [])) for event in assigned]
     assert told == [
         (1, "old", [0, 1, 2, 3]),
@@ -463,7 +465,7 @@ def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
         (3, "old", [0, 1]),
         (3, "new", [2, 3]),
     ]
-    assert reasons(desk) == ["old joined", "new joined", "old rejoined with other metadata"]
+    assert reasons(harness) == ["old joined", "new joined", "old rejoined with other metadata"]
     assert old.generation == 3
 
 
@@ -484,51 +486,51 @@ VOTES = [  # what each member proposes, first choice first; what is elected
 @pytest.mark.parametrize(("proposals", "elected"), VOTES)
 def test_the_vote(proposals: list[str], elected: str) -> None:
     """Candidates are what all support; each member votes for the first candidate that it names; most votes win."""
-    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     for number, proposed in enumerate(proposals):
-        desk.carrier(f"m{number}", *proposed.split())
-    desk.live(2.0)
-    desk.settle()
-    assert [member.protocol for member in desk.members] == [elected] * len(proposals)
-    assert [member.generation for member in desk.members] == [1] * len(proposals)
+        harness.carrier(f"m{number}", *proposed.split())
+    harness.live(2.0)
+    harness.settle()
+    assert [member.protocol for member in harness.members] == [elected] * len(proposals)
+    assert [member.generation for member in harness.members] == [1] * len(proposals)
 
 
 def test_whoever_lacks_what_the_others_can_do_is_refused() -> None:
-    desk = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
-    members = [desk.carrier("a", "range", "sticky"), desk.carrier("b", "roundrobin", "range")]
-    desk.live(2.0)
+    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    members = [harness.carrier("a", "range", "sticky"), harness.carrier("b", "roundrobin", "range")]
+    harness.live(2.0)
     for carried in ("roundrobin", "sticky", "cooperative-sticky"):  # one of them can do each of the first two
-        stranger = desk.carrier("c", carried)
-        desk.live(2.0)
+        stranger = harness.carrier("c", carried)
+        harness.live(2.0)
         assert stranger.heard == [("join", E.INCONSISTENT_GROUP_PROTOCOL)]
     assert [(member.protocol, member.generation) for member in members] == [("range", 1)] * 2
-    assert reasons(desk) == ["a joined"]
-    desk.settle()
+    assert reasons(harness) == ["a joined"]
+    harness.settle()
 
 
 def test_rolling_change_of_strategy_needs_no_restart() -> None:
     """From range to round robin: first all learn the new one, then they unlearn the old one."""
-    desk = Carriers(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
-    broker = desk.broker
+    harness = Carriers(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
+    broker = harness.broker
     for name in ("m0", "m1"):
-        desk.carrier(name, "range", topics=["t", "u"])
-    desk.live(2.0)
-    seen = [{member.protocol for member in desk.members}]
-    hasty = desk.carrier("hasty", "roundrobin", topics=["t", "u"])
-    desk.live(2.0)
+        harness.carrier(name, "range", topics=["t", "u"])
+    harness.live(2.0)
+    seen = [{member.protocol for member in harness.members}]
+    hasty = harness.carrier("hasty", "roundrobin", topics=["t", "u"])
+    harness.live(2.0)
     assert hasty.heard == [("join", E.INCONSISTENT_GROUP_PROTOCOL)]
     for carries in (["roundrobin", "range"], ["roundrobin"]):
         for name in ("m0", "m1"):
-            old = next(member for member in desk.members if member.name == name)
+            old = next(member for member in harness.members if member.name == name)
             old.leave()
-            desk.live(2.0)
-            desk.carrier(name, *carries, topics=["t", "u"])
-            desk.live(2.0)
-            desk.settle()
-            seen.append({member.protocol for member in desk.members})
+            harness.live(2.0)
+            harness.carrier(name, *carries, topics=["t", "u"])
+            harness.live(2.0)
+            harness.settle()
+            seen.append({member.protocol for member in harness.members})
     assert seen == [{"range"}, {"range"}, {"roundrobin"}, {"roundrobin"}, {"roundrobin"}]
-    assert {name: sorted(share) for name, share in desk.shares().items()} == {
+    assert {name: sorted(share) for name, share in harness.shares().items()} == {
         "m0": [("t", 0), ("t", 2), ("u", 1)],
         "m1": [("t", 1), ("u", 0), ("u", 2)],
     }
-    assert desk.broker is broker
+    assert harness.broker is broker

@@ -9,9 +9,9 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from tools.broker_harness import BrokerHarness
 from tools.consumers import Consumers
 from tools.counting import counted
-from tools.desk import Desk
 
 from kwire import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -25,15 +25,15 @@ from kwire.records.batch import Record, build_batch
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.groups.classic.state import State
 
-SESSION = 10.0  # seconds, of members of Desk
+SESSION = 10.0  # seconds, of members of BrokerHarness
 
 
-def form(desk: Desk, group: str, size: int) -> list[str]:
+def form(harness: BrokerHarness, group: str, size: int) -> list[str]:
     """Members of a Stable group; their ids, the leader first."""
-    parked = [desk.send(desk.join(group), 3) for _ in range(size)]
+    parked = [harness.send(harness.join(group), 3) for _ in range(size)]
     first = parked[0].answer
     if size > 1:  # it had a generation of its own, and comes back
-        parked[0] = desk.send(desk.join(group, first.member_id), 3)
+        parked[0] = harness.send(harness.join(group, first.member_id), 3)
     ids = [sent.answer.member_id for sent in parked]
     generation, leader = parked[0].answer.generation_id, parked[0].answer.leader
     shares = [SyncGroupRequest.Assignment(member_id=each, assignment=b"") for each in ids]
@@ -44,141 +44,143 @@ def form(desk: Desk, group: str, size: int) -> list[str]:
             member_id=member_id,
             assignments=shares if member_id == leader else [],
         )
-        desk.send(sync, 1)
-    assert desk.broker.groups[group].state is State.STABLE
+        harness.send(sync, 1)
+    assert harness.broker.groups[group].state is State.STABLE
     assert {sent.answer.generation_id for sent in parked} == {generation}
     return ids
 
 
-def beat(desk: Desk, group: str, member_id: str) -> int:
-    request = HeartbeatRequest(group_id=group, generation_id=desk.broker.groups[group].generation, member_id=member_id)
-    return desk.ask(request, 3).error_code
+def beat(harness: BrokerHarness, group: str, member_id: str) -> int:
+    request = HeartbeatRequest(
+        group_id=group, generation_id=harness.broker.groups[group].generation, member_id=member_id
+    )
+    return harness.ask(request, 3).error_code
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    desk.watched = 0  # what is counted is the broker's own
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    harness.watched = 0  # what is counted is the broker's own
+    return harness
 
 
-def test_a_heartbeat_costs_the_same_in_a_group_of_any_size(desk):
+def test_a_heartbeat_costs_the_same_in_a_group_of_any_size(harness):
     costs = []
     for size in (10, 100, 1_000):
-        ids = form(desk, f"g{size}", size)
-        beat(desk, f"g{size}", ids[-1])
+        ids = form(harness, f"g{size}", size)
+        beat(harness, f"g{size}", ids[-1])
         with counted() as calls:
-            assert beat(desk, f"g{size}", ids[-1]) == E.NONE
+            assert beat(harness, f"g{size}", ids[-1]) == E.NONE
         costs.append(calls.count)
     assert max(costs) == min(costs)
 
 
-def test_ten_thousand_members_in_one_group(desk):
+def test_ten_thousand_members_in_one_group(harness):
     with counted() as calls:
-        ids = form(desk, "g", 10_000)
+        ids = form(harness, "g", 10_000)
     assert calls.count < 300 * 10_000
-    assert desk.broker.groups["g"].generation == 2
-    assert all(beat(desk, "g", member_id) == E.NONE for member_id in ids[::100])
+    assert harness.broker.groups["g"].generation == 2
+    assert all(beat(harness, "g", member_id) == E.NONE for member_id in ids[::100])
     with counted() as calls:
-        desk.wait(SESSION + 1)  # nobody says anything any more
+        harness.wait(SESSION + 1)  # nobody says anything any more
     assert calls.count < 100 * 10_000
-    group = desk.broker.groups["g"]
+    group = harness.broker.groups["g"]
     assert (group.state, group.members, len(group.waits), len(group.offered)) == (State.EMPTY, {}, 0, 0)
 
 
-def test_ten_thousand_groups(desk):
+def test_ten_thousand_groups(harness):
     for number in range(10_000):
-        form(desk, f"g{number}", 1)
-    assert len(desk.broker.groups) == 10_000
+        form(harness, f"g{number}", 1)
+    assert len(harness.broker.groups) == 10_000
     with counted() as calls:
         for number in range(0, 10_000, 100):
-            (member_id,) = desk.broker.groups[f"g{number}"].members
-            assert beat(desk, f"g{number}", member_id) == E.NONE
+            (member_id,) = harness.broker.groups[f"g{number}"].members
+            assert beat(harness, f"g{number}", member_id) == E.NONE
     assert calls.count < 100 * 200
-    desk.wait(2 * SESSION)
-    desk.broker.groups.schedule_sweep(desk.now)
-    desk.wait(601.0)
-    assert desk.broker.groups == {}
-    assert len(desk.broker.waits) == 1  # the next sweep
+    harness.wait(2 * SESSION)
+    harness.broker.groups.schedule_sweep(harness.now)
+    harness.wait(601.0)
+    assert harness.broker.groups == {}
+    assert len(harness.broker.waits) == 1  # the next sweep
 
 
-def test_a_group_takes_so_many_bytes(desk):
-    form(desk, "first", 10)
+def test_a_group_takes_so_many_bytes(harness):
+    form(harness, "first", 10)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(100):
-            form(desk, f"g{number}", 10)
-        desk.router.requests.restart(0.0)
-        desk.journal.restart(0.0)
-        desk.sent.clear()
+            form(harness, f"g{number}", 10)
+        harness.router.requests.restart(0.0)
+        harness.journal.restart(0.0)
+        harness.sent.clear()
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
     assert held < 1_000 * 3_000  # for each member; docs/limits.md says so
 
 
-def test_a_thousand_members_leave_one_by_one(desk):
-    ids = form(desk, "g", 1_000)
+def test_a_thousand_members_leave_one_by_one(harness):
+    ids = form(harness, "g", 1_000)
     with counted() as calls:
         for member_id in ids:
-            left = desk.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 2)
+            left = harness.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 2)
             assert left.error_code == E.NONE
     assert calls.count < 200 * 1_000
-    assert desk.broker.groups["g"].state is State.EMPTY
+    assert harness.broker.groups["g"].state is State.EMPTY
 
 
-def test_storm_of_joins_and_leaves_is_one_rebalance(desk):
-    ids = form(desk, "g", 100)
-    generation = desk.broker.groups["g"].generation
-    storm = [desk.send(desk.join("g"), 3) for _ in range(1_000)]
+def test_storm_of_joins_and_leaves_is_one_rebalance(harness):
+    ids = form(harness, "g", 100)
+    generation = harness.broker.groups["g"].generation
+    storm = [harness.send(harness.join("g"), 3) for _ in range(1_000)]
     assert not any(sent.done for sent in storm)
-    for member_id in list(desk.broker.groups["g"].members)[100:]:
-        desk.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 2)
+    for member_id in list(harness.broker.groups["g"].members)[100:]:
+        harness.ask(LeaveGroupRequest(group_id="g", member_id=member_id), 2)
     assert all(sent.answer.error_code == E.UNKNOWN_MEMBER_ID for sent in storm)
-    back = [desk.send(desk.join("g", member_id), 3) for member_id in ids]
+    back = [harness.send(harness.join("g", member_id), 3) for member_id in ids]
     assert {sent.answer.generation_id for sent in back} == {generation + 1}
-    group = desk.broker.groups["g"]
+    group = harness.broker.groups["g"]
     assert (len(group.members), len(group.pending), group.parked_joins) == (100, 0, 0)
 
 
-def test_ids_that_nobody_uses_are_forgotten(desk):
+def test_ids_that_nobody_uses_are_forgotten(harness):
     for _ in range(5_000):
-        assert desk.ask(desk.join("g"), 5).error_code == E.MEMBER_ID_REQUIRED
-    group = desk.broker.groups["g"]
+        assert harness.ask(harness.join("g"), 5).error_code == E.MEMBER_ID_REQUIRED
+    group = harness.broker.groups["g"]
     assert len(group.pending) == 5_000
-    desk.wait(SESSION)
+    harness.wait(SESSION)
     assert (len(group.pending), len(group.waits)) == (0, 0)
 
 
-def test_repeated_metadata_costs_the_same_in_any_cluster(desk):
+def test_repeated_metadata_costs_the_same_in_any_cluster(harness):
     costs = []
     for more in (0, 100, 5_000):
         for number in range(more):
-            desk.broker.cluster.create_topic(f"t{more}-{number}", [[0]])
+            harness.broker.cluster.create_topic(f"t{more}-{number}", [[0]])
         request = MetadataRequest(topics=None)
-        desk.send(request, 9)
+        harness.send(request, 9)
         call = Call(Ticket(0, 1, 3, 9), Client(0, "c", "/"), request, b"")
         with counted() as calls:
-            (reply,) = desk.router.step(call, desk.now)
+            (reply,) = harness.router.step(call, harness.now)
         assert len(reply.response.topics) >= more
         costs.append(calls.count)
     assert max(costs) <= min(costs) + 1  # of an answer that was never sent, how large it is
 
 
-def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
-    desk.broker.cluster.create_topic("other", [[0]])
+def test_a_record_wakes_whom_it_concerns_whoever_else_waits(harness):
+    harness.broker.cluster.create_topic("other", [[0]])
 
     def fetch(topic: str) -> Any:
         partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=100)
         topics = [FetchRequest.Topic(topic=topic, partitions=[partition])]
-        return desk.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=100, topics=topics), 11)
+        return harness.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=100, topics=topics), 11)
 
     def produce() -> int:
         data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
         topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
         with counted() as calls:
-            desk.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
+            harness.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
         return calls.count
 
     fetch("other")
@@ -191,62 +193,62 @@ def test_a_record_wakes_whom_it_concerns_whoever_else_waits(desk):
 
 def consumers(size: int) -> Consumers:
     """A group ``g`` of the consumer protocol in which everybody has its share."""
-    desk = Consumers()
-    desk.watched = 0
-    desk.broker.cluster.create_topic("wide", [[0]] * 1_000)
+    harness = Consumers()
+    harness.watched = 0
+    harness.broker.cluster.create_topic("wide", [[0]] * 1_000)
     for number in range(size):
-        desk.join(f"m{number}", topics=("wide",))
-    desk.settle()
-    return desk
+        harness.join(f"m{number}", topics=("wide",))
+    harness.settle()
+    return harness
 
 
 def test_consumer_group_heartbeat_cost_is_independent_of_size():
     costs = []
     for size in (5, 50, 500):
-        desk = consumers(size)
-        assert desk.group.state_name == "Stable"
+        harness = consumers(size)
+        assert harness.group.state_name == "Stable"
         with counted() as calls:
-            desk.beat("m1", member_epoch=desk.group.epoch)
+            harness.beat("m1", member_epoch=harness.group.epoch)
         costs.append(calls.count)
     assert max(costs) == min(costs)
 
 
 def test_consumer_group_join_cost_is_bounded_per_member():
-    desk = consumers(500)
+    harness = consumers(500)
     with counted() as calls:
-        desk.join("new", topics=("wide",))
+        harness.join("new", topics=("wide",))
     assert calls.count < 20 * 500 + 2_000
 
 
 def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
     """Everybody that stays has its share in the end, and nothing is kept of those that went, fell silent or came twice."""
-    desk = consumers(50)
+    harness = consumers(50)
     for number in range(300):
-        desk.join(f"storm{number % 150}", topics=("wide",))
+        harness.join(f"storm{number % 150}", topics=("wide",))
         if number % 3 == 0:
-            desk.beat(f"storm{number % 150}", member_epoch=-1)
+            harness.beat(f"storm{number % 150}", member_epoch=-1)
     for number in range(150):
-        if f"storm{number}" in desk.group.members and number % 3 == 1:
-            desk.beat(f"storm{number}", member_epoch=-1)
+        if f"storm{number}" in harness.group.members and number % 3 == 1:
+            harness.beat(f"storm{number}", member_epoch=-1)
     for _ in range(12):  # 60 s, in which only those of the beginning say something
-        desk.wait(5.0)
+        harness.wait(5.0)
         for number in range(50):
-            desk.poll(f"m{number}")
-    group = desk.group
+            harness.poll(f"m{number}")
+    group = harness.group
     assert set(group.members) == set(group.target) == {f"m{number}" for number in range(50)}
     assert group.state_name == "Stable"
     assert len(group.owners) == 1_000
     assert {wait[1] for wait in group.waits._at} <= set(group.members) | {""}
 
 
-def test_a_generation_of_thousands_is_an_event_without_names(desk):
-    form(desk, "g", 1_001)
-    told = [len(event.members) for event in desk.journal.events if event.event == "generation"]
+def test_a_generation_of_thousands_is_an_event_without_names(harness):
+    form(harness, "g", 1_001)
+    told = [len(event.members) for event in harness.journal.events if event.event == "generation"]
     assert told[-1] == 0
     assert max(told) <= 1_000
 
 
-def test_ten_thousand_groups_of_the_consumer_protocol_are_served(desk):
+def test_ten_thousand_groups_of_the_consumer_protocol_are_served(harness):
     def ask(number: int, epoch: int, topics: list[str] | None = None) -> Any:
         request = ConsumerGroupHeartbeatRequest(
             group_id=f"g{number}",
@@ -256,12 +258,12 @@ def test_ten_thousand_groups_of_the_consumer_protocol_are_served(desk):
             subscribed_topic_names=topics,
             topic_partitions=None if topics is None else [],
         )
-        return desk.ask(request, 1)
+        return harness.ask(request, 1)
 
     for number in range(10_000):
         assert ask(number, 0, ["t"]).member_epoch == 1
     with counted() as calls:
         assert all(ask(number, 1).error_code == E.NONE for number in range(0, 10_000, 100))
     assert calls.count < 100 * 300
-    desk.wait(60.0)  # nobody says anything any more
-    assert all(group.empty for group in desk.broker.groups.values())
+    harness.wait(60.0)  # nobody says anything any more
+    assert all(group.empty for group in harness.broker.groups.values())

@@ -11,7 +11,7 @@ import pytest
 from golden import ROOT
 from scenarios import MOMENTS, SCENARIOS, Scenario
 from scenarios import page as table
-from tools.striking import Strike
+from tools.coordinator_kill import CoordinatorKill
 from tools.survivors import GROUP, PARTITIONS, REBALANCE, RECORDS, Classic, Consumer, Member, World
 
 from mockbroker.groups.classic.state import ClassicGroup, State
@@ -78,13 +78,13 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
     heard = {name: len(member.heard) for name, member in world.members.items()}
     joins = {name: member.joins for name, member in world.members.items()}
     actor = "c" if scenario.step.newcomer or leaves else "a"
-    strike = Strike(world, GROUP, request, scenario.moment, "" if request == "SyncGroup" else actor)
+    kill = CoordinatorKill(world, GROUP, request, scenario.moment, "" if request == "SyncGroup" else actor)
     if scenario.step.newcomer:
         world.member("c", of, "instance-c" if static else None)
     elif leaves:
         world.members["c"].leave()
-    world.run(10.0, lambda: strike.killed is not None)
-    assert strike.killed is not None, "nobody asked"
+    world.run(10.0, lambda: kill.killed is not None)
+    assert kill.killed is not None, "nobody asked"
     world.run(1.0)
     while not at_rest(world):
         world.run(0.5)
@@ -93,7 +93,7 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
     assert at_rest(world)
     return Outcome(
         world,
-        strike.killed,
+        kill.killed,
         before,
         max(0.0, *(member.came - world.struck_at for member in world.members.values())),
         {name: member.joins - joins.get(name, 0) for name, member in world.members.items()},

@@ -20,7 +20,7 @@ import pytest
 import trio
 import trustme
 from bad_inputs import inputs
-from tools.wire import serving
+from tools.served_broker import serving
 from trio.testing import MockClock
 
 import mockbroker

@@ -1,4 +1,4 @@
-"""Members of classic groups that carry assignors, at a desk: real joins, real shares, in virtual time.
+"""Members of classic groups that carry assignors, at a harness: real joins, real shares, in virtual time.
 
 They do as consumers do, one request at a time; what each was told stands in it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tools.desk import Desk, Sent
+from tools.broker_harness import BrokerHarness, SentRequest
 
 from kwire import ErrorCode as E
 from kwire.assignors import (
@@ -43,8 +43,8 @@ from mockbroker.api import records as inside
 JOIN, SYNC, BEAT = 9, 5, 4  # versions
 
 
-class Carriers(Desk):
-    """A desk with such members; ``members``: those that are alive, in the order in which they came."""
+class Carriers(BrokerHarness):
+    """A harness with such members; ``members``: those that are alive, in the order in which they came."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
@@ -93,7 +93,7 @@ class Carrier:
 
     def __init__(
         self,
-        desk: Carriers,
+        harness: Carriers,
         name: str,
         group: str,
         topics: Sequence[str],
@@ -102,7 +102,7 @@ class Carrier:
         session: float = 10.0,
         rebalance: float = 60.0,
     ) -> None:
-        self.desk, self.name, self.group, self.topics = desk, name, group, list(topics)
+        self.harness, self.name, self.group, self.topics = harness, name, group, list(topics)
         self.session, self.rebalance = session, rebalance
         self.carry(*carried)
         self.member_id, self.generation, self.led = "", -1, False
@@ -113,8 +113,8 @@ class Carrier:
         self.positions: dict[TopicPartition, int] = {}
         self._knows: dict[str, int] = {}  # the leader's: partitions of all topics of the group
         self._again = True  # has to join
-        self._joining: Sent | None = None
-        self._syncing: Sent | None = None
+        self._joining: SentRequest | None = None
+        self._syncing: SentRequest | None = None
 
     def carry(self, *carried: Assignor) -> None:
         """From the next JoinGroup on."""
@@ -132,7 +132,7 @@ class Carrier:
 
     @property
     def node(self) -> int:
-        return self.desk.broker.coordinator(self.group)
+        return self.harness.broker.coordinator(self.group)
 
     def step(self) -> bool:
         """The next thing that it has to do, if it has not to wait for an answer; False: nothing."""
@@ -162,7 +162,7 @@ class Carrier:
             protocols=[JoinGroupRequest.Protocol(name=n, metadata=data) for n, data in subscription.items()],
         )
         self._again = False
-        self._joining = self.desk.send(request, JOIN, node=self.node, client_id=self.name)
+        self._joining = self.harness.send(request, JOIN, node=self.node, client_id=self.name)
 
     def _subscription(self, carried: Assignor) -> bytes:
         """One that is eager says in each generation the same, as clients did before KIP-429."""
@@ -170,7 +170,7 @@ class Carrier:
         said = Subscription(self.topics, carried.user_data(self.topics), owned, self.generation)
         return encode_stored(write_subscription(said), 3 if self.cooperative else 0)
 
-    def _joined(self, sent: Sent) -> bool:
+    def _joined(self, sent: SentRequest) -> bool:
         answer: Any = sent.answer
         self._joining = None
         if answer.error_code:
@@ -201,7 +201,7 @@ class Carrier:
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
         wanted = [MetadataRequest.Topic(name=topic) for topic in sorted(topics)]
-        found = self.desk.ask(MetadataRequest(topics=wanted), 9).topics if wanted else []
+        found = self.harness.ask(MetadataRequest(topics=wanted), 9).topics if wanted else []
         return {topic.name: len(topic.partitions) for topic in found}
 
     # --- syncing ---
@@ -218,9 +218,9 @@ class Carrier:
                 kind(member_id=m, assignment=encode_stored(write_assignment(given), 3)) for m, given in plan.items()
             ],
         )
-        self._syncing = self.desk.send(request, SYNC, node=self.node, client_id=self.name)
+        self._syncing = self.harness.send(request, SYNC, node=self.node, client_id=self.name)
 
-    def _synced(self, sent: Sent) -> bool:
+    def _synced(self, sent: SentRequest) -> bool:
         answer: Any = sent.answer
         self._syncing = None
         if answer.error_code:
@@ -242,7 +242,7 @@ class Carrier:
 
     def beat(self) -> E:
         request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
-        error = E(self.desk.ask(request, BEAT, node=self.node, client_id=self.name).error_code)
+        error = E(self.harness.ask(request, BEAT, node=self.node, client_id=self.name).error_code)
         if error:
             self.heard.append(("beat", error))
             if error is E.UNKNOWN_MEMBER_ID:
@@ -255,17 +255,17 @@ class Carrier:
         self._send_sync({})
 
     def leave(self) -> None:
-        """Say goodbye; the desk has it no more."""
-        self.desk.members.remove(self)
+        """Say goodbye; the harness has it no more."""
+        self.harness.members.remove(self)
         request = LeaveGroupRequest(
             group_id=self.group, members=[LeaveGroupRequest.Member(member_id=self.member_id, reason="has enough")]
         )
-        answer = self.desk.ask(request, 5, node=self.node, client_id=self.name)
+        answer = self.harness.ask(request, 5, node=self.node, client_id=self.name)
         assert [member.error_code for member in answer.members] == [E.NONE]
 
     def fall_silent(self) -> None:
         """Nothing is heard of it any more."""
-        self.desk.members.remove(self)
+        self.harness.members.remove(self)
 
     def read(self) -> list[tuple[int, bytes]]:
         """All that is there in its partitions, from where the group is on: partition and value."""
@@ -274,7 +274,7 @@ class Carrier:
             at = self.positions.get((topic, index), max(self.committed().get((topic, index), 0), 0))
             place = FetchRequest.Topic.Partition(partition=index, fetch_offset=at, partition_max_bytes=1 << 20)
             asked = FetchRequest(topics=[FetchRequest.Topic(topic=topic, partitions=[place])], max_bytes=1 << 20)
-            answer = self.desk.ask(asked, 11, node=self.desk.leader(topic, index)).responses[0].partitions[0]
+            answer = self.harness.ask(asked, 11, node=self.harness.leader(topic, index)).responses[0].partitions[0]
             assert answer.error_code == E.NONE
             records = [record for batch in batches(answer.records or b"") for record in batch.records()]
             found += [(index, record.value or b"") for record in records if record.offset >= at]
@@ -294,10 +294,10 @@ class Carrier:
             member_id=self.member_id,
             topics=topics,
         )
-        answer = self.desk.ask(request, 7, node=self.node, client_id=self.name)
+        answer = self.harness.ask(request, 7, node=self.node, client_id=self.name)
         return E(max(place.error_code for topic in answer.topics for place in topic.partitions))
 
     def committed(self) -> dict[TopicPartition, int]:
         """Of its group."""
-        answer = self.desk.ask(OffsetFetchRequest(group_id=self.group, topics=None), 5, node=self.node)
+        answer = self.harness.ask(OffsetFetchRequest(group_id=self.group, topics=None), 5, node=self.node)
         return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

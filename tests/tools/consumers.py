@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode
 from kwire.blobs import decode_stored, encode_stored
@@ -37,8 +37,8 @@ class Client:
     answer: ConsumerGroupHeartbeatResponse = field(default_factory=ConsumerGroupHeartbeatResponse)
 
 
-class Consumers(Desk):
-    """A desk with one group ``g``, and what each client believes."""
+class Consumers(BrokerHarness):
+    """A harness with one group ``g``, and what each client believes."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)

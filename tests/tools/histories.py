@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tools.said import GROUP, Wire
+from tools.handmade_calls import GROUP, CallLog
 
 from kwire import assignors
 from kwire.assignors import COOPERATIVE, Assignment, Assignor, MemberSubscription, Subscription, TopicPartition
@@ -42,7 +42,7 @@ class History:
     """A group whose members carry one assignor."""
 
     def __init__(self, name: str, random: Random) -> None:
-        self.wire = Wire()
+        self.log = CallLog()
         self.name = name
         self.random = random
         self.cooperative = assignors.common_protocol([assignors.assignor(name)]) == COOPERATIVE
@@ -52,7 +52,7 @@ class History:
         self.now = 0.0
         self.known = 0
 
-    def play(self, steps: int) -> Wire:
+    def play(self, steps: int) -> CallLog:
         """So many changes, each with its rebalances."""
         for number in range(steps):
             self.now = number * STEP
@@ -68,7 +68,7 @@ class History:
             else:
                 self._come()
             self._rebalance(first=next(iter(self.members)))
-        return self.wire
+        return self.log
 
     def _topics(self) -> list[str]:
         return sorted(self.random.sample(list(COUNTS), self.random.randint(1, len(COUNTS))))
@@ -82,7 +82,7 @@ class History:
         self.members[self._new_id()] = Member(self._topics(), assignors.assignor(self.name), instance)
 
     def _leave(self, member_id: str) -> None:
-        self.wire.leave(member_id, self.now)
+        self.log.leave(member_id, self.now)
         del self.members[member_id]
 
     def _restart(self, old: str) -> None:
@@ -93,7 +93,7 @@ class History:
         self.members = {new if member == old else member: one for member, one in self.members.items()}
         self.members[new] = after
         self._join(new, self.now + 10, took=1)
-        self.wire.sync(new, self.now + 20, self.generation, names(before.owned))
+        self.log.sync(new, self.now + 20, self.generation, names(before.owned))
         after.told(before.owned, self.generation)
 
     def _subscription(self, member_id: str) -> Subscription:
@@ -110,8 +110,8 @@ class History:
     def _join(self, member_id: str, at: float, *listed: str, took: float) -> None:
         blobs = {one: self._blob(one) for one in (member_id, *listed)}
         more: dict[str, Any] = {"protocol": self.name, "instance": self.members[member_id].instance}
-        self.wire.join(member_id, at, self.generation, *listed, took=took, **more)
-        call = self.wire.calls[-1]
+        self.log.join(member_id, at, self.generation, *listed, took=took, **more)
+        call = self.log.calls[-1]
         call.request.protocols[0].metadata = blobs[member_id]
         call.response.leader = next(iter(self.members))
         for one in call.response.members:
@@ -127,7 +127,7 @@ class History:
         leader, *others = self.members
         done = self.now + 200
         asked = {member: self.now + 10 + (member != first) * self.random.randint(1, 90) for member in self.members}
-        self.wire.metadata(leader, self.now + 5, COUNTS)
+        self.log.metadata(leader, self.now + 5, COUNTS)
         for member in self.members:
             listed = [leader, *others] if member == leader else []
             self._join(member, asked[member], *listed, took=done + self.random.randint(0, 9) - asked[member])
@@ -141,7 +141,7 @@ class History:
         for member in self.members:
             more: dict[str, Any] = {"plan": plan} if member == leader else {}
             took = self.random.randint(5, 60)
-            self.wire.sync(member, done + 20 + (member != leader), self.generation, plan[member], took=took, **more)
+            self.log.sync(member, done + 20 + (member != leader), self.generation, plan[member], took=took, **more)
         gave_up = [m for m, one in self.members.items() if {*said[m].owned} - {*shares[m]}]
         for member, share in shares.items():
             self.members[member].told(share, self.generation)
@@ -155,7 +155,7 @@ def names(share: list[TopicPartition]) -> list[str]:
     return [f"{topic}-{number}" for topic, number in share]
 
 
-def history(name: str, seed: int, steps: int) -> Wire:
+def history(name: str, seed: int, steps: int) -> CallLog:
     """The calls of a group that carries the assignor of this name."""
     return History(name, Random(seed)).play(steps)
 
@@ -169,7 +169,7 @@ class BrokerHistory:
 
     def __init__(self, name: str, random: Random, *, alike: bool) -> None:
         self.alike = alike
-        self.wire = Wire()
+        self.log = CallLog()
         self.name = name
         self.random = random
         self.members: dict[str, MemberSubscription] = {}
@@ -181,10 +181,10 @@ class BrokerHistory:
         self.now = 0.0
         self.known = 0
 
-    def play(self, steps: int) -> Wire:
+    def play(self, steps: int) -> CallLog:
         """So many changes, each with its epoch."""
-        self.wire.metadata("admin", 1, COUNTS)
-        for topic in self.wire.calls[0].response.topics:
+        self.log.metadata("admin", 1, COUNTS)
+        for topic in self.log.calls[0].response.topics:
             topic.topic_id = IDS[topic.name]
         if not self.alike:
             self.epoch = 1
@@ -208,7 +208,7 @@ class BrokerHistory:
                 instance = f"i{self.known}" if self.random.random() < 0.4 else None
                 self._come(self._new_id(), instance, self._topics())
             self._reconcile()
-        return self.wire
+        return self.log
 
     def _topics(self) -> list[str]:
         if self.alike:
@@ -300,7 +300,7 @@ class BrokerHistory:
             else share(topic_partitions=[share.TopicPartition(**one) for one in by_id(told)]),
         )
         self.now += self.random.randint(3, 20)
-        self.wire.call(member_id, self.now, request, response, 1)
+        self.log.call(member_id, self.now, request, response, 1)
 
 
 def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
@@ -311,6 +311,6 @@ def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
     return [{"topic_id": IDS[topic], "partitions": numbers} for topic, numbers in found.items()]
 
 
-def broker_history(name: str, seed: int, steps: int, *, alike: bool = False) -> Wire:
+def broker_history(name: str, seed: int, steps: int, *, alike: bool = False) -> CallLog:
     """The calls of a KIP-848 group whose broker has the assignor of this name."""
     return BrokerHistory(name, Random(seed), alike=alike).play(steps)

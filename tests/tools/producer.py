@@ -1,10 +1,10 @@
-"""A transactional producer and a reader of committed records, at a desk."""
+"""A transactional producer and a reader of committed records, in a broker harness."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -22,8 +22,8 @@ from kwire.records.control import ControlType, control_records
 class Producer:
     """Partitions are of topic ``t``. ``new``: in the flow of KIP-890. Every method gives the error code."""
 
-    def __init__(self, desk: Desk, name: str, *, new: bool = False, timeout_ms: int = 60_000) -> None:
-        self.desk = desk
+    def __init__(self, harness: BrokerHarness, name: str, *, new: bool = False, timeout_ms: int = 60_000) -> None:
+        self.harness = harness
         self.name = name
         self.new = new
         self.timeout_ms = timeout_ms
@@ -38,7 +38,7 @@ class Producer:
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=self.timeout_ms)
         if known:
             request.producer_id, request.producer_epoch = self.producer_id, self.epoch
-        answer = self.desk.ask(request, version)
+        answer = self.harness.ask(request, version)
         if not answer.error_code:
             self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
         return E(answer.error_code)
@@ -47,7 +47,7 @@ class Producer:
         """AddPartitionsToTxn, which the new flow does not need."""
         fields = self.identity | {"topics": [Topic(name="t", partitions=list(partitions))]}
         request = AddPartitionsToTxnRequest(**{f"v3_and_below_{name}": value for name, value in fields.items()})
-        topics = self.desk.ask(request, 3).results_by_topic_v3_and_below
+        topics = self.harness.ask(request, 3).results_by_topic_v3_and_below
         return E(topics[0].results_by_partition[0].partition_error_code)
 
     def produce(self, value: bytes, partition: int = 0) -> E:
@@ -68,7 +68,7 @@ class Producer:
         data = ProduceRequest.Topic.Partition(index=partition, records=records)
         topic = ProduceRequest.Topic(name="t", partition_data=[data])
         request = ProduceRequest(transactional_id=self.name, acks=-1, timeout_ms=1000, topic_data=[topic])
-        answer = self.desk.ask(request, 12 if self.new else 9).responses[0].partition_responses[0]
+        answer = self.harness.ask(request, 12 if self.new else 9).responses[0].partition_responses[0]
         if not answer.error_code:
             self.sequences[partition] = due + 1
         return E(answer.error_code)
@@ -76,7 +76,7 @@ class Producer:
     def commit(self, group: str, offset: int, partition: int = 0) -> E:
         """TxnOffsetCommit, after AddOffsetsToTxn in the old flow."""
         if not self.new:
-            added = self.desk.ask(AddOffsetsToTxnRequest(**self.identity, group_id=group), 3).error_code
+            added = self.harness.ask(AddOffsetsToTxnRequest(**self.identity, group_id=group), 3).error_code
             if added:
                 return E(added)
         return self.hold(group, offset, partition)
@@ -86,10 +86,10 @@ class Producer:
         kind = TxnOffsetCommitRequest.Topic
         place = kind.Partition(partition_index=partition, committed_offset=offset)
         request = TxnOffsetCommitRequest(**self.identity, group_id=group, topics=[kind(name="t", partitions=[place])])
-        return E(self.desk.ask(request, 5 if self.new else 3).topics[0].partitions[0].error_code)
+        return E(self.harness.ask(request, 5 if self.new else 3).topics[0].partitions[0].error_code)
 
     def end(self, *, committed: bool) -> E:
-        answer = self.desk.ask(EndTxnRequest(**self.identity, committed=committed), 5 if self.new else 3)
+        answer = self.harness.ask(EndTxnRequest(**self.identity, committed=committed), 5 if self.new else 3)
         if self.new and not answer.error_code:
             if (answer.producer_id, answer.producer_epoch) != (self.producer_id, self.epoch):
                 self.sequences = {}
@@ -97,14 +97,14 @@ class Producer:
         return E(answer.error_code)
 
 
-def read_committed(desk: Desk, partition: int = 0, *, limit: int = 1 << 20) -> list[bytes | None]:
+def read_committed(harness: BrokerHarness, partition: int = 0, *, limit: int = 1 << 20) -> list[bytes | None]:
     """Values that a consumer would give its application, with as many fetches of ``limit`` bytes as it takes."""
     values: list[bytes | None] = []
     offset = 0
     while True:
         wanted = FetchRequest.Topic.Partition(partition=partition, fetch_offset=offset, partition_max_bytes=limit)
         topics = [FetchRequest.Topic(topic="t", partitions=[wanted])]
-        answer = desk.ask(FetchRequest(isolation_level=1, topics=topics), 11).responses[0].partitions[0]
+        answer = harness.ask(FetchRequest(isolation_level=1, topics=topics), 11).responses[0].partitions[0]
         assert answer.error_code == E.NONE
         if not answer.records:
             assert offset == answer.last_stable_offset

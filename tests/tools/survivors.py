@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from tools.desk import Desk, Sent
+from tools.broker_harness import BrokerHarness, SentRequest
 
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
@@ -36,7 +36,7 @@ LOST = (E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE)
 Then = Callable[[Any], None]
 
 
-class World(Desk):
+class World(BrokerHarness):
     """``acknowledged``: the highest offset of each partition of which a member heard that it is committed."""
 
     def __init__(self, noticed_after: float = 0.0, *, stale: bool = False, **config: Any) -> None:
@@ -53,7 +53,7 @@ class World(Desk):
         self._away: set[int] = set()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._turns = count()
-        self._open: list[tuple[Sent, Then]] = []
+        self._open: list[tuple[SentRequest, Then]] = []
         self._soon: list[Callable[[], None]] = []
 
     # --- brokers: a Place of striking.py ---

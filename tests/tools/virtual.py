@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tools.desk import Desk, Sent
+from tools.broker_harness import BrokerHarness, SentRequest
 from tools.pcap import START, Segment, Talk, packets, pcap, prefixed
 
 import kwire
@@ -155,7 +155,7 @@ class Member:
         self.alive = False
 
 
-class World(Desk):
+class World(BrokerHarness):
     """Virtual time, in seconds from 0; ``happened``: the journal, with exact times."""
 
     def __init__(self, **config: Any) -> None:
@@ -167,7 +167,7 @@ class World(Desk):
         self.plans: dict[int, dict[str, list[int]]] = {}  # by generation
         self._due: list[tuple[float, int, Member, Callable[[], None]]] = []
         self._turns = count()
-        self._open: list[tuple[Member, Sent, int, Callable[[Any], None]]] = []
+        self._open: list[tuple[Member, SentRequest, int, Callable[[Any], None]]] = []
         self._frames: list[tuple[int, int, str, bool, bytes]] = []
         self._ids: dict[str, Any] = defaultdict(count)
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.said import BEGIN, Wire
+from tools.handmade_calls import BEGIN, CallLog
 
 from kwire.analysis.clusters import Clusters, Saying, saying_of
 from kwire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -28,7 +28,7 @@ ANSWERS = [  # request, response, version, cluster, nodes
 
 @pytest.mark.parametrize(("request_", "response", "version", "cluster", "nodes"), ANSWERS)
 def test_what_an_answer_says(request_, response, version, cluster, nodes) -> None:  # type: ignore[no-untyped-def]
-    found = saying_of(Wire().call("a", 0, request_, response, version))
+    found = saying_of(CallLog().call("a", 0, request_, response, version))
     expected = None if nodes is None else Saying(BEGIN + 1000, "a", "10.0.0.9:9092", cluster, nodes)
     assert found == expected
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import get_type_hints
 
 from tools.captures import capture
-from tools.said import two_members
+from tools.handmade_calls import two_members
 
 from kwire.analysis.events import EVENTS, GroupEvent
 from kwire.analysis.extract import events_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tools.captures import CAPTURES, MORE, capture, more_captures, tables_of
-from tools.said import two_members
+from tools.handmade_calls import two_members
 
 from kwire.analysis.columns import Row
 from kwire.analysis.tables import TABLES

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tools.said import Wire
+from tools.handmade_calls import CallLog
 
 from kwire.analysis.events import GroupEvent, name_topics, split_partition
 from kwire.analysis.topics import topic_names, watermarks
@@ -13,9 +13,9 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 
 def test_topics_by_id() -> None:
     topic = UUID(int=9)
-    wire = Wire()
+    log = CallLog()
     known = MetadataResponse(topics=[MetadataResponse.Topic(name="tea", topic_id=topic)])
-    names = topic_names(wire.call("a", 0, MetadataRequest(), known, 12))
+    names = topic_names(log.call("a", 0, MetadataRequest(), known, 12))
     assert list(names.values()) == ["tea"]
     (key,) = names
     event = GroupEvent(ts=0, group_id="g", protocol="consumer", event="assigned", partitions=[f"{key}-3"])
@@ -33,10 +33,10 @@ def test_watermarks_of_a_fetch() -> None:
             part(partition_index=1, high_watermark=-1, error_code=1),
         ],
     )
-    call = Wire().call("a", 0, FetchRequest(), FetchResponse(responses=[told]), 11)
+    call = CallLog().call("a", 0, FetchRequest(), FetchResponse(responses=[told]), 11)
     assert [(mark.topic, mark.partition, mark.offset) for mark in watermarks(call)] == [("tea", 0, 7)]
 
 
 def test_topics_that_are_gone_are_not_named() -> None:
     answer = DeleteTopicsResponse(responses=[DeleteTopicsResponse.Topic(name="tea", topic_id=UUID(int=9))])
-    assert topic_names(Wire().call("a", 0, DeleteTopicsRequest(), answer, 6)) == {}
+    assert topic_names(CallLog().call("a", 0, DeleteTopicsRequest(), answer, 6)) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tools.captures import capture
-from tools.said import BEGIN, GROUP, Wire, line
+from tools.handmade_calls import BEGIN, GROUP, CallLog, line
 
 from kwire.analysis.report import html_page
 from kwire.analysis.report.by_group import groups
@@ -25,12 +25,12 @@ ID = "orders-1"
 V1, V2 = 4, 5  # versions of EndTxn: with transaction.version 1, and with 2 (KIP-890), where each brings an epoch
 
 
-def init(wire: Wire, at: float, epoch: int, error: int = 0, *, timeout: int = 60_000, keep: bool = False) -> None:
+def init(log: CallLog, at: float, epoch: int, error: int = 0, *, timeout: int = 60_000, keep: bool = False) -> None:
     request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=timeout, keep_prepared_txn=keep)
-    wire.call("p", at, request, InitProducerIdResponse(error_code=error, producer_id=7, producer_epoch=epoch), 6)
+    log.call("p", at, request, InitProducerIdResponse(error_code=error, producer_id=7, producer_epoch=epoch), 6)
 
 
-def commit(wire: Wire, at: float, epoch: int, offset: int, error: int | None = 0, client: str = "p") -> None:
+def commit(log: CallLog, at: float, epoch: int, offset: int, error: int | None = 0, client: str = "p") -> None:
     partition, told = TxnOffsetCommitRequest.Topic.Partition, TxnOffsetCommitResponse.Topic
     request = TxnOffsetCommitRequest(
         transactional_id=ID,
@@ -40,28 +40,28 @@ def commit(wire: Wire, at: float, epoch: int, offset: int, error: int | None = 0
         topics=[TxnOffsetCommitRequest.Topic(name="tea", partitions=[partition(committed_offset=offset)])],
     )
     response = TxnOffsetCommitResponse(topics=[told(name="tea", partitions=[told.Partition(error_code=error or 0)])])
-    wire.call(client, at, request, None if error is None else response, 5)
+    log.call(client, at, request, None if error is None else response, 5)
 
 
-def end(wire: Wire, at: float, epoch: int, *, committed: bool, error: int | None = 0, version: int = V1) -> None:
+def end(log: CallLog, at: float, epoch: int, *, committed: bool, error: int | None = 0, version: int = V1) -> None:
     request = EndTxnRequest(transactional_id=ID, producer_id=7, producer_epoch=epoch, committed=committed)
     told = EndTxnResponse(error_code=error or 0, producer_id=7, producer_epoch=epoch + (version == V2))
-    wire.call("p", at, request, None if error is None else told, version)
+    log.call("p", at, request, None if error is None else told, version)
 
 
-def outcomes(wire: Wire) -> list[tuple[object, ...]]:
-    return [line(row, "offset outcome outcome_ts") for row in wire.tables()["offset_commits"]]
+def outcomes(log: CallLog) -> list[tuple[object, ...]]:
+    return [line(row, "offset outcome outcome_ts") for row in log.tables()["offset_commits"]]
 
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_end_txn_decides(version: int) -> None:
     """Each commit by the end of its own transaction, whether the producer keeps its epoch or not."""
-    wire, grows = Wire(), version == V2
-    init(wire, 0, 3)
+    log, grows = CallLog(), version == V2
+    init(log, 0, 3)
     for number, committed in enumerate([True, False, True, False]):
-        commit(wire, 100 * number + 10, 3 + grows * number, number)
-        end(wire, 100 * number + 20, 3 + grows * number, committed=committed, version=version)
-    assert outcomes(wire) == [
+        commit(log, 100 * number + 10, 3 + grows * number, number)
+        end(log, 100 * number + 20, 3 + grows * number, committed=committed, version=version)
+    assert outcomes(log) == [
         (0, "committed", 20.0),
         (1, "aborted", 120.0),
         (2, "committed", 220.0),
@@ -70,28 +70,28 @@ def test_end_txn_decides(version: int) -> None:
 
 
 def test_outside_of_transactions() -> None:
-    wire = Wire()
-    wire.commit("a", 10, -1, 0, 5)
-    wire.commit("a", 20, -1, 0, 6, error=25)
-    wire.commit("a", 30, -1, 0, 7)
-    wire.calls[-1].response = wire.calls[-1].response_us = None
-    assert outcomes(wire) == [(5, "committed", None), (6, "refused", None), (7, "unknown", None)]
+    log = CallLog()
+    log.commit("a", 10, -1, 0, 5)
+    log.commit("a", 20, -1, 0, 6, error=25)
+    log.commit("a", 30, -1, 0, 7)
+    log.calls[-1].response = log.calls[-1].response_us = None
+    assert outcomes(log) == [(5, "committed", None), (6, "refused", None), (7, "unknown", None)]
 
 
-def fenced_init(wire: Wire) -> None:
-    init(wire, 50, 4)
+def fenced_init(log: CallLog) -> None:
+    init(log, 50, 4)
 
 
-def fenced_end(wire: Wire) -> None:
-    end(wire, 50, 3, committed=True, error=ErrorCode.PRODUCER_FENCED)
+def fenced_end(log: CallLog) -> None:
+    end(log, 50, 3, committed=True, error=ErrorCode.PRODUCER_FENCED)
 
 
-def fenced_add_offsets(wire: Wire) -> None:
+def fenced_add_offsets(log: CallLog) -> None:
     request = AddOffsetsToTxnRequest(transactional_id=ID, producer_id=7, producer_epoch=3, group_id=GROUP)
-    wire.call("p", 50, request, AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH), 3)
+    log.call("p", 50, request, AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH), 3)
 
 
-def fenced_add_partitions(wire: Wire) -> None:
+def fenced_add_partitions(log: CallLog) -> None:
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=ID,
         v3_and_below_producer_id=7,
@@ -100,11 +100,11 @@ def fenced_add_partitions(wire: Wire) -> None:
     )
     refused = TopicResult.Partition(partition_error_code=ErrorCode.PRODUCER_FENCED)
     result = TopicResult(name="tea", results_by_partition=[refused])
-    wire.call("p", 50, request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[result]), 3)
+    log.call("p", 50, request, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[result]), 3)
 
 
-def fenced_commit(wire: Wire) -> None:
-    commit(wire, 50, 3, 99, error=ErrorCode.INVALID_PRODUCER_EPOCH)
+def fenced_commit(log: CallLog) -> None:
+    commit(log, 50, 3, 99, error=ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 FENCED = [fenced_init, fenced_end, fenced_add_offsets, fenced_add_partitions, fenced_commit]
@@ -113,68 +113,68 @@ FENCED = [fenced_init, fenced_end, fenced_add_offsets, fenced_add_partitions, fe
 @pytest.mark.parametrize("fence", FENCED)
 def test_fencing_aborts(fence) -> None:  # type: ignore[no-untyped-def]
     """By another producer, or by the coordinator after the transaction timed out."""
-    wire = Wire()
-    init(wire, 0, 3)
-    commit(wire, 10, 3, 1)
-    fence(wire)
-    assert outcomes(wire)[0] == (1, "aborted", 51.0)
+    log = CallLog()
+    init(log, 0, 3)
+    commit(log, 10, 3, 1)
+    fence(log)
+    assert outcomes(log)[0] == (1, "aborted", 51.0)
 
 
 def test_fencing_of_a_former_producer_aborts_nothing() -> None:
-    wire = Wire()
-    init(wire, 0, 3)
-    init(wire, 5, 4)
-    commit(wire, 10, 4, 1)
-    end(wire, 20, 3, committed=True, error=ErrorCode.PRODUCER_FENCED)
-    end(wire, 30, 4, committed=True)
-    assert outcomes(wire) == [(1, "committed", 30.0)]
+    log = CallLog()
+    init(log, 0, 3)
+    init(log, 5, 4)
+    commit(log, 10, 4, 1)
+    end(log, 20, 3, committed=True, error=ErrorCode.PRODUCER_FENCED)
+    end(log, 30, 4, committed=True)
+    assert outcomes(log) == [(1, "committed", 30.0)]
 
 
 def test_retriable_errors_decide_nothing() -> None:
-    wire = Wire()
-    init(wire, 0, 3)
-    commit(wire, 10, 3, 1)
-    end(wire, 20, 3, committed=True, error=ErrorCode.CONCURRENT_TRANSACTIONS)
-    init(wire, 25, -1, error=ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert outcomes(wire) == [(1, "unknown", None)]
-    end(wire, 30, 3, committed=True)
-    assert outcomes(wire) == [(1, "committed", 30.0)]
+    log = CallLog()
+    init(log, 0, 3)
+    commit(log, 10, 3, 1)
+    end(log, 20, 3, committed=True, error=ErrorCode.CONCURRENT_TRANSACTIONS)
+    init(log, 25, -1, error=ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert outcomes(log) == [(1, "unknown", None)]
+    end(log, 30, 3, committed=True)
+    assert outcomes(log) == [(1, "committed", 30.0)]
 
 
 def test_prepared_transaction_is_kept() -> None:
     """KIP-939: a producer that comes back to its prepared transaction does not abort it."""
-    wire = Wire()
-    init(wire, 0, 3)
-    commit(wire, 10, 3, 1)
-    init(wire, 20, 4, keep=True)
-    assert outcomes(wire) == [(1, "unknown", None)]
+    log = CallLog()
+    init(log, 0, 3)
+    commit(log, 10, 3, 1)
+    init(log, 20, 4, keep=True)
+    assert outcomes(log) == [(1, "unknown", None)]
 
 
 def test_outcome_is_unknown_when_the_capture_ends_first() -> None:
-    wire = Wire()
-    init(wire, 0, 3)
-    commit(wire, 10, 3, 1)
-    commit(wire, 59_000, 3, 2)
-    assert outcomes(wire) == [(1, "unknown", None), (2, "unknown", None)]
+    log = CallLog()
+    init(log, 0, 3)
+    commit(log, 10, 3, 1)
+    commit(log, 59_000, 3, 2)
+    assert outcomes(log) == [(1, "unknown", None), (2, "unknown", None)]
 
 
 def test_timeout_of_the_transaction_aborts() -> None:
     """60 s, and up to 20 s in which coordinators look for such transactions: then it is over, and nobody ended it."""
-    wire = Wire()
-    init(wire, 0, 3)
-    commit(wire, 10, 3, 1)
-    wire.beat("a", 80_009, 1)
-    assert outcomes(wire) == [(1, "unknown", None)]
-    wire.beat("a", 80_011, 1)
-    assert outcomes(wire) == [(1, "aborted", 80_010.0)]
+    log = CallLog()
+    init(log, 0, 3)
+    commit(log, 10, 3, 1)
+    log.beat("a", 80_009, 1)
+    assert outcomes(log) == [(1, "unknown", None)]
+    log.beat("a", 80_011, 1)
+    assert outcomes(log) == [(1, "aborted", 80_010.0)]
 
 
 UNANSWERED = [  # what follows an EndTxn whose response was not seen, and what that shows of a commit and of an abort
     (lambda _: None, "unknown", "unknown"),
-    (lambda wire: init(wire, 50, 4), "unknown", "aborted"),
-    (lambda wire: end(wire, 50, 3, committed=False), "committed", "aborted"),
-    (lambda wire: end(wire, 50, 4, committed=False, version=V2), "committed", "aborted"),
-    (lambda wire: end(wire, 50, 3, committed=True, error=None), "unknown", "unknown"),
+    (lambda log: init(log, 50, 4), "unknown", "aborted"),
+    (lambda log: end(log, 50, 3, committed=False), "committed", "aborted"),
+    (lambda log: end(log, 50, 4, committed=False, version=V2), "committed", "aborted"),
+    (lambda log: end(log, 50, 3, committed=True, error=None), "unknown", "unknown"),
 ]
 
 
@@ -182,36 +182,36 @@ UNANSWERED = [  # what follows an EndTxn whose response was not seen, and what t
 def test_end_without_its_response(follows, of_commit: str, of_abort: str) -> None:  # type: ignore[no-untyped-def]
     """A producer that ends another transaction heard that the one before was over; one that starts again may not."""
     for committed, expected in ((True, of_commit), (False, of_abort)):
-        wire = Wire()
-        init(wire, 0, 3)
-        commit(wire, 10, 3, 1)
-        end(wire, 20, 3, committed=committed, error=None)
-        follows(wire)
-        assert outcomes(wire)[0][1] == expected
+        log = CallLog()
+        init(log, 0, 3)
+        commit(log, 10, 3, 1)
+        end(log, 20, 3, committed=committed, error=None)
+        follows(log)
+        assert outcomes(log)[0][1] == expected
 
 
 def test_commit_without_its_response() -> None:
-    wire = Wire()
-    commit(wire, 10, 3, 1, error=None)
-    end(wire, 20, 3, committed=True)
-    commit(wire, 30, 3, 2, error=None)
-    end(wire, 40, 3, committed=False)
-    assert [outcome for _, outcome, _ in outcomes(wire)] == ["unknown", "aborted"]
+    log = CallLog()
+    commit(log, 10, 3, 1, error=None)
+    end(log, 20, 3, committed=True)
+    commit(log, 30, 3, 2, error=None)
+    end(log, 40, 3, committed=False)
+    assert [outcome for _, outcome, _ in outcomes(log)] == ["unknown", "aborted"]
 
 
-def story() -> Wire:
+def story() -> CallLog:
     """Offsets 10, 20, 20 and 15 of one partition, of which 20 is aborted at first; then 30, which has no end."""
-    wire = Wire()
-    init(wire, 0, 3)
+    log = CallLog()
+    init(log, 0, 3)
     partition, told = ListOffsetsRequest.Topic.Partition, ListOffsetsResponse.Topic
     asked = ListOffsetsRequest.Topic(name="tea", partitions=[partition(timestamp=-1)])
     found = told(name="tea", partitions=[told.Partition(offset=40)])
-    wire.call("p", 5, ListOffsetsRequest(topics=[asked]), ListOffsetsResponse(topics=[found]), 5)
+    log.call("p", 5, ListOffsetsRequest(topics=[asked]), ListOffsetsResponse(topics=[found]), 5)
     for at, offset, committed in ((10, 10, True), (110, 20, False), (210, 20, True), (310, 15, True)):
-        commit(wire, at, 3, offset)
-        end(wire, at + 10, 3, committed=committed)
-    commit(wire, 410, 3, 30)
-    return wire
+        commit(log, at, 3, offset)
+        end(log, at + 10, 3, committed=committed)
+    commit(log, 410, 3, 30)
+    return log
 
 
 def test_group_totals_have_what_was_committed() -> None:
@@ -228,10 +228,10 @@ def test_group_totals_have_what_was_committed() -> None:
 
 
 def test_refused_commit_is_not_the_last() -> None:
-    wire = Wire()
-    wire.commit("a", 10, -1, 0, 5)
-    wire.commit("a", 20, -1, 0, 6, error=25)
-    (group,) = groups(wire.tables())
+    log = CallLog()
+    log.commit("a", 10, -1, 0, 5)
+    log.commit("a", 20, -1, 0, 6, error=25)
+    (group,) = groups(log.tables())
     assert [(one["count"], one["refused"], one["last_offset"]) for one in group["commits"]] == [(2, 1, 5)]
 
 

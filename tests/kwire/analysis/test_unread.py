@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from captures import records, snapped
 from tools.captures import CAPTURES
+from tools.handmade_calls import GROUP, two_members
 from tools.pcap import pcap
-from tools.said import GROUP, two_members
 
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.columns import Row
@@ -203,8 +203,8 @@ def test_what_is_of_another_cluster_does_not_concern_a_group() -> None:
 
 
 def test_a_generation_and_the_next_are_marked() -> None:
-    wire = two_members()
-    events = [event for one in wire.calls for event in events_of(one)]
+    log = two_members()
+    events = [event for one in log.calls for event in events_of(one)]
     plain = fold("x", GROUP, events, Ends([]))["rebalances"]
     assert len(plain) > 2
     first = plain[0]

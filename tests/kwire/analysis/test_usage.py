@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from tools.captures import capture
-from tools.said import BEGIN, Wire, line, two_members
+from tools.handmade_calls import BEGIN, CallLog, line, two_members
 
 from kwire.analysis.usage import Refusal, latency_row, percentile, refusals, removed_in_4
 from kwire.messages import APIS
@@ -10,18 +10,18 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 
 
 def test_refusals_say_what_they_are_about() -> None:
-    wire = Wire()
-    wire.commit("a", 0, 1, 3, 5, error=22)
-    assert refusals(wire.calls[0]) == [Refusal(22, "billing", "tea", 3)]
+    log = CallLog()
+    log.commit("a", 0, 1, 3, 5, error=22)
+    assert refusals(log.calls[0]) == [Refusal(22, "billing", "tea", 3)]
     part = MetadataResponse.Topic.Partition(error_code=5, partition_index=1)
     answer = MetadataResponse(topics=[MetadataResponse.Topic(error_code=3, name="milk", partitions=[part])])
-    call = wire.call("a", 0, MetadataRequest(), answer, 12)
+    call = log.call("a", 0, MetadataRequest(), answer, 12)
     assert refusals(call) == [Refusal(3, None, "milk"), Refusal(5, None, "milk", 1)]
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 def test_every_response_can_be_walked(api) -> None:  # type: ignore[no-untyped-def]
-    call = Wire().call("a", 0, api.request(), api.response(), 0)
+    call = CallLog().call("a", 0, api.request(), api.response(), 0)
     assert refusals(call) == []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 from plain_client import PlainClient
-from tools.wire import Peer
+from tools.served_broker import Peer
 
 import mockbroker
 from kwire import ErrorCode as E

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 import trio.testing
-from tools.desk import Desk
-from tools.wire import Peer, Place, serving
+from tools.broker_harness import BrokerHarness
+from tools.served_broker import Peer, ServedBroker, serving
 
 from kwire import ErrorCode as E
 from kwire.messages.api_versions import ApiVersionsRequest
@@ -53,11 +53,11 @@ def test_no_limit_is_never_exceeded():
 # --- requests that are not complete ------------------------------------------------------------------------------
 
 
-def held(place: Place) -> list[int]:
+def held(place: ServedBroker) -> list[int]:
     return sorted(connection.session.buffered for connection in place.server.connections.values())
 
 
-async def begin(place: Place, size: int) -> Peer:
+async def begin(place: ServedBroker, size: int) -> Peer:
     """A peer that sends this much of a request of 100 MB, and stops."""
     peer = await place.connect()
     await peer.stream.send_all(struct.pack(">i", 100_000_000) + bytes(size - 4))
@@ -105,13 +105,13 @@ def fetch() -> tuple[FetchRequest, int]:
     ), 11
 
 
-def fill(place: Place) -> None:
+def fill(place: ServedBroker) -> None:
     """One record of 9 MiB, more than the buffers of a connection take."""
     batch = read_batch(build_batch([Record(value=bytes(9 * MIB))]))
     place.broker.cluster.topics["t"].partitions[0].log.append(batch, 0)
 
 
-async def reluctant(place: Place) -> Peer:
+async def reluctant(place: ServedBroker) -> Peer:
     """A peer whose system takes little before it reads."""
     peer = await place.connect()
     peer.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
@@ -157,12 +157,12 @@ async def test_a_connection_with_unsent_responses_is_not_read(clock):
 
 
 def test_pending_member_ids_have_a_limit_over_all_groups():
-    desk = Desk(config={"mockbroker.max.pending.members": 3})
-    given = [desk.ask(desk.join(group), 5) for group in ("a", "a", "b")]
+    harness = BrokerHarness(config={"mockbroker.max.pending.members": 3})
+    given = [harness.ask(harness.join(group), 5) for group in ("a", "a", "b")]
     assert {answer.error_code for answer in given} == {E.MEMBER_ID_REQUIRED}
-    refused = desk.ask(desk.join("c"), 5)
+    refused = harness.ask(harness.join("c"), 5)
     assert (refused.error_code, refused.member_id) == (E.GROUP_MAX_SIZE_REACHED, "")
-    assert "c" not in desk.broker.groups
+    assert "c" not in harness.broker.groups
 
 
 WAYS = ["join", "leave", "expire", "delete the group"]
@@ -170,34 +170,34 @@ WAYS = ["join", "leave", "expire", "delete the group"]
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_pending_member_id_counts_until_it_is_used_or_gone(way):
-    desk = Desk(config={"mockbroker.max.pending.members": 1})
-    member_id = desk.ask(desk.join("a"), 5).member_id
-    assert desk.ask(desk.join("a"), 5).error_code == E.GROUP_MAX_SIZE_REACHED
+    harness = BrokerHarness(config={"mockbroker.max.pending.members": 1})
+    member_id = harness.ask(harness.join("a"), 5).member_id
+    assert harness.ask(harness.join("a"), 5).error_code == E.GROUP_MAX_SIZE_REACHED
     match way:
         case "join":
-            assert desk.ask(desk.join("a", member_id), 5).error_code == E.NONE
+            assert harness.ask(harness.join("a", member_id), 5).error_code == E.NONE
         case "leave":
-            desk.ask(LeaveGroupRequest(group_id="a", members=[LeaveGroupRequest.Member(member_id=member_id)]), 5)
+            harness.ask(LeaveGroupRequest(group_id="a", members=[LeaveGroupRequest.Member(member_id=member_id)]), 5)
         case "expire":
-            desk.wait(10.0)
+            harness.wait(10.0)
         case "delete the group":
-            assert desk.ask(DeleteGroupsRequest(groups_names=["a"]), 2).results[0].error_code == E.NONE
-    assert desk.broker.groups.context.unused_ids == 0
-    assert desk.ask(desk.join("b"), 5).error_code == E.MEMBER_ID_REQUIRED
+            assert harness.ask(DeleteGroupsRequest(groups_names=["a"]), 2).results[0].error_code == E.NONE
+    assert harness.broker.groups.context.unused_ids == 0
+    assert harness.ask(harness.join("b"), 5).error_code == E.MEMBER_ID_REQUIRED
 
 
 def test_static_members_and_old_clients_need_no_pending_id():
-    desk = Desk(config={"mockbroker.max.pending.members": 1})
-    desk.ask(desk.join("a"), 5)
-    assert desk.ask(desk.join("b", instance_id="i"), 5).error_code == E.NONE
-    assert desk.ask(desk.join("c"), 3).error_code == E.NONE
+    harness = BrokerHarness(config={"mockbroker.max.pending.members": 1})
+    harness.ask(harness.join("a"), 5)
+    assert harness.ask(harness.join("b", instance_id="i"), 5).error_code == E.NONE
+    assert harness.ask(harness.join("c"), 3).error_code == E.NONE
 
 
 def test_transactional_ids_have_a_limit():
-    desk = Desk(config={"mockbroker.max.transactional.ids": 2})
+    harness = BrokerHarness(config={"mockbroker.max.transactional.ids": 2})
 
     def init(name: str) -> int:
-        return desk.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000), 5).error_code
+        return harness.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000), 5).error_code
 
     assert [init(name) for name in ("a", "b", "c", "a", "c")] == [
         E.NONE,

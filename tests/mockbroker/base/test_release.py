@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 from golden import ROOT
-from tools.play import Play
+from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode as E
 from kwire.schema import Versions
@@ -64,31 +64,31 @@ def test_what_is_told_is_what_is_served(name):
 
 @pytest.mark.parametrize(("java", "chosen"), [(True, "range"), (False, "roundrobin")])
 def test_tie_of_protocol_votes(java, chosen):
-    play = Play(delay=1.0, quirks=SINCE_4_0 if java else BEFORE_4_0)
-    play.join("a", BOTH)
-    play.join("b", tuple(reversed(BOTH)))
-    play.wait(3.0)
-    assert play.group.protocol == chosen
+    harness = GroupHarness(delay=1.0, quirks=SINCE_4_0 if java else BEFORE_4_0)
+    harness.join("a", BOTH)
+    harness.join("b", tuple(reversed(BOTH)))
+    harness.wait(3.0)
+    assert harness.group.protocol == chosen
 
 
 @pytest.mark.parametrize(("java", "alive"), [(True, False), (False, True)])
 def test_sync_in_stable_renews_the_session(java, alive):
-    play = Play(quirks=SINCE_4_0 if java else BEFORE_4_0)
-    play.stable("a", session=1.2)
-    play.wait(0.8)
-    play.sync("a")
-    play.wait(0.8)
-    assert (play.heartbeat("a") is E.NONE) is alive
+    harness = GroupHarness(quirks=SINCE_4_0 if java else BEFORE_4_0)
+    harness.stable("a", session=1.2)
+    harness.wait(0.8)
+    harness.sync("a")
+    harness.wait(0.8)
+    assert (harness.heartbeat("a") is E.NONE) is alive
 
 
 @pytest.mark.parametrize(("java", "seconds"), [(True, 2.0), (False, 1.0)])
 def test_initial_delay_of_later_generations_is_extended(java, seconds):
-    play = Play(delay=1.0, quirks=SINCE_4_0 if java else BEFORE_4_0)
-    play.stable("x")
-    play.leave("x")
-    begin = play.now
-    ask = play.join("a")
-    play.wait(0.4)
-    play.join("b")
-    play.wait(5.0)
+    harness = GroupHarness(delay=1.0, quirks=SINCE_4_0 if java else BEFORE_4_0)
+    harness.stable("x")
+    harness.leave("x")
+    begin = harness.now
+    ask = harness.join("a")
+    harness.wait(0.4)
+    harness.join("b")
+    harness.wait(5.0)
     assert ask.at - begin == pytest.approx(seconds)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 from tools.counting import counted
-from tools.desk import Desk, commit_simple, member
-from tools.wire import serving
+from tools.served_broker import serving
 
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -27,11 +27,11 @@ REFUSAL = "and mockbroker.response.max.bytes is 2000: ask for less at once"
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk(config={SETTING: LIMIT})
-    desk.watched = 0
-    member(desk, "classic", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff", assignment=bytes(200))
-    commit_simple(desk, "offsets")
+def harness() -> BrokerHarness:
+    harness = BrokerHarness(config={SETTING: LIMIT})
+    harness.watched = 0
+    stable_member(harness, "classic", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff", assignment=bytes(200))
+    commit_without_member(harness, "offsets")
     joining = ConsumerGroupHeartbeatRequest(
         group_id="consumer",
         member_id="m",
@@ -40,9 +40,9 @@ def desk() -> Desk:
         subscribed_topic_names=["t"],
         topic_partitions=[],
     )
-    desk.ask(joining, 1)
-    desk.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 4)
-    return desk
+    harness.ask(joining, 1)
+    harness.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 4)
+    return harness
 
 
 def described_groups(times: int) -> tuple[Any, int]:
@@ -98,11 +98,11 @@ REPEATED = [
 
 
 @pytest.mark.parametrize("asked", REPEATED)
-def test_a_response_beyond_the_limit_closes_the_connection(desk, asked):
+def test_a_response_beyond_the_limit_closes_the_connection(harness, asked):
     request, version = asked(2)
-    assert desk.ask(request, version) is not None
+    assert harness.ask(request, version) is not None
     request, version = asked(1_000)
-    sent = desk.send(request, version)
+    sent = harness.send(request, version)
     assert sent.answer is None
     assert sent.closed is not None
     assert REFUSAL in sent.closed
@@ -110,15 +110,15 @@ def test_a_response_beyond_the_limit_closes_the_connection(desk, asked):
 
 @pytest.mark.parametrize("asked", [described_groups, described_consumer_groups, all_offsets, described_configs])
 def test_what_is_repeated_is_described_once(asked):
-    desk = Desk()
-    desk.watched = 0
-    member(desk, "classic", assignment=bytes(200))
-    commit_simple(desk, "offsets")
+    harness = BrokerHarness()
+    harness.watched = 0
+    stable_member(harness, "classic", assignment=bytes(200))
+    commit_without_member(harness, "offsets")
     costs = []
     for times in (1, 101):
         request, version = asked(times)
         with counted() as calls:
-            desk.ask(request, version)
+            harness.ask(request, version)
         costs.append(calls.count)
     assert costs[1] - costs[0] < 100 * costs[0] / 4
 

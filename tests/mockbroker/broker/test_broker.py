@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.java import partition_for
@@ -19,24 +19,24 @@ def call(number: int) -> Call[FetchRequest]:
 
 
 def test_every_group_has_one_coordinator():
-    desk = Desk(brokers=3)
+    harness = BrokerHarness(brokers=3)
     for group_id in ("", "g", "group", "test", "polygenelubricants"):
-        home = desk.broker.coordinator(group_id)
-        assert home == desk.leader("__consumer_offsets", partition_for(group_id, 50))
-        errors = [desk.broker.coordinator_error(group_id, node) for node in range(3)]
+        home = harness.broker.coordinator(group_id)
+        assert home == harness.leader("__consumer_offsets", partition_for(group_id, 50))
+        errors = [harness.broker.coordinator_error(group_id, node) for node in range(3)]
         assert errors.count(E.NONE) == 1
         assert errors[home] == E.NONE
 
 
 def test_groups_are_spread():
-    desk = Desk(brokers=3)
-    assert {desk.broker.coordinator(f"group-{number}") for number in range(30)} == {0, 1, 2}
+    harness = BrokerHarness(brokers=3)
+    assert {harness.broker.coordinator(f"group-{number}") for number in range(30)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize(("brokers", "replicas"), [(1, 1), (2, 2), (5, 3)])
 def test_the_offsets_topic(brokers, replicas):
-    desk = Desk(brokers=brokers, config={"offsets.topic.num.partitions": 7})
-    topic = desk.broker.cluster.topics["__consumer_offsets"]
+    harness = BrokerHarness(brokers=brokers, config={"offsets.topic.num.partitions": 7})
+    topic = harness.broker.cluster.topics["__consumer_offsets"]
     assert len(topic.partitions) == 7
     assert {len(partition.replicas) for partition in topic.partitions} == {replicas}
     assert topic.internal
@@ -55,15 +55,15 @@ def test_the_offsets_topic(brokers, replicas):
 )
 def test_leader_error(node, epoch, error):
     partition = Partition("t", 0, [0, 1], leader_epoch=5)
-    assert Desk(brokers=2).broker.leader_error(partition, node, epoch) == error
+    assert BrokerHarness(brokers=2).broker.leader_error(partition, node, epoch) == error
 
 
 def test_no_partition_is_unknown():
-    assert Desk().broker.leader_error(None, 0) == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert BrokerHarness().broker.leader_error(None, 0) == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_member_ids_are_never_the_same():
-    broker = Desk().broker
+    broker = BrokerHarness().broker
     ids = {broker.new_member_id("c") for _ in range(100)}
     assert len(ids) == 100
     assert all(member_id.startswith("c-") for member_id in ids)

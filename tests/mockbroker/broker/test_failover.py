@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 from tools.carriers import Carriers
-from tools.desk import Desk, commit_simple, member
+from tools.group_records_check import check_group_records
 from tools.producer import Producer
-from tools.written import check_written
 
 from kwire import ErrorCode as E
 from kwire.messages.delete_groups import DeleteGroupsRequest
@@ -38,7 +38,7 @@ from mockbroker.transactions.state import Identity
 LOAD = {"mockbroker.coordinator.load.ms": 1_000}
 
 
-class Failing(Desk):
+class Failing(BrokerHarness):
     """Three brokers, and what a cluster does with them."""
 
     def __init__(self, **how: Any) -> None:
@@ -87,253 +87,253 @@ class Failing(Desk):
 
 
 @pytest.fixture
-def desk() -> Failing:
+def harness() -> Failing:
     return Failing()
 
 
 # --- groups go on ------------------------------------------------------------------------------------------------
 
 
-def test_a_group_goes_on_at_the_next_coordinator(desk):
-    member_id = member(desk, "g")
-    old = desk.coordinator
-    desk.move()
-    assert desk.coordinator != old
-    assert desk.beat(member_id, node=old) == E.NOT_COORDINATOR
-    assert desk.beat(member_id) == E.NONE
-    assert {desk.find(node) for node in range(3)} == {(E.NONE, desk.coordinator)}
+def test_a_group_goes_on_at_the_next_coordinator(harness):
+    member_id = stable_member(harness, "g")
+    old = harness.coordinator
+    harness.move()
+    assert harness.coordinator != old
+    assert harness.beat(member_id, node=old) == E.NOT_COORDINATOR
+    assert harness.beat(member_id) == E.NONE
+    assert {harness.find(node) for node in range(3)} == {(E.NONE, harness.coordinator)}
 
 
 def test_the_next_coordinator_has_all_four_of_its_jobs():
     """It hands out shares, has the offsets, knows the group though the broker is lost, and counts heartbeats."""
-    desk = Carriers(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = Carriers(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
-        desk.carrier(name)
+        harness.carrier(name)
     for index in range(6):
-        desk.fill("t", [b"v"] * (index + 1), index)
-    desk.live(3.0)
-    before = desk.shares()
-    for each in desk.members:
+        harness.fill("t", [b"v"] * (index + 1), index)
+    harness.live(3.0)
+    before = harness.shares()
+    for each in harness.members:
         each.read()
         assert each.commit() == E.NONE
-    lost = desk.broker.coordinator("g")
-    desk._take(desk.router.finish(failover.kill(desk.broker, lost, desk.now, 0.0), desk.now))
-    assert desk.broker.coordinator("g") != lost
-    first, *others = desk.members
+    lost = harness.broker.coordinator("g")
+    harness._take(harness.router.finish(failover.kill(harness.broker, lost, harness.now, 0.0), harness.now))
+    assert harness.broker.coordinator("g") != lost
+    first, *others = harness.members
     assert first.committed() == {("t", index): index + 1 for index in range(6)}
-    for each in desk.members:
+    for each in harness.members:
         assert each.beat() == E.NONE
         each.forget()
-    desk.settle()  # they ask for their shares again
-    assert desk.shares() == before
-    assert {each.generation for each in desk.members} == {1}
+    harness.settle()  # they ask for their shares again
+    assert harness.shares() == before
+    assert {each.generation for each in harness.members} == {1}
     first.fall_silent()
-    desk.live(11.0)
-    desk.settle()
-    assert [event.client for event in desk.journal.events if event.event == "expire"] == ["a"]
-    assert {name: [index for _, index in share] for name, share in desk.shares().items()} == {
+    harness.live(11.0)
+    harness.settle()
+    assert [event.client for event in harness.journal.events if event.event == "expire"] == ["a"]
+    assert {name: [index for _, index in share] for name, share in harness.shares().items()} == {
         "b": [0, 1, 2],
         "c": [3, 4, 5],
     }
     assert others[0].committed() == {("t", index): index + 1 for index in range(6)}
 
 
-def test_while_it_reads(desk):
-    desk = Failing(config=LOAD)
-    member_id = member(desk, "g")
-    desk.move()
-    node = desk.coordinator
-    desk.wait(0.9)
-    assert desk.beat(member_id) == E.NONE  # so that nobody joins again for it
-    assert desk.beat("anybody", 77) == E.NONE
+def test_while_it_reads(harness):
+    harness = Failing(config=LOAD)
+    member_id = stable_member(harness, "g")
+    harness.move()
+    node = harness.coordinator
+    harness.wait(0.9)
+    assert harness.beat(member_id) == E.NONE  # so that nobody joins again for it
+    assert harness.beat("anybody", 77) == E.NONE
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
-    assert desk.ask(sync, 3, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
-    assert desk.ask(ListGroupsRequest(), 4, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
-    described = desk.ask(DescribeGroupsRequest(groups=["g"]), 5, node=node).groups[0]
+    assert harness.ask(sync, 3, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+    assert harness.ask(ListGroupsRequest(), 4, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+    described = harness.ask(DescribeGroupsRequest(groups=["g"]), 5, node=node).groups[0]
     assert described.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
     place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1)
     asked = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequest.Topic(name="t", partitions=[place])])
-    answer = desk.ask(asked, 7, node=node)
+    answer = harness.ask(asked, 7, node=node)
     assert answer.topics[0].partitions[0].error_code == E.COORDINATOR_LOAD_IN_PROGRESS
-    assert desk.send(Desk.join("g"), 5, node=node).answer.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
-    desk.wait(0.2)
-    assert desk.beat(member_id) == E.NONE
-    assert [event.event for event in desk.journal.events][-2:] == ["unload", "load"]
+    assert harness.send(BrokerHarness.join("g"), 5, node=node).answer.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
+    harness.wait(0.2)
+    assert harness.beat(member_id) == E.NONE
+    assert [event.event for event in harness.journal.events][-2:] == ["unload", "load"]
 
 
 def test_while_an_old_coordinator_reads():
-    desk = Failing(config=LOAD, release=RELEASES["3.9"])
-    member_id = member(desk, "g")
-    desk.move()
-    assert desk.beat(member_id) == E.NONE
+    harness = Failing(config=LOAD, release=RELEASES["3.9"])
+    member_id = stable_member(harness, "g")
+    harness.move()
+    assert harness.beat(member_id) == E.NONE
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
-    assert desk.ask(sync, 3, node=desk.coordinator).error_code == E.REBALANCE_IN_PROGRESS
+    assert harness.ask(sync, 3, node=harness.coordinator).error_code == E.REBALANCE_IN_PROGRESS
 
 
-def test_who_waits_is_told(desk):
-    node = desk.coordinator
-    member_id = member(desk, "g")
-    joining = desk.send(Desk.join("g"), 3, node=node)
+def test_who_waits_is_told(harness):
+    node = harness.coordinator
+    member_id = stable_member(harness, "g")
+    joining = harness.send(BrokerHarness.join("g"), 3, node=node)
     assert joining.parked
-    desk.move()
+    harness.move()
     assert joining.answer.error_code == E.NOT_COORDINATOR
-    assert desk.beat(member_id) == E.NONE
+    assert harness.beat(member_id) == E.NONE
 
 
-def test_who_waits_for_the_leader_is_told(desk):
-    node = desk.coordinator
-    first = desk.send(Desk.join("g"), 3, node=node).answer.member_id
-    second = desk.send(Desk.join("g"), 3, node=node)
-    desk.send(Desk.join("g", first), 3, node=node)
+def test_who_waits_for_the_leader_is_told(harness):
+    node = harness.coordinator
+    first = harness.send(BrokerHarness.join("g"), 3, node=node).answer.member_id
+    second = harness.send(BrokerHarness.join("g"), 3, node=node)
+    harness.send(BrokerHarness.join("g", first), 3, node=node)
     sync = SyncGroupRequest(group_id="g", generation_id=2, member_id=second.answer.member_id)
-    waiting = desk.send(sync, 3, node=node)
+    waiting = harness.send(sync, 3, node=node)
     assert waiting.parked
-    desk.move()
+    harness.move()
     assert waiting.answer.error_code == E.NOT_COORDINATOR
-    group = desk.broker.groups["g"]  # it was never Stable, so nothing is written but that there is one
+    group = harness.broker.groups["g"]  # it was never Stable, so nothing is written but that there is one
     assert (group.state_name, group.generation, group.members) == ("Empty", 0, {})
 
 
 def test_a_group_that_an_old_coordinator_was_about_to_make():
-    desk = Failing(release=RELEASES["3.9"])
-    desk.send(Desk.join("g"), 3, node=desk.coordinator)
-    desk.move()
-    assert "g" not in desk.broker.groups
+    harness = Failing(release=RELEASES["3.9"])
+    harness.send(BrokerHarness.join("g"), 3, node=harness.coordinator)
+    harness.move()
+    assert "g" not in harness.broker.groups
 
 
-def test_group_with_only_a_pending_member_is_written(desk):
-    node = desk.coordinator
-    desk.send(Desk.join("g"), 4, node=node)  # for an id
-    desk.move()
-    assert desk.broker.groups["g"].begun
-    deleted = desk.ask(DeleteGroupsRequest(groups_names=["g"]), 1, node=desk.coordinator)
+def test_group_with_only_a_pending_member_is_written(harness):
+    node = harness.coordinator
+    harness.send(BrokerHarness.join("g"), 4, node=node)  # for an id
+    harness.move()
+    assert harness.broker.groups["g"].begun
+    deleted = harness.ask(DeleteGroupsRequest(groups_names=["g"]), 1, node=harness.coordinator)
     assert [each.error_code for each in deleted.results] == [E.NONE]
-    desk.move()
-    assert "g" not in desk.broker.groups
+    harness.move()
+    assert "g" not in harness.broker.groups
 
 
-def test_sessions_begin_anew(desk):
-    member_id = member(desk, "g")
-    desk.wait(9.0)
-    desk.move()
-    desk.wait(9.9)
-    assert desk.beat(member_id) == E.NONE
-    desk.move()
-    desk.wait(10.1)
-    assert desk.beat(member_id) == E.UNKNOWN_MEMBER_ID
+def test_sessions_begin_anew(harness):
+    member_id = stable_member(harness, "g")
+    harness.wait(9.0)
+    harness.move()
+    harness.wait(9.9)
+    assert harness.beat(member_id) == E.NONE
+    harness.move()
+    harness.wait(10.1)
+    assert harness.beat(member_id) == E.UNKNOWN_MEMBER_ID
 
 
-def test_more_members_than_a_group_may_have_now(desk):
-    member_id = member(desk, "g")
-    object.__setattr__(desk.broker.settings, "group_max_size", 0)
-    desk.move()
-    assert desk.beat(member_id) == E.REBALANCE_IN_PROGRESS
+def test_more_members_than_a_group_may_have_now(harness):
+    member_id = stable_member(harness, "g")
+    object.__setattr__(harness.broker.settings, "group_max_size", 0)
+    harness.move()
+    assert harness.beat(member_id) == E.REBALANCE_IN_PROGRESS
 
 
-def test_other_groups_see_nothing(desk):
-    member_id = member(desk, "h")
-    before = desk.broker.groups["h"]
-    desk.move()
-    assert desk.broker.groups["h"] is before
+def test_other_groups_see_nothing(harness):
+    member_id = stable_member(harness, "h")
+    before = harness.broker.groups["h"]
+    harness.move()
+    assert harness.broker.groups["h"] is before
     assert before.members.keys() == {member_id}
 
 
 # --- brokers -----------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_is_lost(desk):
-    member_id = member(desk, "g")
-    desk.kill(0)
-    assert desk.leaders(1) == ([1, 2], [1, 1], [[1, 2], [1, 2]], [[0], [0]])
-    assert desk.leaders(1, "alone") == ([1, 2], [-1], [[0]], [[0]])
-    desk.make(failover.start, 0)
-    assert desk.leaders(1) == ([0, 1, 2], [1, 1], [[0, 1, 2], [1, 2, 0]], [[], []])
-    assert desk.leaders(1, "alone") == ([0, 1, 2], [0], [[0]], [[]])
-    assert desk.beat(member_id) == E.NONE
+def test_a_broker_is_lost(harness):
+    member_id = stable_member(harness, "g")
+    harness.kill(0)
+    assert harness.leaders(1) == ([1, 2], [1, 1], [[1, 2], [1, 2]], [[0], [0]])
+    assert harness.leaders(1, "alone") == ([1, 2], [-1], [[0]], [[0]])
+    harness.make(failover.start, 0)
+    assert harness.leaders(1) == ([0, 1, 2], [1, 1], [[0, 1, 2], [1, 2, 0]], [[], []])
+    assert harness.leaders(1, "alone") == ([0, 1, 2], [0], [[0]], [[]])
+    assert harness.beat(member_id) == E.NONE
 
 
-def test_until_it_is_noticed(desk):
-    member_id = member(desk, "g")
-    old = desk.coordinator
-    other = desk.other
-    desk.kill(old, 9.0)
-    assert desk.find(other) == (E.NONE, old)
-    assert desk.beat(member_id, node=other) == E.NOT_COORDINATOR
-    desk.wait(8.9)
-    assert desk.coordinator == old
-    desk.wait(0.2)
-    assert desk.coordinator != old
-    desk.wait(9.7)
-    assert desk.beat(member_id) == E.NONE  # its session begins when the group is read
+def test_until_it_is_noticed(harness):
+    member_id = stable_member(harness, "g")
+    old = harness.coordinator
+    other = harness.other
+    harness.kill(old, 9.0)
+    assert harness.find(other) == (E.NONE, old)
+    assert harness.beat(member_id, node=other) == E.NOT_COORDINATOR
+    harness.wait(8.9)
+    assert harness.coordinator == old
+    harness.wait(0.2)
+    assert harness.coordinator != old
+    harness.wait(9.7)
+    assert harness.beat(member_id) == E.NONE  # its session begins when the group is read
 
 
-def test_back_before_it_is_noticed(desk):
-    member_id = member(desk, "g")
-    old = desk.coordinator
-    desk.kill(old, 9.0)
-    desk.wait(1.0)
-    desk.make(failover.start, old)
-    assert desk.coordinator == old
-    assert desk.beat(member_id) == E.NONE
-    desk.wait(9.0)
-    assert old in desk.broker.cluster.nodes
+def test_back_before_it_is_noticed(harness):
+    member_id = stable_member(harness, "g")
+    old = harness.coordinator
+    harness.kill(old, 9.0)
+    harness.wait(1.0)
+    harness.make(failover.start, old)
+    assert harness.coordinator == old
+    assert harness.beat(member_id) == E.NONE
+    harness.wait(9.0)
+    assert old in harness.broker.cluster.nodes
 
 
-def test_nobody_is_left_to_coordinate(desk):
-    member_id = member(desk, "g")
+def test_nobody_is_left_to_coordinate(harness):
+    member_id = stable_member(harness, "g")
     for node in (0, 1):
-        desk.kill(node)
-    assert desk.find(2) == (E.NONE, 2)
-    assert desk.beat(member_id) == E.NONE
-    cluster = desk.broker.cluster
-    partition = cluster.partition(*desk.broker.offsets_partition("g"))
+        harness.kill(node)
+    assert harness.find(2) == (E.NONE, 2)
+    assert harness.beat(member_id) == E.NONE
+    cluster = harness.broker.cluster
+    partition = cluster.partition(*harness.broker.offsets_partition("g"))
     partition.replicas = [0]
-    desk.make(failover.start, 0)
-    desk.make(failover.move, partition, 0)
-    desk.kill(0)
-    assert desk.find(2) == (E.COORDINATOR_NOT_AVAILABLE, -1)
-    desk.make(failover.start, 0)
-    assert desk.find(2) == (E.NONE, 0)
-    assert desk.beat(member_id) == E.NONE
+    harness.make(failover.start, 0)
+    harness.make(failover.move, partition, 0)
+    harness.kill(0)
+    assert harness.find(2) == (E.COORDINATOR_NOT_AVAILABLE, -1)
+    harness.make(failover.start, 0)
+    assert harness.find(2) == (E.NONE, 0)
+    assert harness.beat(member_id) == E.NONE
 
 
-def test_what_cannot_be(desk):
-    partition = desk.broker.cluster.partition("alone", 0)
+def test_what_cannot_be(harness):
+    partition = harness.broker.cluster.partition("alone", 0)
     with pytest.raises(failover.FailoverError, match=r"broker 1 cannot lead alone 0: only \[0\] can"):
-        failover.move(desk.broker, partition, 1, 0.0)
+        failover.move(harness.broker, partition, 1, 0.0)
     with pytest.raises(failover.FailoverError, match="broker 0 runs"):
-        failover.start(desk.broker, 0, 0.0)
+        failover.start(harness.broker, 0, 0.0)
     with pytest.raises(failover.FailoverError, match="there is no broker 7"):
-        failover.stop(desk.broker, 7, 0.0)
-    desk.kill(1, 5.0)
+        failover.stop(harness.broker, 7, 0.0)
+    harness.kill(1, 5.0)
     with pytest.raises(failover.FailoverError, match="there is no broker 1 that runs"):
-        failover.kill(desk.broker, 1, 0.0, 0.0)
-    assert failover.move(desk.broker, partition, 0, 0.0) == []
+        failover.kill(harness.broker, 1, 0.0, 0.0)
+    assert failover.move(harness.broker, partition, 0, 0.0) == []
 
 
-def test_a_fetch_that_waits_hears_that_the_leader_moved(desk):
+def test_a_fetch_that_waits_hears_that_the_leader_moved(harness):
     place = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
     topics = [FetchRequest.Topic(topic="t", partitions=[place])]
     asked = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
-    waiting = desk.send(asked, 11, node=0)
+    waiting = harness.send(asked, 11, node=0)
     assert waiting.parked
-    desk.make(failover.move, desk.broker.cluster.partition("t", 0), 1)
+    harness.make(failover.move, harness.broker.cluster.partition("t", 0), 1)
     assert waiting.answer.responses[0].partitions[0].error_code == E.NOT_LEADER_OR_FOLLOWER
 
 
-def test_too_few_replicas_for_acks_all(desk):
+def test_too_few_replicas_for_acks_all(harness):
     def write(acks: int) -> E:
         records = build_batch([Record(value=b"v")])
         data = ProduceRequest.Topic.Partition(index=1, records=records)
         asked = ProduceRequest(
             acks=acks, timeout_ms=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[data])]
         )
-        return E(desk.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code)
+        return E(harness.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code)
 
     assert write(-1) == E.NONE
-    desk.kill(0)
+    harness.kill(0)
     assert write(-1) == E.NONE
-    desk.kill(2)
+    harness.kill(2)
     assert write(-1) == E.NOT_ENOUGH_REPLICAS
     assert write(1) == E.NONE
 
@@ -351,100 +351,100 @@ LEAST = [  # min.insync.replicas of the broker, brokers that are away, answer to
 @pytest.mark.parametrize(("least", "away", "error"), LEAST)
 def test_min_insync_replicas_of_the_broker(least, away, error):
     """No more than the partition has, as a broker of 4.2.0 with one broker and 2 answered."""
-    desk = Failing(config={"min.insync.replicas": least})
-    desk.broker.cluster.create_topic("two", [[1, 0]])
+    harness = Failing(config={"min.insync.replicas": least})
+    harness.broker.cluster.create_topic("two", [[1, 0]])
     for node in away:
-        desk.kill(node)
+        harness.kill(node)
     data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
     asked = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[ProduceRequest.Topic(name="two", partition_data=[data])])
-    assert E(desk.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code) == error
+    assert E(harness.ask(asked, 9, node=1).responses[0].partition_responses[0].error_code) == error
 
 
-def test_the_preferred_leader_is_elected(desk):
-    member_id = member(desk, "g")
-    desk.kill(0)
+def test_the_preferred_leader_is_elected(harness):
+    member_id = stable_member(harness, "g")
+    harness.kill(0)
 
     def elect(kind: int = 0, topics: Iterable[str] = ("t",)) -> list[Any]:
         places = [ElectLeadersRequest.TopicPartition(topic=name, partitions=[0]) for name in topics]
         asked = ElectLeadersRequest(election_type=kind, topic_partitions=places)
-        found = desk.ask(asked, 2, node=1).replica_election_results
+        found = harness.ask(asked, 2, node=1).replica_election_results
         return [E(each.error_code) for topic in found for each in topic.partition_result]
 
     assert elect() == [E.PREFERRED_LEADER_NOT_AVAILABLE]
     assert elect(1) == [E.ELECTION_NOT_NEEDED]
     assert elect(1, ["alone"]) == [E.ELIGIBLE_LEADERS_NOT_AVAILABLE]
-    desk.make(failover.start, 0)
-    assert desk.leaders(1)[1] == [1, 1]
+    harness.make(failover.start, 0)
+    assert harness.leaders(1)[1] == [1, 1]
     assert elect() == [E.NONE]
-    assert desk.leaders(1)[1] == [0, 1]
-    found = desk.ask(ElectLeadersRequest(topic_partitions=None), 2, node=1).replica_election_results
+    assert harness.leaders(1)[1] == [0, 1]
+    found = harness.ask(ElectLeadersRequest(topic_partitions=None), 2, node=1).replica_election_results
     moved = {topic.topic: [each.error_code for each in topic.partition_result] for topic in found}
     assert set(moved[OFFSETS_TOPIC]) == {E.NONE}
     assert not moved["t"]
-    assert desk.beat(member_id) == E.NONE
+    assert harness.beat(member_id) == E.NONE
 
 
 # --- stale metadata ----------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_hears_of_nothing(desk):
-    member_id = member(desk, "g")
-    old, stale = desk.coordinator, desk.other
-    desk.broker.frozen[stale] = desk.broker.cluster.as_it_is()
-    before = desk.leaders(stale)
-    desk.kill(old)
-    fresh = desk.coordinator if desk.coordinator != stale else desk.other
-    assert desk.find(stale) == (E.NONE, old)
-    assert desk.find(fresh) == (E.NONE, desk.coordinator)
-    assert desk.leaders(stale) == before != desk.leaders(fresh)
-    assert desk.beat(member_id) == E.NONE
-    desk.broker.frozen.clear()
-    assert desk.find(stale) == (E.NONE, desk.coordinator)
+def test_a_broker_that_hears_of_nothing(harness):
+    member_id = stable_member(harness, "g")
+    old, stale = harness.coordinator, harness.other
+    harness.broker.frozen[stale] = harness.broker.cluster.as_it_is()
+    before = harness.leaders(stale)
+    harness.kill(old)
+    fresh = harness.coordinator if harness.coordinator != stale else harness.other
+    assert harness.find(stale) == (E.NONE, old)
+    assert harness.find(fresh) == (E.NONE, harness.coordinator)
+    assert harness.leaders(stale) == before != harness.leaders(fresh)
+    assert harness.beat(member_id) == E.NONE
+    harness.broker.frozen.clear()
+    assert harness.find(stale) == (E.NONE, harness.coordinator)
 
 
-def test_a_broker_that_has_not_heard_of_the_transaction_log(desk):
-    stale = desk.other
-    desk.broker.frozen[stale] = desk.broker.cluster.as_it_is()
+def test_a_broker_that_has_not_heard_of_the_transaction_log(harness):
+    stale = harness.other
+    harness.broker.frozen[stale] = harness.broker.cluster.as_it_is()
     asked = FindCoordinatorRequest(coordinator_keys=["p"], key_type=1)
-    assert desk.ask(asked, 4, node=desk.coordinator).coordinators[0].error_code == E.NONE
-    assert desk.ask(asked, 4, node=stale).coordinators[0].error_code == E.COORDINATOR_NOT_AVAILABLE
+    assert harness.ask(asked, 4, node=harness.coordinator).coordinators[0].error_code == E.NONE
+    assert harness.ask(asked, 4, node=stale).coordinators[0].error_code == E.COORDINATOR_NOT_AVAILABLE
 
 
 # --- what is written ---------------------------------------------------------------------------------------------
 
 
-def test_pending_transactional_offsets_survive_a_failover(desk):
-    node = desk.coordinator
-    commit_simple(desk, "g", node=node)
-    group = desk.broker.groups["g"]
-    producer = desk.broker.transactions
+def test_pending_transactional_offsets_survive_a_failover(harness):
+    node = harness.coordinator
+    commit_without_member(harness, "g", node=node)
+    group = harness.broker.groups["g"]
+    producer = harness.broker.transactions
     producer.hold(group, Identity(7, 0), "t", 0, Committed(offset=50))
-    desk.router.finish([], desk.now)
-    desk.move()
-    check_written(desk.broker, 1_700_000_000.0)
-    assert offsets(desk) == {("t", 0): 5}
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
-    error, _ = producer.write_marker(partition, Identity(7, 0), committed=True, coordinator_epoch=0, now=desk.now)
+    harness.router.finish([], harness.now)
+    harness.move()
+    check_group_records(harness.broker, 1_700_000_000.0)
+    assert offsets(harness) == {("t", 0): 5}
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
+    error, _ = producer.write_marker(partition, Identity(7, 0), committed=True, coordinator_epoch=0, now=harness.now)
     assert not error
-    assert offsets(desk) == {("t", 0): 50}
-    desk.move()
-    assert offsets(desk) == {("t", 0): 50}
+    assert offsets(harness) == {("t", 0): 50}
+    harness.move()
+    assert offsets(harness) == {("t", 0): 50}
 
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_marker_that_a_crash_took_is_written_again(committed):
-    desk = Desk()
-    producer = Producer(desk, "p")
+    harness = BrokerHarness()
+    producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7), producer.end(committed=committed)) == (E.NONE, E.NONE, E.NONE)
-    after = recovered_without_markers(desk)
+    after = recovered_without_markers(harness)
     assert snapshots.committed(after, "g") == ({("t", 0): 7} if committed else {})
     assert not any(group.offsets.pending for group in after.groups.values())
     assert not any(each.producers.first_unstable for each in after.cluster.partitions())
 
 
-def recovered_without_markers(desk: Desk) -> Broker:
+def recovered_without_markers(harness: BrokerHarness) -> Broker:
     """The broker after a crash that took the ends of transactions from the offsets topic, and left that it was so."""
-    old = desk.broker.cluster
+    old = harness.broker.cluster
     topics = []
     for topic in old.topics.values():
         partitions = []
@@ -457,11 +457,11 @@ def recovered_without_markers(desk: Desk) -> Broker:
     nodes = list(old.nodes.values())
     cluster = Cluster(nodes, lambda: old.cluster_id)
     cluster.put_back(old.cluster_id, topics, 0)
-    broker = Broker(nodes, desk.broker.settings, lambda: old.cluster_id, cluster=cluster)
-    Router(broker, Journal(0.0)).finish(failover.recovered(broker, desk.now), desk.now)
+    broker = Broker(nodes, harness.broker.settings, lambda: old.cluster_id, cluster=cluster)
+    Router(broker, Journal(0.0)).finish(failover.recovered(broker, harness.now), harness.now)
     return broker
 
 
-def offsets(desk: Failing) -> dict[tuple[str, int], int]:
-    answer = desk.ask(OffsetFetchRequest(group_id="g", topics=None), 5, node=desk.coordinator)
+def offsets(harness: Failing) -> dict[tuple[str, int], int]:
+    answer = harness.ask(OffsetFetchRequest(group_id="g", topics=None), 5, node=harness.coordinator)
     return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import APIS, encode_request
 from kwire.messages.fetch import FetchRequest
@@ -32,21 +32,21 @@ def join(**given: Any) -> JoinGroupRequest:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
-def test_what_is_served(desk):
-    assert desk.router.serves(11, 9)
-    assert not desk.router.serves(11, 10)
-    assert not desk.router.serves(11, -1)
-    assert not desk.router.serves(999, 0)
+def test_what_is_served(harness):
+    assert harness.router.serves(11, 9)
+    assert not harness.router.serves(11, 10)
+    assert not harness.router.serves(11, -1)
+    assert not harness.router.serves(999, 0)
 
 
-def test_only_what_it_was_given_is_served_and_told(desk):
-    router = Router(desk.broker, Journal(0.0), {18: HANDLERS[18]})
+def test_only_what_it_was_given_is_served_and_told(harness):
+    router = Router(harness.broker, Journal(0.0), {18: HANDLERS[18]})
     assert not router.serves(11, 9)
-    assert set(desk.broker.served) == {18}
+    assert set(harness.broker.served) == {18}
 
 
 def test_each_key_has_the_handler_of_its_api():
@@ -57,7 +57,7 @@ def test_each_key_has_the_handler_of_its_api():
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
-def test_request_goes_only_to_the_handler_of_its_api_key(desk, key):
+def test_request_goes_only_to_the_handler_of_its_api_key(harness, key):
     told = []
 
     def spy(at: int) -> Any:
@@ -67,75 +67,75 @@ def test_request_goes_only_to_the_handler_of_its_api_key(desk, key):
 
         return replace(HANDLERS[at], handle=handle)
 
-    router = Router(desk.broker, Journal(0.0), {at: spy(at) for at in HANDLERS})
+    router = Router(harness.broker, Journal(0.0), {at: spy(at) for at in HANDLERS})
     version = HANDLERS[key].versions.last
     request = APIS[key].request()
     ticket = Ticket(1, 1, key, version)
     frame = encode_request(request, version, correlation_id=1, client_id="c")
     call = Call(ticket, Client(0, "c", "/127.0.0.1"), request, frame)
     assert router.step(call, 7.0) == [NoReply(ticket)]
-    assert told == [(key, desk.broker, call, 7.0)]
+    assert told == [(key, harness.broker, call, 7.0)]
 
 
-def test_nothing_is_due_at_first(desk):
-    assert desk.router.deadline() == inf
-    assert desk.router.tick(1e9) == []
+def test_nothing_is_due_at_first(harness):
+    assert harness.router.deadline() == inf
+    assert harness.router.tick(1e9) == []
 
 
-def test_groups_and_fetches_have_one_list_of_deadlines(desk):
-    desk.ask(join(), 3)
+def test_groups_and_fetches_have_one_list_of_deadlines(harness):
+    harness.ask(join(), 3)
     partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1)
     topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
-    sent = desk.send(FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=topics), 11)
-    assert desk.router.deadline() == 5.0
-    desk.wait(5.0)
+    sent = harness.send(FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=topics), 11)
+    assert harness.router.deadline() == 5.0
+    harness.wait(5.0)
     assert sent.at == 5.0
-    assert desk.router.deadline() > 5.0
-    desk.wait(5.0)
-    assert desk.broker.groups["g"].members == {}  # the session
-    assert len(desk.broker.groups["g"].waits) == 0
+    assert harness.router.deadline() > 5.0
+    harness.wait(5.0)
+    assert harness.broker.groups["g"].members == {}  # the session
+    assert len(harness.broker.groups["g"].waits) == 0
 
 
-def test_one_tick_is_one_thing_that_is_due(desk):
+def test_one_tick_is_one_thing_that_is_due(harness):
     for group_id in ("g", "h"):
-        desk.ask(join(group_id=group_id), 3)
-    desk.now = 20.0
-    desk.router.tick(20.0)
-    assert sorted(len(group.members) for group in desk.broker.groups.values()) == [0, 1]
-    desk.router.tick(20.0)
-    assert [len(group.members) for group in desk.broker.groups.values()] == [0, 0]
-    assert desk.router.deadline() > 20.0
+        harness.ask(join(group_id=group_id), 3)
+    harness.now = 20.0
+    harness.router.tick(20.0)
+    assert sorted(len(group.members) for group in harness.broker.groups.values()) == [0, 1]
+    harness.router.tick(20.0)
+    assert [len(group.members) for group in harness.broker.groups.values()] == [0, 0]
+    assert harness.router.deadline() > 20.0
 
 
 def test_a_parked_join_of_somebody_who_went_stays_parked():
-    desk = Desk(config={"group.initial.rebalance.delay.ms": 3_000})
-    sent = desk.send(join(), 3)
-    desk.router.forget(sent.ticket)
-    desk.wait(3.0)
-    assert len(desk.broker.groups["g"].members) == 1
-    assert desk.broker.groups["g"].generation == 1
+    harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000})
+    sent = harness.send(join(), 3)
+    harness.router.forget(sent.ticket)
+    harness.wait(3.0)
+    assert len(harness.broker.groups["g"].members) == 1
+    assert harness.broker.groups["g"].generation == 1
 
 
-def test_forgetting_what_does_not_wait_is_nothing(desk):
-    desk.router.forget(Ticket(1, 1, 1, 11))
-    assert FetchDue(Ticket(1, 1, 1, 11)) not in desk.broker.waits
+def test_forgetting_what_does_not_wait_is_nothing(harness):
+    harness.router.forget(Ticket(1, 1, 1, 11))
+    assert FetchDue(Ticket(1, 1, 1, 11)) not in harness.broker.waits
 
 
-def test_notes_go_to_the_journal_and_not_to_the_client(desk):
-    desk.ask(join(), 3)
-    assert [event.event for event in desk.journal.events] == ["join", "rebalance", "generation"]
-    assert all(event.group == "g" for event in desk.journal.events)
+def test_notes_go_to_the_journal_and_not_to_the_client(harness):
+    harness.ask(join(), 3)
+    assert [event.event for event in harness.journal.events] == ["join", "rebalance", "generation"]
+    assert all(event.group == "g" for event in harness.journal.events)
 
 
 def test_same_requests_at_the_same_times_get_the_same_answers():
     def story() -> list[object]:
-        desk = Desk(brokers=3, config={"group.initial.rebalance.delay.ms": 1_000})
-        node = desk.broker.coordinator("g")
+        harness = BrokerHarness(brokers=3, config={"group.initial.rebalance.delay.ms": 1_000})
+        node = harness.broker.coordinator("g")
         sents = []
         for number in range(5):
-            sents.append(desk.send(join(), 3, node=node, client_id=f"c{number}"))
-            desk.wait(0.3)
-        desk.wait(200.0)
-        return [(sent.answer, sent.at) for sent in sents] + list(desk.journal.events)
+            sents.append(harness.send(join(), 3, node=node, client_id=f"c{number}"))
+            harness.wait(0.3)
+        harness.wait(200.0)
+        return [(sent.answer, sent.at) for sent in sents] + list(harness.journal.events)
 
     assert story() == story()

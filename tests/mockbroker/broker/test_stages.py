@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire import encode_request
@@ -36,10 +36,10 @@ class Recorded(Stage):
         return effects
 
 
-def heartbeat(desk: Desk, own: Sequence[Stage] = ()) -> list[Outcome]:
+def heartbeat(harness: BrokerHarness, own: Sequence[Stage] = ()) -> list[Outcome]:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     frame = encode_request(request, 4, correlation_id=1, client_id="me")
-    return desk.router.step(Call(Ticket(1, 1, HEARTBEAT, 4), Client(0, "me", "/"), request, frame), 0.0, own)
+    return harness.router.step(Call(Ticket(1, 1, HEARTBEAT, 4), Client(0, "me", "/"), request, frame), 0.0, own)
 
 
 def error(outcomes: list[Outcome]) -> int:
@@ -50,16 +50,16 @@ def error(outcomes: list[Outcome]) -> int:
 
 
 def test_stages_of_the_connection_are_outside_the_others() -> None:
-    desk, passed = Desk(), list[str]()
-    desk.router.stages = (Recorded("all", passed),)
-    assert error(heartbeat(desk, [Recorded("own", passed)])) == E.UNKNOWN_MEMBER_ID
+    harness, passed = BrokerHarness(), list[str]()
+    harness.router.stages = (Recorded("all", passed),)
+    assert error(heartbeat(harness, [Recorded("own", passed)])) == E.UNKNOWN_MEMBER_ID
     assert passed == ["before own", "before all", "after all", "after own"]
 
 
 def test_refused_request_goes_no_further() -> None:
-    desk, passed = Desk(), list[str]()
+    harness, passed = BrokerHarness(), list[str]()
     stages = [Recorded("first", passed), Recorded("second", passed, refuses=True), Recorded("third", passed)]
-    assert error(heartbeat(desk, stages)) == E.GROUP_AUTHORIZATION_FAILED
+    assert error(heartbeat(harness, stages)) == E.GROUP_AUTHORIZATION_FAILED
     assert passed == ["before first", "before second", "after first"]
 
 
@@ -68,43 +68,45 @@ def test_stage_replaces_the_effects_of_the_handler() -> None:
         def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:
             return [Dismiss(call.ticket, None, "severed")]
 
-    (outcome,) = heartbeat(Desk(), [Severs()])
+    (outcome,) = heartbeat(BrokerHarness(), [Severs()])
     assert isinstance(outcome, Dismiss)
 
 
 def test_answer_to_a_pending_request_passes_the_stages_once() -> None:
     """A JoinGroup is answered when the initial rebalance delay is over."""
-    desk, passed = Desk(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
-    desk.router.stages = (Recorded("all", passed),)
-    sent = desk.send(desk.join("g"), 3)
+    harness, passed = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
+    harness.router.stages = (Recorded("all", passed),)
+    sent = harness.send(harness.join("g"), 3)
     assert (sent.answer, passed) == (None, ["before all"])
-    desk.wait(3.0)
+    harness.wait(3.0)
     assert sent.answer.generation_id == 1
     assert passed == ["before all", "after all"]
 
 
 def test_request_in_slices_passes_the_stages_once() -> None:
-    desk, passed = Desk(), list[str]()
-    desk.router.stages = (Recorded("all", passed),)
-    desk.broker.in_a_slice = 1
-    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name=name, num_partitions=1) for name in "abc"]), 7)
+    harness, passed = BrokerHarness(), list[str]()
+    harness.router.stages = (Recorded("all", passed),)
+    harness.broker.in_a_slice = 1
+    harness.ask(
+        CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name=name, num_partitions=1) for name in "abc"]), 7
+    )
     assert passed == ["before all", "after all"]
 
 
 def test_pending_request_of_a_closed_connection_is_forgotten() -> None:
-    desk, passed = Desk(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
-    desk.router.stages = (Recorded("all", passed),)
-    desk.router.forget(desk.send(desk.join("g"), 3).ticket)
-    desk.wait(3.0)
+    harness, passed = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
+    harness.router.stages = (Recorded("all", passed),)
+    harness.router.forget(harness.send(harness.join("g"), 3).ticket)
+    harness.wait(3.0)
     assert passed == ["before all"]
 
 
 def test_stage_without_methods_changes_nothing() -> None:
-    assert heartbeat(Desk(), [Stage()]) == heartbeat(Desk())
+    assert heartbeat(BrokerHarness(), [Stage()]) == heartbeat(BrokerHarness())
 
 
 @pytest.mark.parametrize("refuses", [False, True])
 def test_request_is_in_the_log_once(refuses: bool) -> None:
-    desk = Desk()
-    heartbeat(desk, [Recorded("own", [], refuses=refuses)])
-    assert [request.api for request in desk.router.requests.of("Heartbeat")] == ["Heartbeat"]
+    harness = BrokerHarness()
+    heartbeat(harness, [Recorded("own", [], refuses=refuses)])
+    assert [request.api for request in harness.router.requests.of("Heartbeat")] == ["Heartbeat"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from tools.inside import Wires
+from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import Cluster, open_cluster
 from mockbroker.consumer import (
@@ -37,11 +37,11 @@ async def cluster_of(topics: dict[str, int] | None = None, **options: Any) -> As
 
 
 def consumer_of(
-    cluster: Cluster, name: str = "me", wires: Wires | None = None, **options: Any
+    cluster: Cluster, name: str = "me", network: InProcessNetwork | None = None, **options: Any
 ) -> AbstractAsyncContextManager[Consumer]:
-    wires = wires or Wires(cluster, name)
+    network = network or InProcessNetwork(cluster, name)
     options = {"group": "g", "topics": ["t"], "auto_offset_reset": "earliest", "client_id": name} | options
-    return open_consumer(cluster.bootstrap_servers, connect=wires.connect, **options)
+    return open_consumer(cluster.bootstrap_servers, connect=network.connect, **options)
 
 
 def numbers(consumer: Consumer) -> list[int]:
@@ -170,14 +170,14 @@ async def test_a_pattern(autojump_clock) -> None:
 
 async def test_the_coordinator_hangs_up(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        wires, heard = Wires(cluster), Heard()
-        async with consumer_of(cluster, wires=wires, listener=heard) as consumer:
+        network, heard = InProcessNetwork(cluster), Heard()
+        async with consumer_of(cluster, network=network, listener=heard) as consumer:
             await consumer.poll(1)
-            for _, stream in wires.streams:
+            for _, stream in network.streams:
                 stream.hang_up()
-            made = len(wires.streams)
+            made = len(network.streams)
             await consumer.poll(10)
-            assert len(wires.streams) > made
+            assert len(network.streams) > made
             cluster.produce("t", ["a"], partition=0)
             assert len(await consumer.poll(10)) == 1
         assert heard.said == [("assigned", [0, 1, 2, 3]), ("revoked", [0, 1, 2, 3])]
@@ -185,11 +185,11 @@ async def test_the_coordinator_hangs_up(autojump_clock) -> None:
 
 async def test_a_broker_that_comes_up_late(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        wires = Wires(cluster)
-        wires.down = {node.node_id for node in cluster.nodes}
-        async with consumer_of(cluster, wires=wires) as consumer:
+        network = InProcessNetwork(cluster)
+        network.down = {node.node_id for node in cluster.nodes}
+        async with consumer_of(cluster, network=network) as consumer:
             assert await consumer.poll(20) == []
-            wires.down = set()
+            network.down = set()
             cluster.produce("t", ["a"], partition=0)
             assert len(await consumer.poll(5)) == 1
 
@@ -312,11 +312,11 @@ async def test_wakeup_without_anybody_waiting_wakes_the_next_once(autojump_clock
 
 async def test_wakeup_ends_a_commit_that_waits(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        wires = Wires(cluster)
-        async with consumer_of(cluster, wires=wires, enable_auto_commit=False) as consumer:
+        network = InProcessNetwork(cluster)
+        async with consumer_of(cluster, network=network, enable_auto_commit=False) as consumer:
             await consumer.poll(1)
-            wires.down = {0}
-            for _, stream in wires.streams:
+            network.down = {0}
+            for _, stream in network.streams:
                 stream.hang_up()
             async with trio.open_nursery() as nursery:
 
@@ -327,7 +327,7 @@ async def test_wakeup_ends_a_commit_that_waits(autojump_clock) -> None:
                 nursery.start_soon(later)
                 with pytest.raises(Wakeup):
                     await consumer.commit({("t", 0): 9})
-            wires.down = set()
+            network.down = set()
             await consumer.poll(3)
             assert ("t", 0) not in cluster.committed("g"), "nobody waits for it any more: it is not tried again"
 
@@ -479,12 +479,12 @@ async def test_listener_error_on_close_is_raised_after_leaving(autojump_clock) -
 
 async def test_close_without_a_cluster_is_quick_and_calls_the_listener(autojump_clock) -> None:
     async with cluster_of() as cluster:
-        wires, heard = Wires(cluster), Heard()
+        network, heard = InProcessNetwork(cluster), Heard()
         cluster.produce("t", ["a"], partition=0)
-        async with consumer_of(cluster, wires=wires, listener=heard) as consumer:
+        async with consumer_of(cluster, network=network, listener=heard) as consumer:
             await consumer.poll(5)
-            wires.down = {0}
-            for _, stream in wires.streams:
+            network.down = {0}
+            for _, stream in network.streams:
                 stream.hang_up()
             began = trio.current_time()
         assert trio.current_time() - began <= 10.1
@@ -541,14 +541,14 @@ async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) 
     """One of two dies without a word: the other keeps what it chose, and the group has offsets and nothing else."""
     options: dict[str, Any] = {"topics": (), "session_timeout": 10.0}
     async with cluster_of() as cluster:
-        wires = Wires(cluster)
-        left = consumer_of(cluster, "left", wires, partitions=[("t", 0)], **options)
+        network = InProcessNetwork(cluster)
+        left = consumer_of(cluster, "left", network, partitions=[("t", 0)], **options)
         async with left as dies, consumer_of(cluster, "right", partitions=[("t", 1)], **options) as right:
             cluster.produce("t", ["a", "b"], partition=0)
             assert len(await dies.poll(5)) == 2
             await dies.commit()
-            wires.down = {0}
-            for _, stream in wires.streams:
+            network.down = {0}
+            for _, stream in network.streams:
                 stream.hang_up()
             cluster.produce("t", ["c"], partition=0)
             assert await right.poll(60) == []
@@ -576,11 +576,11 @@ async def test_a_static_member_comes_back_without_a_rebalance(autojump_clock) ->
 @pytest.mark.parametrize("timeout", [0.0, 3.0, 90.0])
 async def test_a_commit_takes_as_long_as_it_is_told(autojump_clock, timeout: float) -> None:
     async with cluster_of() as cluster:
-        wires = Wires(cluster)
-        async with consumer_of(cluster, wires=wires, enable_auto_commit=False) as consumer:
+        network = InProcessNetwork(cluster)
+        async with consumer_of(cluster, network=network, enable_auto_commit=False) as consumer:
             await consumer.poll(1)
-            wires.down = {0}
-            for _, stream in wires.streams:
+            network.down = {0}
+            for _, stream in network.streams:
                 stream.hang_up()
             began = trio.current_time()
             with pytest.raises(TimedOut):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tools.inside import Wires
+from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import open_cluster
 from mockbroker.consumer import ConsumerError, open_consumer
@@ -124,9 +124,9 @@ async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
         raise ZeroDivisionError
 
     async def run() -> None:
-        wires = Wires(cluster)
+        network = InProcessNetwork(cluster)
         async with open_consumer(
-            cluster.bootstrap_servers, connect=connect if bad == "connect" else wires.connect, group="g", topics=["t"]
+            cluster.bootstrap_servers, connect=connect if bad == "connect" else network.connect, group="g", topics=["t"]
         ) as consumer:
             if bad == "engine":
                 consumer._engine.metadata.update = None  # type: ignore[assignment, method-assign]
@@ -141,9 +141,9 @@ async def test_what_breaks_inside_comes_out(autojump_clock, bad: str) -> None:
 
 async def test_the_coordinator_moves_and_dies(autojump_clock) -> None:
     async with open_cluster(brokers=3, topics={"t": 3}, config=QUICK) as cluster:
-        wires = Wires(cluster)
+        network = InProcessNetwork(cluster)
         async with open_consumer(
-            cluster.bootstrap_servers, connect=wires.connect, group="g", topics=["t"], enable_auto_commit=False
+            cluster.bootstrap_servers, connect=network.connect, group="g", topics=["t"], enable_auto_commit=False
         ) as consumer:
             await consumer.poll(5)
             assert len(consumer.assignment) == 3
@@ -153,8 +153,8 @@ async def test_the_coordinator_moves_and_dies(autojump_clock) -> None:
             await consumer.poll(20)
             asked = [request.node for request in cluster.requests("Heartbeat")]
             assert (asked[0], asked[-1]) == (first, second)
-            wires.down.add(second)
-            for node, stream in wires.streams:
+            network.down.add(second)
+            for node, stream in network.streams:
                 if node == second:
                     stream.hang_up()
             cluster.kill_broker(second)
@@ -169,19 +169,21 @@ async def test_the_coordinator_moves_and_dies(autojump_clock) -> None:
 
 async def test_two_connections_for_each_consumer_and_broker(autojump_clock) -> None:
     async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
-        wires = Wires(cluster)
-        async with open_consumer(cluster.bootstrap_servers, connect=wires.connect, group="g", topics=["t"]) as consumer:
+        network = InProcessNetwork(cluster)
+        async with open_consumer(
+            cluster.bootstrap_servers, connect=network.connect, group="g", topics=["t"]
+        ) as consumer:
             await consumer.poll(30)
-            open_now = [stream for _, stream in wires.streams if not stream.cut]
+            open_now = [stream for _, stream in network.streams if not stream.cut]
             assert len(open_now) == 2, "one for the group, one for reading; that to the first address is hung up"
-        assert [stream for _, stream in wires.streams if not stream.cut] == []
+        assert [stream for _, stream in network.streams if not stream.cut] == []
 
 
 async def test_a_fatal_error_is_raised_by_the_poll_that_waits(autojump_clock) -> None:
     async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
-        wires = Wires(cluster)
+        network = InProcessNetwork(cluster)
         with pytest.raises(ConsumerError, match="INVALID_SESSION_TIMEOUT"):
             async with open_consumer(
-                cluster.bootstrap_servers, connect=wires.connect, group="g", topics=["t"], session_timeout=99_999.0
+                cluster.bootstrap_servers, connect=network.connect, group="g", topics=["t"], session_timeout=99_999.0
             ) as consumer:
                 await consumer.poll(30)

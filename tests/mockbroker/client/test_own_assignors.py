@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from tools.inside import Wires
+from tools.in_process_streams import InProcessNetwork
 
 from kwire.assignors import COOPERATIVE, EAGER, Assignment, Assignor, Subscription, Subscriptions, Topics
 from kwire.messages.fetch import FetchResponse
@@ -22,7 +22,7 @@ QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 RACKS = {0: "rack1", 1: "rack2"}
 
 
-class Racked(Wires):
+class Racked(InProcessNetwork):
     """To brokers with racks. ``read``: bytes of records that came from each of them."""
 
     def __init__(self, cluster: Cluster, client_id: str) -> None:
@@ -52,7 +52,7 @@ class Racked(Wires):
 async def members(
     cluster: Cluster,
     carried: Mapping[str, str | Assignor],
-    wires: Mapping[str, Wires] | None = None,
+    network: Mapping[str, InProcessNetwork] | None = None,
     *,
     static: bool = False,
     **options: Any,
@@ -68,7 +68,7 @@ async def members(
                 client_id=name,
                 group_instance_id=name if static else None,
                 assignors=[assignor],
-                connect=(wires[name] if wires else Wires(cluster, name)).connect,
+                connect=(network[name] if network else InProcessNetwork(cluster, name)).connect,
                 auto_offset_reset="earliest",
                 **options,
             )
@@ -99,8 +99,8 @@ async def test_bytes_that_cross_racks(autojump_clock, aware: bool, crossing: flo
         for number, node in enumerate((1, 1, 0, 0)):
             cluster.move_leader("t", number, node)
         carried = {name: OWN.NearLeaderAssignor(rack) if aware else "range" for name, rack in racks.items()}
-        wires = {name: Racked(cluster, name) for name in racks}
-        async with members(cluster, carried, wires) as consumers:
+        network = {name: Racked(cluster, name) for name in racks}
+        async with members(cluster, carried, network) as consumers:
             assert cluster.groups()["g"].protocol == ("near-leader" if aware else "range")
             near, far = [0, 1], [2, 3]
             assert shares(consumers) == {"consumer1": far if aware else near, "consumer2": near if aware else far}
@@ -108,7 +108,7 @@ async def test_bytes_that_cross_racks(autojump_clock, aware: bool, crossing: flo
                 cluster.produce("t", [b"x" * 100] * (number + 1), partition=number)
             assert sorted(await rest(consumers)) == [3, 7]
             read = {
-                (racks[name], RACKS[node]): size for name, wire in wires.items() for node, size in wire.read.items()
+                (racks[name], RACKS[node]): size for name, wire in network.items() for node, size in wire.read.items()
             }
         total = sum(read.values())
         assert total > 10 * 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
-from tools.inside import Wires
+from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import open_cluster
 from mockbroker.consumer import open_consumer
@@ -24,7 +24,7 @@ async def test_a_slow_handler(most, alive, autojump_clock):
             group="g",
             topics=["t"],
             auto_offset_reset="earliest",
-            connect=Wires(cluster, "slow").connect,
+            connect=InProcessNetwork(cluster, "slow").connect,
             max_poll_interval=60.0,
             max_poll_records=most,
         ) as consumer:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
+from tools.broker_harness import WALL, BrokerHarness, stable_member
 from tools.counting import counted
-from tools.desk import WALL, Desk, member
-from tools.written import check_written
+from tools.group_records_check import check_group_records
 
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -120,40 +120,40 @@ def test_a_part_records_in_what_it_is_a_part_of(whole: Whole) -> None:
 # --- groups -------------------------------------------------------------------------------------------------------
 
 
-def stable() -> tuple[Desk, ClassicGroup, Member]:
-    desk = Desk()
-    member_id = member(desk, "g", assignment=b"first")
-    group = desk.broker.groups.typed("g", ClassicGroup)
+def stable() -> tuple[BrokerHarness, ClassicGroup, Member]:
+    harness = BrokerHarness()
+    member_id = stable_member(harness, "g", assignment=b"first")
+    group = harness.broker.groups.typed("g", ClassicGroup)
     assert group is not None
-    return desk, group, group.members[member_id]
+    return harness, group, group.members[member_id]
 
 
-def reconciled() -> tuple[Desk, ConsumerGroup]:
-    desk = Desk()
-    beat(desk, 0, subscribed_topic_names=["t"], rebalance_timeout_ms=60_000, topic_partitions=[])
-    group = desk.broker.groups.typed("g", ConsumerGroup)
+def reconciled() -> tuple[BrokerHarness, ConsumerGroup]:
+    harness = BrokerHarness()
+    beat(harness, 0, subscribed_topic_names=["t"], rebalance_timeout_ms=60_000, topic_partitions=[])
+    group = harness.broker.groups.typed("g", ConsumerGroup)
     assert group is not None
-    return desk, group
+    return harness, group
 
 
-def beat(desk: Desk, epoch: int, **how: Any) -> None:
-    desk.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, **how), 1)
+def beat(harness: BrokerHarness, epoch: int, **how: Any) -> None:
+    harness.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch, **how), 1)
 
 
-def write(desk: Desk) -> None:
-    desk.broker.groups.touch("g")
-    desk.broker.write_changes(desk.now)
-    check_written(desk.broker, WALL)
+def write(harness: BrokerHarness) -> None:
+    harness.broker.groups.touch("g")
+    harness.broker.write_changes(harness.now)
+    check_group_records(harness.broker, WALL)
 
 
 def test_an_assignment_that_changes_in_stable_is_written() -> None:
     """No method of the group is called: the field is set, from wherever."""
-    desk, group, one = stable()
+    harness, group, one = stable()
     one.assignment = b"another"
-    write(desk)
-    desk.broker.unload_group("g")
-    desk.broker.load_groups(desk.broker.offsets_partition("g")[1], desk.now)
-    found = desk.broker.groups.typed("g", ClassicGroup)
+    write(harness)
+    harness.broker.unload_group("g")
+    harness.broker.load_groups(harness.broker.offsets_partition("g")[1], harness.now)
+    found = harness.broker.groups.typed("g", ClassicGroup)
     assert found is not None
     assert found is not group
     assert found.members[one.member_id].assignment == b"another"
@@ -161,52 +161,52 @@ def test_an_assignment_that_changes_in_stable_is_written() -> None:
 
 @pytest.mark.parametrize("name", ["generation", "leader", "since"])
 def test_a_field_of_a_classic_group_is_written(name: str) -> None:
-    desk, group, _ = stable()
+    harness, group, _ = stable()
     setattr(group, name, getattr(group, name) * 2)
-    write(desk)
+    write(harness)
 
 
 @pytest.mark.parametrize("name", ["client_id", "client_host", "session_timeout", "rebalance_timeout"])
 def test_a_field_of_a_classic_member_is_written(name: str) -> None:
-    desk, _, one = stable()
+    harness, _, one = stable()
     setattr(one, name, getattr(one, name) * 2)
-    write(desk)
+    write(harness)
 
 
 def test_what_members_of_the_consumer_protocol_change_is_written() -> None:
-    desk, group = reconciled()
+    harness, group = reconciled()
     group.members["m"] = replace(group.members["m"], client_id="another", previous_epoch=7)
     group.target["m"] = {}
     group.epoch, group.assignment_epoch = 8, 9
-    write(desk)
+    write(harness)
 
 
 def test_a_change_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of what is written, which all tests of handlers make, catches a field that is transient by mistake."""
     monkeypatch.setattr(Member, "TRANSIENT", Member.TRANSIENT | {"assignment"})
-    desk, _, one = stable()
+    harness, _, one = stable()
     one.assignment = b"another"
     with pytest.raises(AssertionError, match="another"):
-        write(desk)
+        write(harness)
 
 
 def test_a_table_that_is_not_recorded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, group = reconciled()
+    harness, group = reconciled()
     monkeypatch.setattr(Changes, "add", lambda *_: None)
     group.members["m"] = replace(group.members["m"], client_id="another")
     with pytest.raises(AssertionError, match="another"):
-        write(desk)
+        write(harness)
 
 
 def test_heartbeat_of_a_classic_member_changes_nothing() -> None:
-    desk, group, one = stable()
-    desk.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=one.member_id), 3)
+    harness, group, one = stable()
+    harness.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=one.member_id), 3)
     assert group.changes == {}
 
 
 def test_heartbeat_of_a_consumer_member_changes_nothing() -> None:
-    desk, group = reconciled()
-    beat(desk, group.members["m"].epoch)
+    harness, group = reconciled()
+    beat(harness, group.members["m"].epoch)
     assert group.changes == {}
 
 
@@ -216,8 +216,8 @@ def test_heartbeat_costs_the_same_in_a_large_group() -> None:
 
 def cost_of_a_heartbeat(members: int) -> int:
     """Return how many functions a heartbeat calls that changes nothing."""
-    desk = Desk(topics={"t": 1})
-    desk.watched = 0
+    harness = BrokerHarness(topics={"t": 1})
+    harness.watched = 0
     for number in range(members):
         request = ConsumerGroupHeartbeatRequest(
             group_id="g",
@@ -227,9 +227,9 @@ def cost_of_a_heartbeat(members: int) -> int:
             subscribed_topic_names=["t"],
             topic_partitions=[],
         )
-        desk.ask(request, 1)
+        harness.ask(request, 1)
     again = ConsumerGroupHeartbeatRequest(group_id="g", member_id=f"m{members - 1:03d}", member_epoch=members)
-    desk.ask(again, 1)
+    harness.ask(again, 1)
     with counted() as calls:
-        assert desk.ask(again, 1).error_code == 0
+        assert harness.ask(again, 1).error_code == 0
     return calls.count

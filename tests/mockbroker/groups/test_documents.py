@@ -11,8 +11,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from tools.desk import Desk, commit_simple, committed
-from tools.play import Play
+from tools.broker_harness import BrokerHarness, commit_without_member, committed
+from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.delete_groups import DeleteGroupsRequest
@@ -31,66 +31,72 @@ SHIPPED = {"AwaitingSync": COMPLETING}  # names that changed
 # --- what moves a group -------------------------------------------------------------------------------------------
 
 
-def joins_expire(play: Play) -> None:
+def joins_expire(harness: GroupHarness) -> None:
     """a and b live, and do not join again within the 20 s of the rebalance."""
     for seconds in (9.0, 9.0, 2.0):
         for member_id in "ab":
-            play.heartbeat(member_id)
-        play.wait(seconds)
+            harness.heartbeat(member_id)
+        harness.wait(seconds)
 
 
-def b_is_silent(play: Play) -> None:
+def b_is_silent(harness: GroupHarness) -> None:
     """For longer than its session of 10 s."""
-    play.wait(6.0)
-    play.heartbeat("a")
-    play.wait(5.0)
+    harness.wait(6.0)
+    harness.heartbeat("a")
+    harness.wait(5.0)
 
 
 BEGINNING, WAITING, AT_REST = "PreparingRebalance", "AwaitingSync", "Stable"
 ARROWS = [  # from, what happens, to in 0.9, to today if that is another
-    pytest.param(BEGINNING, lambda play: [play.join("a"), play.join("b")], WAITING, None, id="all have joined"),
+    pytest.param(
+        BEGINNING, lambda harness: [harness.join("a"), harness.join("b")], WAITING, None, id="all have joined"
+    ),
     pytest.param(BEGINNING, joins_expire, WAITING, None, id="the delayed join expires"),
-    pytest.param(BEGINNING, lambda play: play.leave("a", "b", "c"), "Dead", EMPTY, id="all have left"),
-    pytest.param(WAITING, lambda play: play.sync("a"), AT_REST, None, id="the leader has synced"),
-    pytest.param(WAITING, lambda play: play.join("c"), BEGINNING, None, id="somebody joins before the leader syncs"),
-    pytest.param(WAITING, lambda play: play.leave("b"), BEGINNING, None, id="somebody leaves before the leader syncs"),
+    pytest.param(BEGINNING, lambda harness: harness.leave("a", "b", "c"), "Dead", EMPTY, id="all have left"),
+    pytest.param(WAITING, lambda harness: harness.sync("a"), AT_REST, None, id="the leader has synced"),
+    pytest.param(
+        WAITING, lambda harness: harness.join("c"), BEGINNING, None, id="somebody joins before the leader syncs"
+    ),
+    pytest.param(
+        WAITING, lambda harness: harness.leave("b"), BEGINNING, None, id="somebody leaves before the leader syncs"
+    ),
     pytest.param(WAITING, b_is_silent, BEGINNING, None, id="a session is over before the leader syncs"),
     pytest.param(AT_REST, b_is_silent, BEGINNING, None, id="a session is over"),
-    pytest.param(AT_REST, lambda play: play.leave("b"), BEGINNING, None, id="somebody leaves"),
-    pytest.param(AT_REST, lambda play: play.join("a"), BEGINNING, None, id="the leader joins again"),
-    pytest.param(AT_REST, lambda play: play.join("c"), BEGINNING, None, id="somebody joins"),
+    pytest.param(AT_REST, lambda harness: harness.leave("b"), BEGINNING, None, id="somebody leaves"),
+    pytest.param(AT_REST, lambda harness: harness.join("a"), BEGINNING, None, id="the leader joins again"),
+    pytest.param(AT_REST, lambda harness: harness.join("c"), BEGINNING, None, id="somebody joins"),
 ]
 
 
 @pytest.mark.parametrize(("before", "what", "documented", "shipped"), ARROWS)
 def test_every_arrow_of_the_document(
-    before: str, what: Callable[[Play], object], documented: str, shipped: str | None
+    before: str, what: Callable[[GroupHarness], object], documented: str, shipped: str | None
 ) -> None:
-    play = Play()
+    harness = GroupHarness()
     if before == BEGINNING:
-        play.stable("a", "b", rebalance=20.0)
-        play.join("c", rebalance=20.0)
+        harness.stable("a", "b", rebalance=20.0)
+        harness.join("c", rebalance=20.0)
     elif before == WAITING:
-        play.completing("a", "b")
+        harness.completing("a", "b")
     else:
-        play.stable("a", "b")
-    assert play.state.value == SHIPPED.get(before, before)
-    what(play)
-    assert play.state.value == (shipped or SHIPPED.get(documented, documented))
+        harness.stable("a", "b")
+    assert harness.state.value == SHIPPED.get(before, before)
+    what(harness)
+    assert harness.state.value == (shipped or SHIPPED.get(documented, documented))
 
 
 def test_new_group_is_empty_not_stable_as_described() -> None:
-    assert Play().state.value == EMPTY
+    assert GroupHarness().state.value == EMPTY
 
 
 def test_follower_sync_waits_for_the_leader_not_dropped() -> None:
-    play = Play()
-    play.completing("a", "b", "c")
-    waiting = [play.sync("b"), play.sync("c")]
+    harness = GroupHarness()
+    harness.completing("a", "b", "c")
+    waiting = [harness.sync("b"), harness.sync("c")]
     assert [ask.parked for ask in waiting] == [True, True]
-    leader = play.sync("a", {"a": b"1", "b": b"2", "c": b"3"})
+    leader = harness.sync("a", {"a": b"1", "b": b"2", "c": b"3"})
     assert [ask.answer.assignment for ask in (leader, *waiting)] == [b"1", b"2", b"3"]
-    assert {ask.at for ask in (leader, *waiting)} == {play.now}
+    assert {ask.at for ask in (leader, *waiting)} == {harness.now}
 
 
 # --- what is served in which state -------------------------------------------------------------------------------
@@ -98,13 +104,13 @@ def test_follower_sync_waits_for_the_leader_not_dropped() -> None:
 WAITS = "waits"
 
 
-class Served(Desk):
+class Served(BrokerHarness):
     """Members a (leader) and b of group g; offset 5 is committed."""
 
     def __init__(self) -> None:
         super().__init__(config={"group.initial.rebalance.delay.ms": 500})
-        commit_simple(self, "g")
-        joins = [self.send(Desk.join("g"), 3, client_id=name) for name in "ab"]
+        commit_without_member(self, "g")
+        joins = [self.send(BrokerHarness.join("g"), 3, client_id=name) for name in "ab"]
         self.wait(2.0)
         self.a, self.b = (joining.answer.member_id for joining in joins)
         assert self.state == COMPLETING
@@ -120,7 +126,7 @@ class Served(Desk):
         return WAITS if answer is None else E(answer.error_code)
 
     def join_as(self, member_id: str = "") -> E | str:
-        return self.said(Desk.join("g", member_id), 3)
+        return self.said(BrokerHarness.join("g", member_id), 3)
 
     def sync(self, member_id: str) -> E | str:
         return self.said(SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id), 3)
@@ -163,43 +169,43 @@ UNKNOWN, AGAIN, OLD, FINE = E.UNKNOWN_MEMBER_ID, E.REBALANCE_IN_PROGRESS, E.ILLE
 STATES = [PREPARING, COMPLETING, STABLE, EMPTY, DEAD]
 REQUESTS = {  # request: in each of the states, what is answered and the state after that, where it is another
     "JoinGroup of somebody new": (
-        lambda desk: desk.join_as(),
+        lambda harness: harness.join_as(),
         [(WAITS,), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING), (WAITS, PREPARING)],
     ),
     "JoinGroup of the leader": (
-        lambda desk: desk.join_as(desk.a),
+        lambda harness: harness.join_as(harness.a),
         [(WAITS,), (FINE,), (WAITS, PREPARING), (UNKNOWN,), (UNKNOWN,)],
     ),
     "JoinGroup of a follower": (
-        lambda desk: desk.join_as(desk.b),
+        lambda harness: harness.join_as(harness.b),
         [(WAITS,), (FINE,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
     ),
     "SyncGroup of the leader": (
-        lambda desk: desk.sync(desk.a),
+        lambda harness: harness.sync(harness.a),
         [(AGAIN,), (FINE, STABLE), (FINE,), (UNKNOWN,), (UNKNOWN,)],
     ),
     "SyncGroup of a follower": (
-        lambda desk: desk.sync(desk.b),
+        lambda harness: harness.sync(harness.b),
         [(AGAIN,), (WAITS,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
     ),
     "Heartbeat": (
-        lambda desk: desk.beat(desk.b),
+        lambda harness: harness.beat(harness.b),
         [(AGAIN,), (FINE,), (FINE,), (UNKNOWN,), (UNKNOWN,)],
     ),
     "LeaveGroup": (
-        lambda desk: desk.leave(desk.b),
+        lambda harness: harness.leave(harness.b),
         [(FINE,), (FINE, PREPARING), (FINE, PREPARING), (UNKNOWN,), (UNKNOWN,)],
     ),
     "OffsetCommit of a member": (
-        lambda desk: desk.commit(desk.b, 1),
+        lambda harness: harness.commit(harness.b, 1),
         [(FINE,), (AGAIN,), (FINE,), (UNKNOWN,), (OLD,)],
     ),
     "OffsetCommit of nobody": (
-        lambda desk: desk.commit(),
+        lambda harness: harness.commit(),
         [(UNKNOWN,), (UNKNOWN,), (UNKNOWN,), (FINE,), (FINE, EMPTY)],
     ),
     "OffsetFetch": (
-        lambda desk: desk.fetch(),
+        lambda harness: harness.fetch(),
         [(FINE,)] * 5,
     ),
 }
@@ -212,27 +218,27 @@ CELLS = [
 
 @pytest.mark.parametrize(("state", "ask", "answer", "after"), CELLS)
 def test_what_is_served(state: str, ask: Callable[[Served], E | str], answer: E | str, after: str) -> None:
-    desk = Served()
-    desk.come_to(state)
-    assert ask(desk) == answer
-    assert desk.state == after
+    harness = Served()
+    harness.come_to(state)
+    assert ask(harness) == answer
+    assert harness.state == after
 
 
 def test_a_dead_group_has_nothing_left_and_takes_commits_only() -> None:
     """As in 0.9. Today a request that meets the group while it goes is COORDINATOR_NOT_AVAILABLE."""
-    desk = Served()
-    desk.come_to(DEAD)
-    assert "g" not in desk.broker.groups
-    assert desk.ask(ListGroupsRequest(), 5).groups == []
-    assert committed(desk, "g") == {}
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    harness = Served()
+    harness.come_to(DEAD)
+    assert "g" not in harness.broker.groups
+    assert harness.ask(ListGroupsRequest(), 5).groups == []
+    assert committed(harness, "g") == {}
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     last = {record.key: record.value for batch in partition.log.batches() for record in batch.records()}
     assert last
     assert set(last.values()) == {None}
     fine = [name for name, (_, cells) in REQUESTS.items() if cells[STATES.index(DEAD)][0] == FINE]
     assert fine == ["OffsetCommit of nobody", "OffsetFetch"]
-    desk.commit()
-    assert committed(desk, "g") == {("t", 0): 6}
+    harness.commit()
+    assert committed(harness, "g") == {("t", 0): 6}
 
 
 # --- who leads ---------------------------------------------------------------------------------------------------
@@ -243,12 +249,12 @@ HEIRS = {"one": "four", "two": "four", "three": "four", "four": "one"}  # the fi
 @pytest.mark.parametrize("order", list(permutations(HEIRS)), ids=" ".join)
 def test_first_to_join_leads_then_the_first_key_of_a_hash_map(order: tuple[str, ...]) -> None:
     """Often described as random; the same ids always give the same leader, whoever joined when."""
-    play = Play(delay=1.0)
-    asks = [play.join(name) for name in order]
-    play.wait(3.0)
+    harness = GroupHarness(delay=1.0)
+    asks = [harness.join(name) for name in order]
+    harness.wait(3.0)
     assert {ask.answer.leader for ask in asks} == {order[0]}
-    play.sync_all()
-    play.leave(order[0])
-    again = [play.join(name) for name in order[1:]]
+    harness.sync_all()
+    harness.leave(order[0])
+    again = [harness.join(name) for name in order[1:]]
     assert {ask.answer.leader for ask in again} == {HEIRS[order[0]]}
     assert [ask.answer.member_id for ask in again if ask.listed] == [HEIRS[order[0]]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from plain_client import PlainClient
-from tools.wire import Peer
+from tools.served_broker import Peer
 
 from kwire import ErrorCode as E
 from kwire.messages.fetch import FetchRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ClientSide, LocalProtocolError, WireError, encode_request
 from kwire.frames import pack
@@ -30,13 +30,13 @@ JOIN = JoinGroupRequest(
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
 @pytest.fixture
-def session(desk: Desk) -> Session:
-    return Session(7, 0, "/127.0.0.1", desk.router)
+def session(harness: BrokerHarness) -> Session:
+    return Session(7, 0, "/127.0.0.1", harness.router)
 
 
 def answer_all(session: Session, router: Any) -> bytes:
@@ -73,7 +73,7 @@ REPEATS = [  # first, then; what both are, and what may differ
 
 
 @pytest.mark.parametrize(("first", "version", "name", "then", "then_version", "then_name"), REPEATS)
-def test_what_is_remembered_changes_nothing(session, desk, first, version, name, then, then_version, then_name):
+def test_what_is_remembered_changes_nothing(session, harness, first, version, name, then, then_version, then_name):
     asked = [(first, version, name), (then, then_version, then_name)] * 3
     for number, (message, message_version, client) in enumerate(asked):
         frame = encode_request(message, message_version, correlation_id=number, client_id=client)
@@ -121,13 +121,13 @@ def test_client_id_may_be_null(session):
     assert session.next_call().client.client_id == ""
 
 
-def test_the_next_request_waits_for_the_answer(session, desk):
+def test_the_next_request_waits_for_the_answer(session, harness):
     client = ClientSide("me")
     session.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
     first = session.next_call()
     assert session.next_call() is None
     assert session.buffered > 0
-    (reply,) = desk.router.step(first, 0.0)
+    (reply,) = harness.router.step(first, 0.0)
     client.receive(session.answer(reply))
     assert client.next_response() is not None
     assert session.next_call().ticket.correlation_id == 1
@@ -160,24 +160,24 @@ SCRIPT = [
 def test_answers_do_not_depend_on_segment_boundaries(cuts):
     outs = []
     for places in ([], sorted(set(cuts))):
-        desk = Desk()
-        session, client = Session(1, 0, "/", desk.router), ClientSide("me")
+        harness = BrokerHarness()
+        session, client = Session(1, 0, "/", harness.router), ClientSide("me")
         data = b"".join(client.send(message, version) for message, version in SCRIPT)
         out, begin = b"", 0
         for end in [*(place for place in places if place < len(data)), len(data)]:
             session.receive(data[begin:end])
-            out += answer_all(session, desk.router)
+            out += answer_all(session, harness.router)
             begin = end
         outs.append(out)
     assert outs[0] == outs[1]
 
 
-def test_requests_that_arrive_byte_by_byte(session, desk):
+def test_requests_that_arrive_byte_by_byte(session, harness):
     client = ClientSide("me")
     out = b""
     for byte in b"".join(client.send(message, version) for message, version in SCRIPT):
         session.receive(bytes([byte]))
-        out += answer_all(session, desk.router)
+        out += answer_all(session, harness.router)
     client.receive(out)
     for _ in SCRIPT:
         assert client.next_response() is not None
@@ -215,11 +215,11 @@ def test_refused(session, frame, text):
 
 
 @pytest.mark.parametrize("version", [5, 127, -1, 32_767])
-def test_unserved_api_versions_version_is_answered_in_v0(session, desk, version):
+def test_unserved_api_versions_version_is_answered_in_v0(session, harness, version):
     session.receive(pack(header(18, version) + b"\0"))
     call = session.next_call()
     assert call.version == 0
-    (reply,) = desk.router.step(call, 0.0)
+    (reply,) = harness.router.step(call, 0.0)
     assert session.answer(reply) == bytes.fromhex("00000010 00000001 0023 00000001 0012 0000 0004")
 
 
@@ -228,9 +228,9 @@ def test_bytes_after_the_body_are_ignored(session):
     assert session.next_call().request == BEAT
 
 
-def test_duplicate_correlation_id_gets_two_answers(session, desk):
+def test_duplicate_correlation_id_gets_two_answers(session, harness):
     session.receive(pack(encode_request(BEAT, 3, correlation_id=5)) * 2)
-    out = answer_all(session, desk.router)
+    out = answer_all(session, harness.router)
     assert [out[4:8], out[len(out) // 2 + 4 : len(out) // 2 + 8]] == [b"\0\0\0\5"] * 2
 
 
@@ -248,17 +248,17 @@ def test_malformed_request_names_its_field_unless_it_is_large(session: Session, 
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))
-def test_truncated_join_group_never_reaches_the_group(session, desk, cut):
+def test_truncated_join_group_never_reaches_the_group(session, harness, cut):
     whole = encode_request(JOIN, 9, correlation_id=1)
     session.receive(pack(whole[:cut]))
     with pytest.raises(WireError):
         session.next_call()
-    assert desk.broker.groups == {}
+    assert harness.broker.groups == {}
 
 
 def test_the_limit_is_the_brokers():
-    desk = Desk(config={"socket.request.max.bytes": 100})
-    session = Session(1, 0, "/", desk.router)
+    harness = BrokerHarness(config={"socket.request.max.bytes": 100})
+    session = Session(1, 0, "/", harness.router)
     session.receive(struct.pack(">i", 101))
     with pytest.raises(WireError, match="above the limit of 100"):
         session.next_call()

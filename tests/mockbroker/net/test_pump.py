@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire import encode, encode_request
@@ -103,12 +103,12 @@ class Place:
     """A pump of which a test takes the turns."""
 
     def __init__(self, **topics: int) -> None:
-        self.desk = Desk()
+        self.harness = BrokerHarness()
         for name, partitions in topics.items():
-            cluster = self.desk.broker.cluster
+            cluster = self.harness.broker.cluster
             cluster.create_topic(name, cluster.place(partitions, 1))
         self.elapsed = 0.0
-        self.pump = Pump(self.desk.router, lambda: self.elapsed, in_a_row=2)
+        self.pump = Pump(self.harness.router, lambda: self.elapsed, in_a_row=2)
         self.log: list[tuple[int, str]] = []
         self.correlation = 0
 
@@ -171,7 +171,7 @@ def test_commit_in_slices_stores_every_offset() -> None:
         (9_999, E.UNKNOWN_TOPIC_OR_PARTITION),  # as in every commit, what the coordinator does not see comes first
         *((number, E.NONE) for number in range(4_000, 4_500)),
     ]
-    committed = place.desk.broker.groups["g"].offsets.committed
+    committed = place.harness.broker.groups["g"].offsets.committed
     assert {index: each.offset for (_, index), each in committed.items()} == {n: n for n in range(4_500)}
 
 
@@ -189,7 +189,7 @@ def test_member_fenced_between_slices_commits_no_more() -> None:
     wire = place.connect()
     place.send(wire, commit(range(3_000)))
     place.pump.turn(0.0)
-    broker = place.desk.broker
+    broker = place.harness.broker
     broker.coordinator_error = lambda *_: E.NOT_COORDINATOR  # type: ignore[method-assign]
     place.turns()
     errors = [each.error_code for topic in wire.sent[0].topics for each in topic.partitions]
@@ -204,7 +204,7 @@ def test_commit_is_finished_when_its_connection_is_closed() -> None:
     place.pump.close(wire)
     place.turns()
     assert wire.sent == []
-    assert len(place.desk.broker.groups["g"].offsets.committed) == 3_000
+    assert len(place.harness.broker.groups["g"].offsets.committed) == 3_000
 
 
 def test_slices_are_forgotten_with_their_broker() -> None:
@@ -215,7 +215,7 @@ def test_slices_are_forgotten_with_their_broker() -> None:
     place.pump.close(wire)
     place.pump.restart()
     assert place.turns() == 1
-    assert len(place.desk.broker.groups["g"].offsets.committed) == 1_000
+    assert len(place.harness.broker.groups["g"].offsets.committed) == 1_000
 
 
 def test_topics_are_created_and_deleted_in_slices() -> None:
@@ -261,7 +261,7 @@ def test_answer_that_another_request_is_encoding_takes_slices() -> None:
     first, second = place.connect(), place.connect()
     question = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 12
     place.send(first, question)
-    while place.desk.broker.metadata.get(place.desk.broker.cluster.epoch, KEPT) is None:
+    while place.harness.broker.metadata.get(place.harness.broker.cluster.epoch, KEPT) is None:
         place.pump.turn(0.0)
     place.send(second, question)
     assert place.turns() >= 4
@@ -290,7 +290,7 @@ def test_response_that_grows_too_large_in_slices_is_refused() -> None:
     wire = place.connect()
     place.send(wire, commit(range(900)), commit(range(900, 1_800)), commit(range(1_800, 2_700)))
     place.turns()
-    place.desk.broker.settings = replace(place.desk.broker.settings, mockbroker_response_max_bytes=50_000)
+    place.harness.broker.settings = replace(place.harness.broker.settings, mockbroker_response_max_bytes=50_000)
     place.send(wire, (OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)]), 8))
     assert place.turns() >= 3
     assert "mockbroker.response.max.bytes is 50000" in wire.reason
@@ -344,7 +344,7 @@ def test_fetch_of_many_partitions_is_read_in_slices() -> None:
 def test_fetch_in_slices_sees_what_comes_while_it_reads(slices: int) -> None:
     """Also in partitions that it has read, and once it waits."""
     place = Place(t=6)
-    place.desk.broker.in_a_slice = 2
+    place.harness.broker.in_a_slice = 2
     long, short = place.connect(), place.connect()
     place.send(long, fetch(range(6), wait_ms=1_000))
     for _ in range(slices):
@@ -357,33 +357,33 @@ def test_fetch_in_slices_sees_what_comes_while_it_reads(slices: int) -> None:
 
 def test_fetch_in_slices_waits_until_its_time_is_over() -> None:
     place = Place(t=6)
-    place.desk.broker.in_a_slice = 2
+    place.harness.broker.in_a_slice = 2
     wire = place.connect()
     place.send(wire, fetch(range(6), wait_ms=1_000))
     place.turns()
-    assert (wire.sent, place.desk.router.deadline()) == ([], 1.0)
-    place.pump.deliver(place.desk.router.tick(1.0))
+    assert (wire.sent, place.harness.router.deadline()) == ([], 1.0)
+    place.pump.deliver(place.harness.router.tick(1.0))
     place.turns()
     assert [len(response.responses[0].partitions) for response in wire.sent] == [6]
-    assert place.desk.broker.fetches.calls == {}
+    assert place.harness.broker.fetches.calls == {}
 
 
 def test_fetch_in_slices_is_forgotten_with_its_connection() -> None:
     place = Place(t=6)
-    place.desk.broker.in_a_slice = 2
+    place.harness.broker.in_a_slice = 2
     wire = place.connect()
     place.send(wire, fetch(range(6), wait_ms=1_000))
     place.pump.turn(0.0)
     place.pump.close(wire)
     place.turns()
-    assert place.desk.broker.fetches.calls == {}
+    assert place.harness.broker.fetches.calls == {}
 
 
 @pytest.mark.parametrize("slices", range(1, 5))
 def test_fetch_session_has_one_request_at_a_time(slices: int) -> None:
     """Another connection uses the session between two slices of its request."""
     place = Place(t=6)
-    place.desk.broker.in_a_slice = 2
+    place.harness.broker.in_a_slice = 2
     long, other = place.connect(), place.connect()
     place.send(long, fetch(range(6), session=(0, 0)))
     place.turns()
@@ -408,12 +408,12 @@ def test_produce_to_many_partitions_is_appended_in_slices() -> None:
     assert place.turns() >= 2
     assert [number for number, _ in place.log] == [short.number, long.number]
     assert [each.error_code for each in long.sent[0].responses[0].partition_responses] == [E.NONE] * 40
-    assert [each.log.end for each in place.desk.broker.cluster.topics["t"].partitions] == [1] * 40
+    assert [each.log.end for each in place.harness.broker.cluster.topics["t"].partitions] == [1] * 40
 
 
 def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
     place = Place(t=6)
-    place.desk.broker.in_a_slice = 6  # two partitions
+    place.harness.broker.in_a_slice = 6  # two partitions
     long, short = place.connect(), place.connect()
     place.send(long, production(range(6)))
     place.pump.turn(0.0)
@@ -426,7 +426,7 @@ def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
 def test_fetch_waits_for_no_more_than_the_slice_it_needs() -> None:
     """A parked fetch is answered after the slice of a Produce that brings its record."""
     place = Place(t=6)
-    place.desk.broker.in_a_slice = 6
+    place.harness.broker.in_a_slice = 6
     long, short = place.connect(), place.connect()
     place.send(short, fetch([0], wait_ms=1_000))
     place.turns()

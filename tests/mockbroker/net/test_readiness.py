@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tools.wire import serving
+from tools.served_broker import serving
 
 from kwire import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire import WireError, decode_response, encode_request
@@ -32,7 +32,7 @@ class Served:
 
     def __init__(self, **config: object) -> None:
         given = {name.replace("_", "."): value for name, value in config.items()}
-        self.router = Desk(config={"connection.failed.authentication.delay.ms": 0} | given).router
+        self.router = BrokerHarness(config={"connection.failed.authentication.delay.ms": 0} | given).router
         self.authentication = Authentication(USERS, self.router.broker.settings, lambda: "server")
         self.session = SaslSession(1, Client(0, "", "/", "SASL"), self.router, self.authentication)
         self.stages = (AuthenticationStage(self.authentication, self.router.broker),)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from tools.wire import PATIENCE, Peer, serving
+from tools.served_broker import PATIENCE, Peer, serving
 
 from kwire import ErrorCode as E
 from kwire import encode_request

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import trio
-from tools.wire import PATIENCE, Place, serving
+from tools.served_broker import PATIENCE, ServedBroker, serving
 
 from kwire import ErrorCode as E
 from kwire.messages.fetch import FetchRequest
@@ -77,7 +77,7 @@ class Gate(PretendDisk):
         self.done[operation] += 1
 
 
-async def quiet(place: Place) -> None:
+async def quiet(place: ServedBroker) -> None:
     """Let the server do all that it can do now."""
     for _ in range(20):
         await trio.testing.wait_all_tasks_blocked(0.002)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from tools.story import Story, a_batch, content, ids, nodes, opened, tell
+from tools.disk_changes import DiskChanges, a_batch, content, ids, make_all_changes, nodes, opened
 
 from kwire.records.batch import read_batch
 from mockbroker.storage.data_dir import DataDir
@@ -47,14 +47,14 @@ def go_on(disk: PretendDisk) -> None:
     disk.before = lambda *_: None
 
 
-def told(disk: PretendDisk) -> Story:
-    story = Story(DataDir(disk, "DIR"))
+def told(disk: PretendDisk) -> DiskChanges:
+    changes = DiskChanges(DataDir(disk, "DIR"))
     try:
-        story.data_dir.open(nodes(), ids())
-        tell(story)
+        changes.data_dir.open(nodes(), ids())
+        make_all_changes(changes)
     except CrashError:
         pass
-    return story
+    return changes
 
 
 def length() -> int:
@@ -71,10 +71,10 @@ def test_a_crash_at_every_operation(crash: str, caplog: pytest.LogCaptureFixture
     for number in range(1, total + 1):
         disk = PretendDisk()
         crash_at(disk, number)
-        story = told(disk)
+        changes = told(disk)
         go_on(disk)
         disk.crash(survives, names=names)
-        story.check(opened(disk, 1_000).cluster)
+        changes.check(opened(disk, 1_000).cluster)
     assert [message for message in caplog.messages if "cut at" not in message] == []
 
 
@@ -85,7 +85,7 @@ def test_a_crash_while_another_is_mended(crash: str) -> None:
         for second in range(1, 40):
             disk = PretendDisk()
             crash_at(disk, number)
-            story = told(disk)
+            changes = told(disk)
             disk.crash(survives, names=names)
             crash_at(disk, second)
             try:
@@ -96,7 +96,7 @@ def test_a_crash_while_another_is_mended(crash: str) -> None:
                 break  # it had less to do
             go_on(disk)
             disk.crash(survives, names=names)
-            story.check(opened(disk, 2_000).cluster)
+            changes.check(opened(disk, 2_000).cluster)
 
 
 def failing(disk: PretendDisk, operation: str, number: int) -> None:
@@ -113,43 +113,43 @@ def failing(disk: PretendDisk, operation: str, number: int) -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_disk_that_fails(operation: str, number: int) -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    story.flush()
+    changes = DiskChanges(opened(disk))
+    changes.flush()
     failing(disk, operation, number)
-    story.append(story.topic("a", 1), 0)
+    changes.append(changes.topic("a", 1), 0)
     with pytest.raises(DataDirError, match=r"data directory DIR: cannot write ?\S*: told by a test"):
-        story.data_dir.flush()
-    assert story.data_dir.synced < story.data_dir.collected
+        changes.data_dir.flush()
+    assert changes.data_dir.synced < changes.data_dir.collected
     go_on(disk)
     before = disk.operations
-    story.data_dir.close()
+    changes.data_dir.close()
     assert disk.operations == before  # nobody knows what is on it
 
 
 def test_what_was_appended_meanwhile_goes_into_the_next_flush() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    topic = story.topic("a", 1)
-    story.append(topic, 0)
-    work = story.data_dir.take()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0)
+    work = changes.data_dir.take()
     assert work is not None
-    story.append(topic, 0)
-    story.data_dir.perform(work)
-    assert story.data_dir.synced == work.number < story.data_dir.collected
-    story.flush()
+    changes.append(topic, 0)
+    changes.data_dir.perform(work)
+    assert changes.data_dir.synced == work.number < changes.data_dir.collected
+    changes.flush()
     disk.crash()
     assert len(content(opened(disk, 1_000).cluster.topics["a"].partitions[0])) == 2
 
 
 def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    story.append(story.topic("a", 1), 0)
-    work = story.data_dir.take()
+    changes = DiskChanges(opened(disk))
+    changes.append(changes.topic("a", 1), 0)
+    work = changes.data_dir.take()
     assert work is not None
-    story.append(story.topic("b", 1), 0)
-    assert story.data_dir.take() is work
-    story.flush()
+    changes.append(changes.topic("b", 1), 0)
+    assert changes.data_dir.take() is work
+    changes.flush()
     disk.crash()
     again = opened(disk, 1_000).cluster
     assert [len(content(again.topics[name].partitions[0])) for name in ("a", "b")] == [1, 1]
@@ -157,14 +157,14 @@ def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
 
 def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    old = story.topic("a", 1)
-    story.append(old, 0)
-    story.cluster.delete_topic(old)
-    new = story.topic("a", 1)
+    changes = DiskChanges(opened(disk))
+    old = changes.topic("a", 1)
+    changes.append(old, 0)
+    changes.cluster.delete_topic(old)
+    new = changes.topic("a", 1)
     old.partitions[0].append(read_batch(a_batch("late")))
-    story.append(new, 0)
-    story.flush()
+    changes.append(new, 0)
+    changes.flush()
     disk.crash()
     [partition] = opened(disk, 1_000).cluster.topics["a"].partitions
     assert content(partition) == content(new.partitions[0]) != ()
@@ -172,24 +172,24 @@ def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
 
 def test_one_sync_for_many_appends() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    topic = story.topic("a", 1, **{"segment.bytes": "100000"})
-    story.append(topic, 0)
-    story.flush()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1, **{"segment.bytes": "100000"})
+    changes.append(topic, 0)
+    changes.flush()
     seen: list[str] = []
     disk.before = lambda operation, file: seen.append(f"{operation} {file}")
-    story.append(topic, 0, 500)
-    story.flush()
+    changes.append(topic, 0, 500)
+    changes.flush()
     log = "a-0/00000000000000000000.log"
     assert seen == [f"append {log}", f"sync {log}"]
 
 
 def test_nothing_to_do_touches_nothing() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
+    changes = DiskChanges(opened(disk))
     before = disk.operations
-    story.data_dir.flush()
-    assert story.data_dir.take() is None
+    changes.data_dir.flush()
+    assert changes.data_dir.take() is None
     assert disk.operations == before
 
 
@@ -221,9 +221,9 @@ def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
 
 def test_directory_lost_in_a_crash_is_durable_after_a_write() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    story.topic("a", 1)
-    story.flush()
+    changes = DiskChanges(opened(disk))
+    changes.topic("a", 1)
+    changes.flush()
     disk.crash()  # the catalogue knows the topic, and the empty directory is gone
     again = opened(disk, 1_000)
     again.cluster.topics["a"].partitions[0].append(read_batch(a_batch("kept")))
@@ -246,11 +246,11 @@ def description(cluster: Cluster) -> list[object]:
 
 def test_a_log_whose_batches_all_went_keeps_its_end() -> None:
     disk = PretendDisk()
-    story = Story(opened(disk))
-    topic = story.topic("a", 1)
-    story.append(topic, 0, 8)
-    story.cut(topic, 0, 8)
-    story.flush()
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0, 8)
+    changes.cut(topic, 0, 8)
+    changes.flush()
     again = opened(disk, 1_000)
     [partition] = again.cluster.topics["a"].partitions
     assert (partition.log.start, partition.log.end, content(partition)) == (8, 8, ())
@@ -262,9 +262,9 @@ def test_a_log_whose_batches_all_went_keeps_its_end() -> None:
 def test_what_a_start_serves_is_sure() -> None:
     """The process was killed before it synced, so nobody was told; the next one tells everybody what it reads."""
     disk = PretendDisk()
-    story = Story(opened(disk))
-    topic = story.topic("a", 1)
-    story.append(topic, 0)
+    changes = DiskChanges(opened(disk))
+    topic = changes.topic("a", 1)
+    changes.append(topic, 0)
 
     def before(operation: str, file: str) -> None:
         if operation == "sync" and file.endswith(".log"):
@@ -272,7 +272,7 @@ def test_what_a_start_serves_is_sure() -> None:
 
     disk.before = before
     with pytest.raises(CrashError):
-        story.flush()
+        changes.flush()
     go_on(disk)
     served = content(opened(disk, 1_000).cluster.topics["a"].partitions[0])
     assert len(served) == 1

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tools.story import Story, content, ids, nodes, opened, tell
+from tools.disk_changes import DiskChanges, content, ids, make_all_changes, nodes, opened
 
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
@@ -43,17 +43,17 @@ def test_both_disks_come_to_the_same(tmp_path: Path) -> None:
         for disk in (pretend, real):
             data_dir = DataDir(disk, "DIR")
             data_dir.open(nodes(), ids())
-            tell(Story(data_dir))
+            make_all_changes(DiskChanges(data_dir))
         assert everything(real) == everything(pretend)
         assert {"b-0/00000000000000000000.log", "log-start-offset-checkpoint"} <= set(everything(real))
 
 
 def test_what_is_written_is_there_for_the_next(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
-        story = Story(opened(disk))
-        story.append(story.topic("a", 1), 0, 20)
-        story.data_dir.flush()
-        before = content(story.cluster.topics["a"].partitions[0])
+        changes = DiskChanges(opened(disk))
+        changes.append(changes.topic("a", 1), 0, 20)
+        changes.data_dir.flush()
+        before = content(changes.cluster.topics["a"].partitions[0])
     with disk_at(tmp_path) as disk:
         assert content(opened(disk, 1_000).cluster.topics["a"].partitions[0]) == before
 
@@ -103,23 +103,23 @@ def test_read_only(tmp_path: Path) -> None:
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     """The kernel refuses in the middle of a write, as on a full disk."""
     with disk_at(tmp_path) as disk:
-        story = Story(opened(disk))
-        topic = story.topic("a", 1, **{"segment.bytes": "100000"})
-        story.append(topic, 0)
-        story.flush()
+        changes = DiskChanges(opened(disk))
+        topic = changes.topic("a", 1, **{"segment.bytes": "100000"})
+        changes.append(topic, 0)
+        changes.flush()
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
         try:
-            story.append(topic, 0, 100)
+            changes.append(topic, 0, 100)
             with pytest.raises(DataDirError) as raised:
-                story.data_dir.flush()
+                changes.data_dir.flush()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert str(raised.value) == (
             f"data directory DIR: cannot write a-0/00000000000000000000.log: {os.strerror(errno.EFBIG)}"
         )
     with disk_at(tmp_path) as disk:
-        story.check(opened(disk, 1_000).cluster)  # what fitted in is whole batches
+        changes.check(opened(disk, 1_000).cluster)  # what fitted in is whole batches
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

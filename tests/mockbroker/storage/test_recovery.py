@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from tools.story import Story, a_batch, content, opened
+from tools.disk_changes import DiskChanges, a_batch, content, opened
 
 from kwire.records.batch import read_batch
 from kwire.records.control import ControlType, build_marker
@@ -23,10 +23,10 @@ BATCH = len(a_batch("record 1"))
 def disk() -> PretendDisk:
     """Topic ``a`` with nine batches of one record in partition 0, three a segment."""
     disk = PretendDisk()
-    story = Story(opened(disk))
-    story.append(story.topic("a", 2), 0, 9)
-    story.flush()
-    story.data_dir.close()
+    changes = DiskChanges(opened(disk))
+    changes.append(changes.topic("a", 2), 0, 9)
+    changes.flush()
+    changes.data_dir.close()
     return disk
 
 
@@ -128,9 +128,9 @@ def test_an_old_directory_of_a_topic_that_was_made_anew(disk: PretendDisk) -> No
 
 
 def test_a_start_offset_within_a_batch(disk: PretendDisk) -> None:
-    story = Story(opened(disk, 1_000))
-    story.cluster.topics["a"].partitions[0].log.delete_before(4)
-    story.data_dir.flush()
+    changes = DiskChanges(opened(disk, 1_000))
+    changes.cluster.topics["a"].partitions[0].log.delete_before(4)
+    changes.data_dir.flush()
     assert disk.read(START_OFFSETS) == b"0\n1\na 0 4\n"
     assert f"{0:020}.log" not in disk.names("a-0")
     partition = reopened(disk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from mockbroker.base.release import KAFKA_4_2
@@ -52,13 +52,13 @@ def test_allowed(before, change, after):
     ],
 )
 def test_refused(changes, error):
-    desk = Desk()
-    found = alter(desk.broker.cluster, KAFKA_4_2, 2, "t", changes)
-    assert (found.error, desk.broker.cluster.topics["t"].configs) == (error, {})
+    harness = BrokerHarness()
+    found = alter(harness.broker.cluster, KAFKA_4_2, 2, "t", changes)
+    assert (found.error, harness.broker.cluster.topics["t"].configs) == (error, {})
 
 
 @pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "loggers of brokers"), (32, "groups"), (99, "type 99")])
 def test_error_names_the_resource_type_that_cannot_be_altered(kind, what):
-    found = alter(Desk().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
+    found = alter(BrokerHarness().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
     assert found.error == E.INVALID_REQUEST
     assert what in (found.text or "")

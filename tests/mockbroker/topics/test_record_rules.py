@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import WALL, Desk
+from tools.broker_harness import WALL, BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.produce import ProduceRequest
@@ -20,37 +20,37 @@ KEYED, BARE = Record(key=b"k", value=b"v", timestamp=NOW), Record(value=b"v", ti
 EARLY, LATE = Record(value=b"v", timestamp=NOW - 2_000), Record(value=b"v", timestamp=NOW + 2_000)
 
 
-def send(desk: Desk, *records: Record, version: int = 9, **batch: Any) -> Any:
+def send(harness: BrokerHarness, *records: Record, version: int = 9, **batch: Any) -> Any:
     data = ProduceRequest.Topic.Partition(index=0, records=build_batch(records, **batch))
     topic = ProduceRequest.Topic(name="t", partition_data=[data])
-    answer = desk.ask(ProduceRequest(acks=-1, topic_data=[topic]), version, node=desk.leader("t", 0))
+    answer = harness.ask(ProduceRequest(acks=-1, topic_data=[topic]), version, node=harness.leader("t", 0))
     return answer.responses[0].partition_responses[0]
 
 
-def desk_with(**configs: str) -> Desk:
-    desk = Desk()
-    configure(desk, **configs)
-    return desk
+def harness_with(**configs: str) -> BrokerHarness:
+    harness = BrokerHarness()
+    configure(harness, **configs)
+    return harness
 
 
-def configure(desk: Desk, **configs: str) -> None:
+def configure(harness: BrokerHarness, **configs: str) -> None:
     given = {name.replace("_", "."): value for name, value in configs.items()}
-    desk.broker.cluster.configure(desk.broker.cluster.topics["t"], given)
+    harness.broker.cluster.configure(harness.broker.cluster.topics["t"], given)
 
 
 @pytest.mark.parametrize("policy", ["compact", "delete, compact"])
 def test_compacted_topic_refuses_records_without_a_key(policy):
-    desk = desk_with(cleanup_policy=policy)
-    refused = send(desk, KEYED, BARE, KEYED, BARE)
+    harness = harness_with(cleanup_policy=policy)
+    refused = send(harness, KEYED, BARE, KEYED, BARE)
     assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (E.INVALID_RECORD, -1, 0)
     assert [each.batch_index for each in refused.record_errors] == [1, 3]
     assert "2 record errors in total" in refused.error_message
-    assert send(desk, KEYED, Record(key=b"", timestamp=NOW)).base_offset == 0
+    assert send(harness, KEYED, Record(key=b"", timestamp=NOW)).base_offset == 0
 
 
 def test_the_answer_lists_so_many_record_errors():
-    desk = desk_with(cleanup_policy="compact")
-    refused = send(desk, *[BARE] * (MOST_RECORD_ERRORS + 1))
+    harness = harness_with(cleanup_policy="compact")
+    refused = send(harness, *[BARE] * (MOST_RECORD_ERRORS + 1))
     assert len(refused.record_errors) == MOST_RECORD_ERRORS
     assert f"{MOST_RECORD_ERRORS + 1} record errors in total" in refused.error_message
 
@@ -61,44 +61,44 @@ def test_a_topic_with_usual_configurations_reads_no_record():
 
 
 def test_a_batch_may_be_as_large_as_the_topic_says():
-    desk = desk_with(max_message_bytes=str(len(build_batch([BARE]))))
-    assert send(desk, BARE).error_code == E.NONE
-    assert send(desk, KEYED).error_code == E.MESSAGE_TOO_LARGE
-    configure(desk)
-    assert send(desk, KEYED).error_code == E.NONE
-    configure(desk, segment_bytes="1048576", max_message_bytes="2000000")
-    assert send(desk, Record(value=bytes(1_048_576))).error_code == E.RECORD_LIST_TOO_LARGE
+    harness = harness_with(max_message_bytes=str(len(build_batch([BARE]))))
+    assert send(harness, BARE).error_code == E.NONE
+    assert send(harness, KEYED).error_code == E.MESSAGE_TOO_LARGE
+    configure(harness)
+    assert send(harness, KEYED).error_code == E.NONE
+    configure(harness, segment_bytes="1048576", max_message_bytes="2000000")
+    assert send(harness, Record(value=bytes(1_048_576))).error_code == E.RECORD_LIST_TOO_LARGE
 
 
 @pytest.mark.parametrize(("limit", "record"), [("before", EARLY), ("after", LATE)])
 def test_timestamps_may_be_so_far_from_now(limit, record):
-    desk = desk_with(**{f"message_timestamp_{limit}_max_ms": "1999"})
-    refused = send(desk, BARE, record)
+    harness = harness_with(**{f"message_timestamp_{limit}_max_ms": "1999"})
+    refused = send(harness, BARE, record)
     assert (refused.error_code, [each.batch_index for each in refused.record_errors]) == (E.INVALID_TIMESTAMP, [1])
-    configure(desk, **{f"message_timestamp_{limit}_max_ms": "2000"})
-    assert send(desk, BARE, record).error_code == E.NONE
+    configure(harness, **{f"message_timestamp_{limit}_max_ms": "2000"})
+    assert send(harness, BARE, record).error_code == E.NONE
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 def test_log_append_time_is_that_of_the_broker(codec):
-    desk = desk_with(message_timestamp_type="LogAppendTime")
-    desk.wait(3.0)
-    stored = send(desk, EARLY, LATE, codec=codec)
+    harness = harness_with(message_timestamp_type="LogAppendTime")
+    harness.wait(3.0)
+    stored = send(harness, EARLY, LATE, codec=codec)
     assert stored.log_append_time_ms == NOW + 3_000
-    (batch,) = desk.broker.cluster.topics["t"].partitions[0].log.batches()
+    (batch,) = harness.broker.cluster.topics["t"].partitions[0].log.batches()
     assert batch.log_append_time
     assert [record.timestamp for record in batch.records()] == [NOW + 3_000] * 2
-    assert send(desk, BARE, log_append_time=NOW).error_code == E.INVALID_TIMESTAMP
+    assert send(harness, BARE, log_append_time=NOW).error_code == E.INVALID_TIMESTAMP
 
 
 def test_a_producer_cannot_choose_log_append_time():
-    desk = Desk()
-    assert send(desk, BARE, log_append_time=NOW).log_append_time_ms == -1
-    (batch,) = desk.broker.cluster.topics["t"].partitions[0].log.batches()
+    harness = BrokerHarness()
+    assert send(harness, BARE, log_append_time=NOW).log_append_time_ms == -1
+    (batch,) = harness.broker.cluster.topics["t"].partitions[0].log.batches()
     assert (batch.log_append_time, batch.crc_is_right()) == (False, True)
 
 
 def test_settings_of_the_broker_are_the_defaults_of_topics():
-    desk = Desk(config={"log.cleanup.policy": "compact", "message.max.bytes": 100})
-    assert send(desk, BARE).error_code == E.INVALID_RECORD
-    assert send(desk, *[KEYED] * 10).error_code == E.MESSAGE_TOO_LARGE
+    harness = BrokerHarness(config={"log.cleanup.policy": "compact", "message.max.bytes": 100})
+    assert send(harness, BARE).error_code == E.INVALID_RECORD
+    assert send(harness, *[KEYED] * 10).error_code == E.MESSAGE_TOO_LARGE

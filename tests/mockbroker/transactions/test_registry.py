@@ -11,8 +11,8 @@ from effort import amount
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tools.desk import Desk
-from tools.lasting import Lasting
+from tools.broker_harness import BrokerHarness
+from tools.durable_broker_harness import DurableBrokerHarness
 from tools.producer import Producer, read_committed
 
 from kwire import ErrorCode as E
@@ -25,16 +25,16 @@ FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"
 LOOKS_EVERY = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 
 
-def ready(desk: Desk, name: str = "tx", **how: Any) -> Producer:
-    producer = Producer(desk, name, **how)
+def ready(harness: BrokerHarness, name: str = "tx", **how: Any) -> Producer:
+    producer = Producer(harness, name, **how)
     assert producer.init() == E.NONE
     return producer
 
 
-def stable(desk: Desk, group: str = "g") -> dict[int, int | None]:
+def stable(harness: BrokerHarness, group: str = "g") -> dict[int, int | None]:
     """Partitions of t to offsets; None while they may change."""
     asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0, 1])]
-    answer = desk.ask(OffsetFetchRequest(group_id=group, topics=asked, require_stable=True), 7)
+    answer = harness.ask(OffsetFetchRequest(group_id=group, topics=asked, require_stable=True), 7)
     return {
         each.partition_index: None if each.error_code else each.committed_offset for each in answer.topics[0].partitions
     }
@@ -42,72 +42,72 @@ def stable(desk: Desk, group: str = "g") -> dict[int, int | None]:
 
 @FLOWS
 def test_committed_and_aborted(new):
-    desk = Desk()
-    producer = ready(desk, new=new)
+    harness = BrokerHarness()
+    producer = ready(harness, new=new)
     for value, committed in ((b"a", True), (b"b", False), (b"c", True)):
         assert producer.produce(value) == E.NONE
-        assert value not in read_committed(desk)
+        assert value not in read_committed(harness)
         assert producer.end(committed=committed) == E.NONE
-    assert read_committed(desk) == [b"a", b"c"]
-    assert read_committed(desk, limit=1) == [b"a", b"c"]
+    assert read_committed(harness) == [b"a", b"c"]
+    assert read_committed(harness, limit=1) == [b"a", b"c"]
 
 
 @FLOWS
 def test_records_from_inside(new):
     """A test asks the cluster, without a client: for everything, or for what readers of committed records see."""
-    desk = Desk()
-    producer, other = ready(desk, new=new), ready(desk, "other", new=new)
+    harness = BrokerHarness()
+    producer, other = ready(harness, new=new), ready(harness, "other", new=new)
     for value, committed in ((b"a", True), (b"b", False)):
         producer.produce(value)
         other.produce(b"open")
         producer.end(committed=committed)
-    assert inside_values(desk, committed=False) == [b"a", b"open", b"b", b"open"]
-    assert inside_values(desk, committed=True) == [b"a"]
+    assert inside_values(harness, committed=False) == [b"a", b"open", b"b", b"open"]
+    assert inside_values(harness, committed=True) == [b"a"]
     other.end(committed=True)
-    assert inside_values(desk, committed=True) == [b"a", b"open", b"open"]
+    assert inside_values(harness, committed=True) == [b"a", b"open", b"open"]
 
 
-def inside_values(desk: Desk, partition: int = 0, *, committed: bool) -> list[bytes | None]:
-    return [record.value for record in inside.read(desk.broker, "t", partition, committed=committed)]
+def inside_values(harness: BrokerHarness, partition: int = 0, *, committed: bool) -> list[bytes | None]:
+    return [record.value for record in inside.read(harness.broker, "t", partition, committed=committed)]
 
 
 @FLOWS
 def test_offsets_hold_from_the_end_on(new):
-    desk = Desk()
-    producer = ready(desk, new=new)
+    harness = BrokerHarness()
+    producer = ready(harness, new=new)
     assert producer.commit("g", 5) == E.NONE
-    assert stable(desk) == {0: None, 1: -1}
+    assert stable(harness) == {0: None, 1: -1}
     producer.end(committed=True)
-    assert stable(desk) == {0: 5, 1: -1}
+    assert stable(harness) == {0: 5, 1: -1}
     producer.commit("g", 9)
     producer.end(committed=False)
-    assert stable(desk) == {0: 5, 1: -1}
+    assert stable(harness) == {0: 5, 1: -1}
 
 
 def test_of_two_transactions_the_offset_that_was_told_last_holds():
-    desk = Desk()
-    first, second = ready(desk, "first"), ready(desk, "second")
+    harness = BrokerHarness()
+    first, second = ready(harness, "first"), ready(harness, "second")
     first.commit("g", 1)
     second.commit("g", 2)
     second.end(committed=True)
-    assert stable(desk)[0] is None
+    assert stable(harness)[0] is None
     first.end(committed=True)
-    assert stable(desk)[0] == 2
+    assert stable(harness)[0] == 2
 
 
 @FLOWS
 def test_whoever_comes_later_takes_the_name(new):
-    desk = Desk()
-    old = ready(desk, new=new)
+    harness = BrokerHarness()
+    old = ready(harness, new=new)
     old.produce(b"lost")
-    young = Producer(desk, "tx", new=new)
+    young = Producer(harness, "tx", new=new)
     assert young.init() == E.CONCURRENT_TRANSACTIONS
     assert young.init() == E.NONE
     assert old.produce(b"zombie") in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
     assert old.end(committed=True) in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
     young.produce(b"mine")
     young.end(committed=True)
-    assert read_committed(desk) == [b"mine"]
+    assert read_committed(harness) == [b"mine"]
 
 
 REFUSED = (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
@@ -146,8 +146,8 @@ def has_committed(young: Any) -> None:
 @pytest.mark.parametrize("state", [is_empty, has_a_transaction, has_aborted, has_committed], ids=lambda s: s.__name__)
 def test_zombie_of_the_epoch_before_is_refused(new, ask, state):
     """The id had no open transaction when it got a new producer, so the epoch has grown by one and no marker says so."""
-    desk = Desk()
-    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    harness = BrokerHarness()
+    zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
     assert (young.producer_id, young.epoch) == (zombie.producer_id, zombie.epoch + 1)
     state(young)
@@ -155,16 +155,16 @@ def test_zombie_of_the_epoch_before_is_refused(new, ask, state):
     if state is has_a_transaction:
         assert young.end(committed=True) == E.NONE
     mine = [b"mine"] if state in (has_a_transaction, has_committed) else []
-    assert read_committed(desk) == mine
-    assert stable(desk)[0] == (5 if mine else -1)
+    assert read_committed(harness) == mine
+    assert stable(harness)[0] == (5 if mine else -1)
     assert young.produce(b"later") == E.NONE, "the zombie has not fenced its successor"
 
 
 @FLOWS
 @pytest.mark.parametrize("state", [is_empty, has_aborted, has_committed], ids=lambda s: s.__name__)
 def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
-    desk = Desk()
-    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    harness = BrokerHarness()
+    zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
     state(young)
     assert zombie.init(known=True) == E.PRODUCER_FENCED
@@ -174,94 +174,94 @@ def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
 @FLOWS
 def test_init_of_an_older_epoch_aborts_before_it_is_fenced(new):
     """Kafka looks at the epoch only after it has aborted what is open; then it refuses the zombie as well."""
-    desk = Desk()
-    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    harness = BrokerHarness()
+    zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
     has_a_transaction(young)
     assert zombie.init(known=True) == E.CONCURRENT_TRANSACTIONS
     assert zombie.init(known=True) == E.PRODUCER_FENCED
     assert young.end(committed=True) in (*REFUSED, E.INVALID_TXN_STATE)
-    assert read_committed(desk) == []
+    assert read_committed(harness) == []
 
 
 @FLOWS
 @pytest.mark.parametrize("ask", ZOMBIE_ASKS)
 def test_producer_that_is_fenced_by_a_restart_stays_fenced(new, ask):
     """What is known of epochs is written: the next broker refuses the same producers."""
-    desk = Lasting()
-    zombie, young = ready(desk, new=new), Producer(desk, "tx", new=new)
+    harness = DurableBrokerHarness()
+    zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
-    desk.restart()
+    harness.restart()
     assert ask(zombie) in REFUSED
     assert young.produce(b"mine") == E.NONE
-    desk.restart()
+    harness.restart()
     assert ask(zombie) in REFUSED
     assert young.end(committed=True) == E.NONE
-    assert read_committed(desk) == [b"mine"]
+    assert read_committed(harness) == [b"mine"]
 
 
 @FLOWS
 def test_a_transaction_that_takes_too_long_is_aborted(new):
-    desk = Desk(config=LOOKS_EVERY)
-    producer = ready(desk, new=new, timeout_ms=5_500)
+    harness = BrokerHarness(config=LOOKS_EVERY)
+    producer = ready(harness, new=new, timeout_ms=5_500)
     producer.produce(b"late")
     producer.commit("g", 1)
-    desk.wait(5.9)  # it is noticed when the coordinator looks next
-    assert desk.broker.transactions["tx"].state is State.ONGOING
-    desk.wait(0.2)
-    assert desk.broker.transactions["tx"].state is State.COMPLETE_ABORT
-    assert stable(desk)[0] == -1
+    harness.wait(5.9)  # it is noticed when the coordinator looks next
+    assert harness.broker.transactions["tx"].state is State.ONGOING
+    harness.wait(0.2)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
+    assert stable(harness)[0] == -1
     assert producer.produce(b"later") in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED)
     assert producer.init(known=True) == E.NONE
     producer.produce(b"again")
     producer.end(committed=True)
-    assert read_committed(desk) == [b"again"]
+    assert read_committed(harness) == [b"again"]
 
 
 def test_one_that_ends_in_time_is_left_alone():
-    desk = Desk(config=LOOKS_EVERY)
-    producer = ready(desk, timeout_ms=2_000)
+    harness = BrokerHarness(config=LOOKS_EVERY)
+    producer = ready(harness, timeout_ms=2_000)
     producer.produce(b"a")
-    desk.wait(1.5)
+    harness.wait(1.5)
     producer.end(committed=True)
-    desk.wait(1.0)
+    harness.wait(1.0)
     producer.produce(b"b")
-    desk.wait(1.5)
+    harness.wait(1.5)
     assert producer.end(committed=True) == E.NONE
-    assert read_committed(desk) == [b"a", b"b"]
+    assert read_committed(harness) == [b"a", b"b"]
 
 
 @FLOWS
 def test_while_markers_are_being_written(new):
-    desk = Desk(config={"mockbroker.transaction.completion.ms": 200})
-    producer = ready(desk, new=new)
+    harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": 200})
+    producer = ready(harness, new=new)
     producer.produce(b"a")
     assert producer.end(committed=True) == E.NONE
-    assert read_committed(desk) == []
+    assert read_committed(harness) == []
     assert producer.produce(b"b") == E.CONCURRENT_TRANSACTIONS
     assert producer.init() == E.CONCURRENT_TRANSACTIONS
-    desk.wait(0.2)
-    assert read_committed(desk) == [b"a"]
+    harness.wait(0.2)
+    assert read_committed(harness) == [b"a"]
     assert producer.produce(b"b") == E.NONE
     producer.end(committed=True)
-    desk.wait(0.2)
-    assert read_committed(desk) == [b"a", b"b"]
+    harness.wait(0.2)
+    assert read_committed(harness) == [b"a", b"b"]
 
 
 @FLOWS
 def test_a_topic_that_goes_with_an_open_transaction(new):
-    desk = Desk(topics={"t": 1, "u": 1})
-    producer = ready(desk, new=new)
+    harness = BrokerHarness(topics={"t": 1, "u": 1})
+    producer = ready(harness, new=new)
     producer.produce(b"a")
-    desk.ask(DeleteTopicsRequest(topic_names=["t"]), 4)
+    harness.ask(DeleteTopicsRequest(topic_names=["t"]), 4)
     assert producer.end(committed=True) == E.NONE
-    assert desk.broker.transactions["tx"].state is State.COMPLETE_COMMIT
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_COMMIT
 
 
 def test_epochs_of_a_producer_id_are_used_up_by_ends():
-    desk = Desk()
-    producer = ready(desk, new=True)
-    txn = desk.broker.transactions["tx"]
+    harness = BrokerHarness()
+    producer = ready(harness, new=True)
+    txn = harness.broker.transactions["tx"]
     txn.epoch = producer.epoch = EXHAUSTED
     first = producer.producer_id
     producer.produce(b"a")
@@ -269,13 +269,13 @@ def test_epochs_of_a_producer_id_are_used_up_by_ends():
     assert (producer.producer_id != first, producer.epoch) == (True, 0)
     producer.produce(b"b")
     assert producer.end(committed=True) == E.NONE
-    assert read_committed(desk) == [b"a", b"b"]
+    assert read_committed(harness) == [b"a", b"b"]
 
 
 def test_the_answer_to_the_end_that_used_them_up_is_lost():
-    desk = Desk()
-    producer = ready(desk, new=True)
-    desk.broker.transactions["tx"].epoch = producer.epoch = EXHAUSTED
+    harness = BrokerHarness()
+    producer = ready(harness, new=True)
+    harness.broker.transactions["tx"].epoch = producer.epoch = EXHAUSTED
     producer.produce(b"a")
     before = producer.producer_id, producer.epoch
     producer.end(committed=True)
@@ -286,18 +286,18 @@ def test_the_answer_to_the_end_that_used_them_up_is_lost():
 
 
 def test_epochs_of_a_producer_id_are_used_up_by_beginnings():
-    desk = Desk()
-    producer = ready(desk)
+    harness = BrokerHarness()
+    producer = ready(harness)
     first = producer.producer_id
-    desk.broker.transactions["tx"].epoch = EXHAUSTED
+    harness.broker.transactions["tx"].epoch = EXHAUSTED
     assert producer.init() == E.NONE
     assert (producer.producer_id != first, producer.epoch) == (True, 0)
 
 
 def test_the_owner_of_an_open_transaction_begins_anew():
     """It is aborted first; the owner may go on in the epoch that came of it, however often it asks."""
-    desk = Desk()
-    producer = ready(desk)
+    harness = BrokerHarness()
+    producer = ready(harness)
     producer.produce(b"a")
     assert producer.init(known=True) == E.CONCURRENT_TRANSACTIONS
     said = producer.producer_id, producer.epoch
@@ -310,16 +310,16 @@ def test_the_owner_of_an_open_transaction_begins_anew():
 @pytest.mark.parametrize(("committed", "error"), [(False, E.NONE), (True, E.INVALID_TXN_STATE)])
 def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
     """KIP-890: whoever was fenced by another may hear that its transaction was aborted."""
-    desk = Desk()
-    producer = ready(desk, new=True)
+    harness = BrokerHarness()
+    producer = ready(harness, new=True)
     producer.produce(b"a")
-    assert Producer(desk, "tx").init() == E.CONCURRENT_TRANSACTIONS
+    assert Producer(harness, "tx").init() == E.CONCURRENT_TRANSACTIONS
     assert producer.end(committed=committed) == error
 
 
 def test_the_lowest_sequence_that_was_tried_comes_first():
-    desk = Desk()
-    producer = ready(desk)
+    harness = BrokerHarness()
+    producer = ready(harness)
     assert [producer.send(b"v", sequence=0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
     found = [producer.send(b"v", sequence=sequence) for sequence in (2, 0, 1)]
     assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
@@ -340,9 +340,9 @@ class Transactions(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk(config=LOOKS_EVERY)
+        self.harness = BrokerHarness(config=LOOKS_EVERY)
         flows = [("x", False), ("x", True), ("y", True)]
-        self.producers = [Producer(self.desk, name, new=new, timeout_ms=3_000) for name, new in flows]
+        self.producers = [Producer(self.harness, name, new=new, timeout_ms=3_000) for name, new in flows]
         self.open: dict[int, Counter[tuple[int, bytes]]] = {who: Counter() for who in range(3)}
         self.offsets: dict[int, int] = {}
         self.seen: Counter[tuple[int, bytes]] = Counter()
@@ -385,7 +385,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 5.0]))
     def wait(self, seconds: float) -> None:
-        self.desk.wait(seconds)
+        self.harness.wait(seconds)
 
     @invariant()
     def nothing_else_is_seen(self) -> None:
@@ -394,20 +394,20 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def from_inside_the_same_is_seen(self) -> None:
         for partition in (0, 1):
-            assert inside_values(self.desk, partition, committed=True) == read_committed(self.desk, partition)
+            assert inside_values(self.harness, partition, committed=True) == read_committed(self.harness, partition)
 
     def teardown(self) -> None:
         """In the end no transaction is open, and everything is seen."""
-        self.desk.wait(10.0)
+        self.harness.wait(10.0)
         assert self._found() == self.seen
 
     def _found(self) -> Counter[tuple[int, bytes]]:
-        return Counter((partition, value) for partition in (0, 1) for value in read_committed(self.desk, partition))
+        return Counter((partition, value) for partition in (0, 1) for value in read_committed(self.harness, partition))
 
     @invariant()
     def offsets_are_committed_whole(self) -> None:
         asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0])]
-        answer = self.desk.ask(OffsetFetchRequest(group_id="g", topics=asked), 7)
+        answer = self.harness.ask(OffsetFetchRequest(group_id="g", topics=asked), 7)
         assert answer.topics[0].partitions[0].committed_offset == self.group
 
     def _forget(self, who: int) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.said import GROUP, Wire, line, two_members
+from tools.handmade_calls import GROUP, CallLog, line, two_members
 
 from kwire.analysis.report.by_group import groups
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
@@ -9,8 +9,8 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 FACTS = "to_generation trigger trigger_member started_ts ended_ts duration_ms stw_ms_max partitions_moved incomplete"
 
 
-def facts(wire: Wire) -> list[tuple[object, ...]]:
-    return [line(row, FACTS) for row in wire.tables()["rebalances"]]
+def facts(log: CallLog) -> list[tuple[object, ...]]:
+    return [line(row, FACTS) for row in log.tables()["rebalances"]]
 
 
 def test_join_and_leave() -> None:
@@ -45,14 +45,14 @@ def test_assignments() -> None:
 
 
 def test_expired_begins_when_the_session_ends() -> None:
-    wire = two_members()
-    del wire.calls[8:]
-    wire.beat("b", 300, 2)
-    wire.beat("a", 1300, 2)
-    wire.beat("a", 1600, 2, error=27)
-    wire.join("a", 1610, 3, "a")
-    wire.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
-    tables = wire.tables()
+    log = two_members()
+    del log.calls[8:]
+    log.beat("b", 300, 2)
+    log.beat("a", 1300, 2)
+    log.beat("a", 1600, 2, error=27)
+    log.join("a", 1610, 3, "a")
+    log.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
+    tables = log.tables()
     last = tables["rebalances"][-1]
     assert line(last, "trigger trigger_member trigger_confidence started_ts") == ("expired", "b", "inferred", 1301.0)
     assert [row["left_how"] for row in tables["members"] if row["member_id"] == "b"] == ["silent"]
@@ -62,19 +62,19 @@ def test_expired_begins_when_the_session_ends() -> None:
 @pytest.mark.parametrize(("heard", "began"), [(1205, 1201.0), (1250, 1251.0)])
 def test_late_sync_extends_a_session_only_if_the_member_stays(heard: float, began: float) -> None:
     """B asks for its share 50 ms after the plan is there: brokers since 4.0 go on counting from its JoinGroup."""
-    wire = Wire()
-    wire.join("a", 100, 1, "a", "b", took=101)
-    wire.join("b", 200, 1)
-    wire.sync("a", 210, 1, [0], {"a": [0], "b": [1]})
-    wire.sync("b", 250, 1, [1])
+    log = CallLog()
+    log.join("a", 100, 1, "a", "b", took=101)
+    log.join("b", 200, 1)
+    log.sync("a", 210, 1, [0], {"a": [0], "b": [1]})
+    log.sync("b", 250, 1, [1])
     for at in (700, heard - 1):
-        wire.beat("a", at, 1)
-    wire.calls[-1].response.error_code = 0 if began > 1201 else 27
+        log.beat("a", at, 1)
+    log.calls[-1].response.error_code = 0 if began > 1201 else 27
     if began > 1201:
-        wire.beat("a", 1255, 1, error=27)
-    wire.join("a", 1300, 2, "a")
-    wire.sync("a", 1310, 2, [0, 1], {"a": [0, 1]})
-    row = wire.tables()["rebalances"][-1]
+        log.beat("a", 1255, 1, error=27)
+    log.join("a", 1300, 2, "a")
+    log.sync("a", 1310, 2, [0, 1], {"a": [0, 1]})
+    row = log.tables()["rebalances"][-1]
     assert line(row, "trigger trigger_member started_ts") == ("expired", "b", began)
 
 
@@ -84,39 +84,39 @@ STOPS = "generation member_id stopped_ts resumed_ts stw_ms"
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
 def test_stop_includes_partitions_of_an_expired_member(protocol: str) -> None:
     """B is last heard of at 301; A has what B had at 1621, 11 ms after it rejoined."""
-    wire = Wire()
-    wire.join("a", 0, 1, "a", "b", protocol=protocol, took=60)
-    wire.join("b", 50, 1, protocol=protocol, took=10)
-    wire.sync("a", 65, 1, [0], {"a": [0], "b": [1]})
-    wire.sync("b", 65, 1, [1])
-    wire.beat("b", 300, 1)
-    wire.beat("a", 700, 1)
-    wire.beat("a", 1300, 1, error=27)
+    log = CallLog()
+    log.join("a", 0, 1, "a", "b", protocol=protocol, took=60)
+    log.join("b", 50, 1, protocol=protocol, took=10)
+    log.sync("a", 65, 1, [0], {"a": [0], "b": [1]})
+    log.sync("b", 65, 1, [1])
+    log.beat("b", 300, 1)
+    log.beat("a", 700, 1)
+    log.beat("a", 1300, 1, error=27)
     mine = [ConsumerProtocolSubscription.TopicPartition(topic="tea", partitions=[0])]
-    wire.join("a", 1610, 2, "a", protocol=protocol, owned=mine)
-    wire.sync("a", 1620, 2, [0, 1], {"a": [0, 1]})
-    tables = wire.tables()
+    log.join("a", 1610, 2, "a", protocol=protocol, owned=mine)
+    log.sync("a", 1620, 2, [0, 1], {"a": [0, 1]})
+    tables = log.tables()
     assert line(tables["members"][-1], STOPS) == (2, "a", 301.0, 1621.0, 1320.0)
     assert line(tables["rebalances"][-1], "stw_ms_max stw_ms_avg") == (1320.0, 1320.0)
 
 
-def replaced(instance: str | None = None, protocol: str = "range") -> Wire:
+def replaced(instance: str | None = None, protocol: str = "range") -> CallLog:
     """B is killed and, within its session, started again as C; both are in place of the other in generation 3."""
-    wire = two_members() if protocol == "range" and instance is None else Wire()
-    if not wire.calls:
-        wire.join("a", 100, 2, "a", "b", protocol=protocol, took=60)
-        wire.join("b", 150, 2, protocol=protocol, instance=instance, took=10)
-        wire.sync("a", 165, 2, [0], {"a": [0], "b": [1]}, took=3)
-        wire.sync("b", 165, 2, [1], took=3)
+    log = two_members() if protocol == "range" and instance is None else CallLog()
+    if not log.calls:
+        log.join("a", 100, 2, "a", "b", protocol=protocol, took=60)
+        log.join("b", 150, 2, protocol=protocol, instance=instance, took=10)
+        log.sync("a", 165, 2, [0], {"a": [0], "b": [1]}, took=3)
+        log.sync("b", 165, 2, [1], took=3)
     else:
-        del wire.calls[8:]
-    wire.beat("b", 300, 2)
-    wire.join("c", 900, 3, took=500, protocol=protocol, instance=instance)
-    wire.beat("a", 1000, 2, error=27)
-    wire.join("a", 1010, 3, "a", "c", took=390, protocol=protocol)
-    wire.sync("a", 1410, 3, [0], {"a": [0], "c": [1]}, took=3)
-    wire.sync("c", 1410, 3, [1], took=5)
-    return wire
+        del log.calls[8:]
+    log.beat("b", 300, 2)
+    log.join("c", 900, 3, took=500, protocol=protocol, instance=instance)
+    log.beat("a", 1000, 2, error=27)
+    log.join("a", 1010, 3, "a", "c", took=390, protocol=protocol)
+    log.sync("a", 1410, 3, [0], {"a": [0], "c": [1]}, took=3)
+    log.sync("c", 1410, 3, [1], took=5)
+    return log
 
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
@@ -129,21 +129,21 @@ def test_stop_of_a_new_member_in_place_of_a_killed_one(instance: str | None, pro
 
 
 def test_refused_commits_do_not_lengthen_a_session() -> None:
-    wire = two_members()
-    del wire.calls[8:]
-    wire.beat("b", 300, 2)
-    wire.commit("b", 900, 2, 1, 5, error=22)
-    wire.beat("a", 1000, 2)
-    wire.beat("a", 1600, 2, error=27)
-    wire.join("a", 1610, 3, "a")
-    wire.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
-    assert line(wire.tables()["rebalances"][-1], "trigger trigger_member started_ts") == ("expired", "b", 1301.0)
+    log = two_members()
+    del log.calls[8:]
+    log.beat("b", 300, 2)
+    log.commit("b", 900, 2, 1, 5, error=22)
+    log.beat("a", 1000, 2)
+    log.beat("a", 1600, 2, error=27)
+    log.join("a", 1610, 3, "a")
+    log.sync("a", 1620, 3, [0, 1], {"a": [0, 1]})
+    assert line(log.tables()["rebalances"][-1], "trigger trigger_member started_ts") == ("expired", "b", 1301.0)
 
 
 def test_everybody_leaves() -> None:
-    wire = two_members()
-    wire.leave("a", 900)
-    row = wire.tables()["rebalances"][-1]
+    log = two_members()
+    log.leave("a", 900)
+    row = log.tables()["rebalances"][-1]
     assert line(row, "from_generation to_generation trigger started_ts members_after incomplete") == (
         3,
         4,
@@ -155,11 +155,11 @@ def test_everybody_leaves() -> None:
 
 
 def test_not_finished() -> None:
-    wire = two_members()
-    wire.join("b", 900, 4)
-    wire.calls[-1].response = wire.calls[-1].response_us = None
-    wire.beat("a", 950, 3, error=27)
-    row = wire.tables()["rebalances"][-1]
+    log = two_members()
+    log.join("b", 900, 4)
+    log.calls[-1].response = log.calls[-1].response_us = None
+    log.beat("a", 950, 3, error=27)
+    row = log.tables()["rebalances"][-1]
     assert line(row, "to_generation trigger started_ts ended_ts incomplete") == (None, "joined", 900.0, None, True)
 
 
@@ -172,46 +172,46 @@ REJOINS = [  # who, how, the trigger
 
 @pytest.mark.parametrize(("who", "how", "trigger"), REJOINS)
 def test_rejoins(who: str, how: dict[str, object], trigger: str) -> None:
-    wire = two_members()
-    del wire.calls[8:]
-    wire.join(who, 500, 3, *(["a", "b"] if who == "a" else []), took=300, **how)
+    log = two_members()
+    del log.calls[8:]
+    log.join(who, 500, 3, *(["a", "b"] if who == "a" else []), took=300, **how)
     other = "b" if who == "a" else "a"
-    wire.beat(other, 600, 2, error=27)
-    wire.join(other, 700, 3, *(["a", "b"] if other == "a" else []), took=100)
+    log.beat(other, 600, 2, error=27)
+    log.join(other, 700, 3, *(["a", "b"] if other == "a" else []), took=100)
     for member in ("a", "b"):
-        wire.sync(member, 810, 3, [0], {"a": [0]} if member == "a" else None)
-    assert wire.tables()["rebalances"][-1]["trigger"] == trigger
+        log.sync(member, 810, 3, [0], {"a": [0]} if member == "a" else None)
+    assert log.tables()["rebalances"][-1]["trigger"] == trigger
 
 
 def test_unknown_trigger() -> None:
     """Members are asked to rejoin, and nothing that was seen says why."""
-    wire = two_members()
-    del wire.calls[8:]
-    wire.beat("a", 400, 2, error=27)
-    wire.beat("b", 450, 2, error=27)
-    wire.join("a", 500, 3, "a", "b", took=50)
-    wire.join("b", 510, 3, took=40)
-    row = wire.tables()["rebalances"][-1]
+    log = two_members()
+    del log.calls[8:]
+    log.beat("a", 400, 2, error=27)
+    log.beat("b", 450, 2, error=27)
+    log.join("a", 500, 3, "a", "b", took=50)
+    log.join("b", 510, 3, took=40)
+    row = log.tables()["rebalances"][-1]
     assert line(row, "trigger trigger_confidence started_ts") == ("unknown", "inferred", 401.0)
 
 
 def test_cooperative_counts_what_moves() -> None:
-    wire = Wire()
+    log = CallLog()
     how = {"protocol": "cooperative-sticky"}
     mine = [ConsumerProtocolSubscription.TopicPartition(topic="tea", partitions=[0, 1])]
-    wire.join("a", 0, 1, "a", **how)
-    wire.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
-    wire.join("b", 100, 2, took=60, **how)
-    wire.beat("a", 120, 1, error=27)
-    wire.join("a", 150, 2, "a", "b", took=10, owned=mine, **how)
-    wire.sync("a", 165, 2, [0], {"a": [0], "b": []}, took=5)
-    wire.sync("b", 161, 2, [], took=9)
-    wire.join("a", 180, 3, "a", "b", took=50, **how)
-    wire.beat("b", 190, 2, error=27)
-    wire.join("b", 200, 3, took=30, **how)
-    wire.sync("a", 240, 3, [0], {"a": [0], "b": [1]}, took=5)
-    wire.sync("b", 241, 3, [1], took=9)
-    rows = wire.tables()["rebalances"]
+    log.join("a", 0, 1, "a", **how)
+    log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
+    log.join("b", 100, 2, took=60, **how)
+    log.beat("a", 120, 1, error=27)
+    log.join("a", 150, 2, "a", "b", took=10, owned=mine, **how)
+    log.sync("a", 165, 2, [0], {"a": [0], "b": []}, took=5)
+    log.sync("b", 161, 2, [], took=9)
+    log.join("a", 180, 3, "a", "b", took=50, **how)
+    log.beat("b", 190, 2, error=27)
+    log.join("b", 200, 3, took=30, **how)
+    log.sync("a", 240, 3, [0], {"a": [0], "b": [1]}, took=5)
+    log.sync("b", 241, 3, [1], took=9)
+    rows = log.tables()["rebalances"]
     assert [line(row, "trigger stw_kind stw_ms_max partitions_moved") for row in rows] == [
         ("joined", "cooperative", None, 0),
         ("joined", "cooperative", None, 0),
@@ -220,12 +220,12 @@ def test_cooperative_counts_what_moves() -> None:
 
 
 def test_static_member_comes_back() -> None:
-    wire = Wire()
-    wire.join("a", 0, 1, "a", member_id="", instance="one")
-    wire.sync("a", 10, 1, [0], {"a": [0]})
-    wire.join("a2", 500, 1, "a", member_id="", instance="one")
-    wire.sync("a2", 510, 1, [0])
-    tables = wire.tables()
+    log = CallLog()
+    log.join("a", 0, 1, "a", member_id="", instance="one")
+    log.sync("a", 10, 1, [0], {"a": [0]})
+    log.join("a2", 500, 1, "a", member_id="", instance="one")
+    log.sync("a2", 510, 1, [0])
+    tables = log.tables()
     assert [row["to_generation"] for row in tables["rebalances"]] == [1]
     assert [line(row, "member_id left_how") for row in tables["members"]] == [("a", "replaced"), ("a2", None)]
     (event,) = [row for row in tables["group_events"] if row["inferred"]]
@@ -238,33 +238,33 @@ def test_static_member_comes_back() -> None:
 
 
 VIOLATIONS = [  # kind, what happens after two_members()
-    ("commit_fenced", lambda wire: wire.commit("b", 800, 2, 1, 5, error=25)),
-    ("commit_old_generation", lambda wire: wire.commit("a", 800, 2, 0, 5, error=22)),
-    ("commit_not_owner", lambda wire: wire.commit("a", 800, 3, 7, 5)),
-    ("heartbeat_gap", lambda wire: wire.beat("a", 3000, 3)),
+    ("commit_fenced", lambda log: log.commit("b", 800, 2, 1, 5, error=25)),
+    ("commit_old_generation", lambda log: log.commit("a", 800, 2, 0, 5, error=22)),
+    ("commit_not_owner", lambda log: log.commit("a", 800, 3, 7, 5)),
+    ("heartbeat_gap", lambda log: log.beat("a", 3000, 3)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "happens"), VIOLATIONS)
 def test_violation(kind, happens) -> None:  # type: ignore[no-untyped-def]
-    wire = two_members()
-    assert wire.tables()["violations"] == []
-    happens(wire)
-    assert [row["kind"] for row in wire.tables()["violations"]] == [kind]
+    log = two_members()
+    assert log.tables()["violations"] == []
+    happens(log)
+    assert [row["kind"] for row in log.tables()["violations"]] == [kind]
 
 
 def test_two_owners() -> None:
-    wire = two_members()
-    wire.join("b", 900, 4, took=50)
-    wire.beat("a", 910, 3, error=27)
-    wire.join("a", 920, 4, "a", "b", took=30)
-    wire.sync("a", 960, 4, [0, 1], {"a": [0, 1], "b": [1]})
-    wire.sync("b", 961, 4, [1])
-    (row,) = wire.tables()["violations"]
+    log = two_members()
+    log.join("b", 900, 4, took=50)
+    log.beat("a", 910, 3, error=27)
+    log.join("a", 920, 4, "a", "b", took=30)
+    log.sync("a", 960, 4, [0, 1], {"a": [0, 1], "b": [1]})
+    log.sync("b", 961, 4, [1])
+    (row,) = log.tables()["violations"]
     assert line(row, "kind generation member_id topic partition group_id") == ("two_owners", 4, "b", "tea", 1, GROUP)
 
 
 def test_generation_went_back() -> None:
-    wire = two_members()
-    wire.join("a", 900, 2, "a")
-    assert [row["kind"] for row in wire.tables()["violations"]] == ["generation_went_back"]
+    log = two_members()
+    log.join("a", 900, 2, "a")
+    assert [row["kind"] for row in log.tables()["violations"]] == ["generation_went_back"]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 from tools.captures import capture
-from tools.said import BEGIN, GROUP, Wire, line
+from tools.handmade_calls import BEGIN, GROUP, CallLog, line
 
 from kwire.analysis.events import split_partition
 from kwire.analysis.report.by_group import groups
@@ -15,7 +15,7 @@ TEA = UUID(int=7)
 
 
 def beat(
-    wire: Wire,
+    log: CallLog,
     client: str,
     at: float,
     epoch: int,
@@ -47,18 +47,18 @@ def beat(
         if told is None
         else share(topic_partitions=[share.TopicPartition(topic_id=TEA, partitions=told)] if told else []),
     )
-    wire.call(client, at, request, response, 1)
+    log.call(client, at, request, response, 1)
 
 
-def moved() -> Wire:
+def moved() -> CallLog:
     """A has both partitions, B comes and is given one after A gave it up."""
-    wire = Wire()
-    beat(wire, "a", 0, 0, 1, owned=[], told=[0, 1], first=True)
-    beat(wire, "b", 100, 0, 2, owned=[], told=[], first=True)
-    beat(wire, "a", 110, 1, 1, told=[0])
-    beat(wire, "a", 120, 1, 2, owned=[0])
-    beat(wire, "b", 150, 2, 2, told=[1])
-    return wire
+    log = CallLog()
+    beat(log, "a", 0, 0, 1, owned=[], told=[0, 1], first=True)
+    beat(log, "b", 100, 0, 2, owned=[], told=[], first=True)
+    beat(log, "a", 110, 1, 1, told=[0])
+    beat(log, "a", 120, 1, 2, owned=[0])
+    beat(log, "b", 150, 2, 2, told=[1])
+    return log
 
 
 FACTS = "to_generation trigger trigger_member started_ts ended_ts stw_ms_max partitions_moved incomplete"
@@ -86,12 +86,12 @@ def numbers(partitions: list[str]) -> list[int]:
 
 def test_each_change_of_a_share_is_a_row() -> None:
     """Two changes in epoch 2 and one before the next: ``assignments`` has the last share of each member alone."""
-    wire = moved()
-    beat(wire, "a", 200, 2, 2, told=[])
-    beat(wire, "a", 210, 2, 2, owned=[])
-    beat(wire, "b", 250, 2, 2, told=[0, 1])
-    beat(wire, "a", 260, 2, 2, told=[])
-    tables = wire.tables()
+    log = moved()
+    beat(log, "a", 200, 2, 2, told=[])
+    beat(log, "a", 210, 2, 2, owned=[])
+    beat(log, "b", 250, 2, 2, told=[0, 1])
+    beat(log, "a", 260, 2, 2, told=[])
+    tables = log.tables()
     found = [
         (*line(row, "generation member_id unread_ms"), *(numbers(row[of]) for of in ("partitions", "gained", "lost")))
         for row in tables["assignment_changes"]
@@ -113,36 +113,36 @@ def test_each_change_of_a_share_is_a_row() -> None:
 )
 def test_stop_is_the_longest_of_an_epoch(again: float, stop: tuple[float, ...]) -> None:
     """Partition 1 is not read for 40 ms, and partition 0 later from 290 on: never both for all the time between."""
-    wire = moved()
-    beat(wire, "a", 249 if again == 250 else 289, 2, 2, told=[])
-    beat(wire, "b", again, 2, 2, told=[0, 1])
-    row = wire.tables()["members"][-1]
+    log = moved()
+    beat(log, "a", 249 if again == 250 else 289, 2, 2, told=[])
+    beat(log, "b", again, 2, 2, told=[0, 1])
+    row = log.tables()["members"][-1]
     assert line(row, "generation member_id stopped_ts resumed_ts stw_ms") == (2, "b", *stop)
 
 
 def test_silent_member() -> None:
-    wire = moved()
-    beat(wire, "a", 200, 2, 2)
-    beat(wire, "a", 290, 2, 2)
-    beat(wire, "a", 380, 2, 3, told=[0, 1])
-    row = wire.tables()["rebalances"][-1]
+    log = moved()
+    beat(log, "a", 200, 2, 2)
+    beat(log, "a", 290, 2, 2)
+    beat(log, "a", 380, 2, 3, told=[0, 1])
+    row = log.tables()["rebalances"][-1]
     assert line(row, FACTS) == (3, "expired", "b", 381.0, 381.0, 230.0, 1, False)
 
 
-def statics(back: str = "b2", epoch: int = 2) -> Wire:
+def statics(back: str = "b2", epoch: int = 2) -> CallLog:
     """As ``moved``, of static members; B goes away for a while, and is back as ``back`` in ``epoch``."""
-    wire = Wire()
-    beat(wire, "a", 0, 0, 1, owned=[], told=[0, 1], first=True, instance="one")
-    beat(wire, "b", 100, 0, 2, owned=[], told=[], first=True, instance="two")
-    beat(wire, "a", 110, 1, 1, told=[0])
-    beat(wire, "a", 120, 1, 2, owned=[0])
-    beat(wire, "b", 150, 2, 2, told=[1])
-    beat(wire, "b", 200, -2, -2, instance="two")
-    beat(wire, "a", 220, 2, 2)
-    beat(wire, back, 300, 0, epoch, owned=[], told=[1], first=True, instance="two")
-    beat(wire, "a", 310, 2, epoch)
-    beat(wire, back, 390, epoch, epoch)
-    return wire
+    log = CallLog()
+    beat(log, "a", 0, 0, 1, owned=[], told=[0, 1], first=True, instance="one")
+    beat(log, "b", 100, 0, 2, owned=[], told=[], first=True, instance="two")
+    beat(log, "a", 110, 1, 1, told=[0])
+    beat(log, "a", 120, 1, 2, owned=[0])
+    beat(log, "b", 150, 2, 2, told=[1])
+    beat(log, "b", 200, -2, -2, instance="two")
+    beat(log, "a", 220, 2, 2)
+    beat(log, back, 300, 0, epoch, owned=[], told=[1], first=True, instance="two")
+    beat(log, "a", 310, 2, epoch)
+    beat(log, back, 390, epoch, epoch)
+    return log
 
 
 ENDS = "generation member_id joined_ts left_ts left_how stopped_ts resumed_ts"
@@ -150,9 +150,9 @@ ENDS = "generation member_id joined_ts left_ts left_how stopped_ts resumed_ts"
 
 def test_static_member_goes_away() -> None:
     """Its place is kept: it is of the group, and suspended."""
-    wire = statics()
-    del wire.calls[7:]
-    tables = wire.tables()
+    log = statics()
+    del log.calls[7:]
+    tables = log.tables()
     assert [line(row, "member_id left_ts left_how") for row in tables["members"][1:]] == [
         ("a", None, None),
         ("b", 200.0, "suspended"),
@@ -163,12 +163,12 @@ def test_static_member_goes_away() -> None:
 
 
 def test_static_member_does_not_come_back() -> None:
-    wire = statics()
-    del wire.calls[7:]
+    log = statics()
+    del log.calls[7:]
     for at in (300, 390, 480):
-        beat(wire, "a", at, 2, 2)
-    beat(wire, "a", 570, 2, 3, told=[0, 1])
-    tables = wire.tables()
+        beat(log, "a", at, 2, 2)
+    beat(log, "a", 570, 2, 3, told=[0, 1])
+    tables = log.tables()
     assert line(tables["rebalances"][-1], FACTS) == (3, "expired", "b", 571.0, 571.0, 371.0, 1, False)
     assert {row["left_how"] for row in tables["members"] if row["member_id"] == "b"} == {"suspended"}
 
@@ -221,23 +221,23 @@ def test_static_member_comes_back_and_changes_something() -> None:
 
 
 def test_two_owners() -> None:
-    wire = moved()
-    beat(wire, "b", 200, 2, 2, told=[0, 1])
-    (row,) = wire.tables()["violations"]
+    log = moved()
+    beat(log, "b", 200, 2, 2, told=[0, 1])
+    (row,) = log.tables()["violations"]
     assert line(row, "kind member_id partition") == ("two_owners", "b", 0)
 
 
 def test_fenced() -> None:
-    wire = moved()
-    beat(wire, "b", 200, 2, 0, error=110)
-    tables = wire.tables()
+    log = moved()
+    beat(log, "b", 200, 2, 0, error=110)
+    tables = log.tables()
     assert [row["left_how"] for row in tables["members"] if row["member_id"] == "b"] == ["fenced"]
 
 
 def test_gap() -> None:
-    wire = moved()
-    beat(wire, "a", 900, 2, 2)
-    assert [row["kind"] for row in wire.tables()["violations"]] == ["heartbeat_gap"]
+    log = moved()
+    beat(log, "a", 900, 2, 2)
+    assert [row["kind"] for row in log.tables()["violations"]] == ["heartbeat_gap"]
 
 
 def test_real_one_names_its_topics() -> None:

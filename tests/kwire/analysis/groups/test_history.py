@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tools.said import GROUP, two_members
+from tools.handmade_calls import GROUP, two_members
 
 from kwire.analysis.clusters import Clusters, Saying
 from kwire.analysis.events import GroupEvent
@@ -22,19 +22,19 @@ def test_order_of_events_does_not_matter() -> None:
 
 
 def test_lag() -> None:
-    wire = two_members()
-    wire.commit("a", 750, 3, 0, 5)
-    (event,) = events_of(wire.calls[-1])
+    log = two_members()
+    log.commit("a", 750, 3, 0, 5)
+    (event,) = events_of(log.calls[-1])
     marks = [Watermark(event.ts - 2000, "c", "b:1", "id:x", 0, 8), Watermark(event.ts + 1, "c", "b:1", "tea", 0, 99)]
     (row,) = fold("x", GROUP, [event], Ends(marks, {"id:x": "tea"}))["offset_commits"]
     assert (row["offset"], row["lag"], row["lag_age_ms"], row["error_code"]) == (5, 3, 2.0, 0)
 
 
 def test_commit_went_back() -> None:
-    wire = two_members()
-    wire.commit("a", 750, 3, 0, 5)
-    wire.commit("a", 760, 3, 0, 4)
-    assert [row["kind"] for row in wire.tables()["violations"]] == ["commit_went_back"]
+    log = two_members()
+    log.commit("a", 750, 3, 0, 5)
+    log.commit("a", 760, 3, 0, 4)
+    assert [row["kind"] for row in log.tables()["violations"]] == ["commit_went_back"]
 
 
 def test_coordinator_moved() -> None:
@@ -81,9 +81,9 @@ def test_groups_of_one_name(sayings: list[Saying], events: list[GroupEvent], exp
 
 
 def test_lag_is_not_that_of_another_cluster() -> None:
-    wire = two_members()
-    wire.commit("a", 750, 3, 0, 5)
-    (event,) = events_of(wire.calls[-1])
+    log = two_members()
+    log.commit("a", 750, 3, 0, 5)
+    (event,) = events_of(log.calls[-1])
     here, there = Saying(event.ts, "a", "10.0.0.9:9092", "here", ()), Saying(1, "z", Z, "there", ())
     clusters = Clusters([here, there])
     mine, other = (

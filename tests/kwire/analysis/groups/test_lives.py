@@ -1,26 +1,26 @@
 from __future__ import annotations
 
-from tools.said import BEGIN, Wire, line, two_members
+from tools.handmade_calls import BEGIN, CallLog, line, two_members
 
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.extract import events_of
 from kwire.analysis.groups.lives import Life, lives
 
 
-def of(wire: Wire) -> list[Life]:
-    events = sorted((event for call in wire.calls for event in events_of(call)), key=lambda event: event.key)
+def of(log: CallLog) -> list[Life]:
+    events = sorted((event for call in log.calls for event in events_of(call)), key=lambda event: event.key)
     return list(lives(events))
 
 
-def anew() -> Wire:
+def anew() -> CallLog:
     """Everybody is gone, the group is deleted; two others come 60 ms apart and wait for each other."""
-    wire = two_members()
-    wire.join("x", 5000, -1, error=79, member_id="", given="x")
-    wire.join("x", 5010, 1, "x", "y", took=100)
-    wire.join("y", 5060, 1, took=52)
-    wire.sync("x", 5120, 1, [0], {"x": [0], "y": [1]})
-    wire.sync("y", 5121, 1, [1])
-    return wire
+    log = two_members()
+    log.join("x", 5000, -1, error=79, member_id="", given="x")
+    log.join("x", 5010, 1, "x", "y", took=100)
+    log.join("y", 5060, 1, took=52)
+    log.sync("x", 5120, 1, [0], {"x": [0], "y": [1]})
+    log.sync("y", 5121, 1, [1])
+    return log
 
 
 def test_one_life() -> None:
@@ -60,13 +60,13 @@ def test_rows_of_both_lives() -> None:
 
 def test_coordinator_without_memory() -> None:
     """Members are told that nobody knows them; their commits are lost, so new ones may be lower."""
-    wire = two_members()
-    wire.commit("a", 800, 3, 0, 50)
-    wire.beat("a", 900, 3, error=25)
-    wire.join("a2", 910, 1, "a2")
-    wire.sync("a2", 920, 1, [0], {"a2": [0]})
-    wire.commit("a2", 930, 1, 0, 5)
-    tables = wire.tables()
+    log = two_members()
+    log.commit("a", 800, 3, 0, 50)
+    log.beat("a", 900, 3, error=25)
+    log.join("a2", 910, 1, "a2")
+    log.sync("a2", 920, 1, [0], {"a2": [0]})
+    log.commit("a2", 930, 1, 0, 5)
+    tables = log.tables()
     assert tables["violations"] == []
     assert [line(row, "life offset") for row in tables["offset_commits"]] == [(1, 50), (2, 5)]
     assert [line(row, "life left_how left_ts") for row in tables["members"] if row["member_id"] == "a"][-1] == (
@@ -77,12 +77,12 @@ def test_coordinator_without_memory() -> None:
 
 
 def test_the_coordinator_knew_the_member() -> None:
-    wire = two_members()
-    wire.join("a", 900, 2, "a")
-    *_, life = of(wire)
+    log = two_members()
+    log.join("a", 900, 2, "a")
+    *_, life = of(log)
     assert life.remembered is not None
     assert life.remembered.generation == 2
-    (row,) = wire.tables()["violations"]
+    (row,) = log.tables()["violations"]
     assert line(row, "kind life generation member_id") == ("generation_went_back", 2, 2, "a")
 
 

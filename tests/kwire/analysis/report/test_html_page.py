@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tools.browser import Shown, opened
 from tools.captures import capture
-from tools.said import BEGIN, Wire, two_members
+from tools.handmade_calls import BEGIN, CallLog, two_members
 
 from kwire.analysis.report import html_page
 from kwire.analysis.tables import PROBLEMS
@@ -44,9 +44,9 @@ def shown(browser: Any, tmp_path: Path, tables: Any, title: str = "what happened
 
 
 def test_numbers_on_the_page(browser: Any, tmp_path: Path) -> None:
-    wire = two_members()
-    wire.commit("a", 750, 3, 0, 5)
-    page = shown(browser, tmp_path, wire.tables())
+    log = two_members()
+    log.commit("a", 750, 3, 0, 5)
+    page = shown(browser, tmp_path, log.tables())
     assert page.said == []
     assert page.asked == []
     assert page.page.title() == "what happened"
@@ -111,16 +111,16 @@ def test_tooltip_has_the_duration(browser: Any, tmp_path: Path) -> None:
     ]
 
 
-def unfinished(protocol: str = "range") -> Wire:
+def unfinished(protocol: str = "range") -> CallLog:
     """A leads generation 1; B and C join, the leader never sends a plan; B was never a member before."""
-    wire = Wire()
-    wire.join("a", 0, 1, "a", protocol=protocol)
-    wire.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
-    wire.join("b", 100, 2, took=100, protocol=protocol)
-    wire.join("a", 150, 2, "a", "b", took=50, protocol=protocol)
-    wire.beat("a", 500, 2)
-    wire.beat("b", 600, 2)
-    return wire
+    log = CallLog()
+    log.join("a", 0, 1, "a", protocol=protocol)
+    log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
+    log.join("b", 100, 2, took=100, protocol=protocol)
+    log.join("a", 150, 2, "a", "b", took=50, protocol=protocol)
+    log.beat("a", 500, 2)
+    log.beat("b", 600, 2)
+    return log
 
 
 def test_unfinished_generation_is_no_band(browser: Any, tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_restart_of_a_static_member(browser: Any, tmp_path: Path) -> None:
 
 
 def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
-    wire = Wire()
+    log = CallLog()
     bad = "</script><script>document.title='x'</script><img src=x onerror=alert(1)>"
-    wire.join(bad, 0, 1, bad)
-    wire.sync(bad, 10, 1, [0], {bad: [0]})
-    tables = wire.tables()
+    log.join(bad, 0, 1, bad)
+    log.sync(bad, 10, 1, [0], {bad: [0]})
+    tables = log.tables()
     for name in ("group_events", "rebalances", "members", "assignments"):
         tables[name] = [{**row, "group_id": bad} for row in tables[name]]
     page = shown(browser, tmp_path, tables, bad)
@@ -180,7 +180,7 @@ def test_hostile_names_are_only_text(browser: Any, tmp_path: Path) -> None:
 
 
 def test_nothing_at_all(browser: Any, tmp_path: Path) -> None:
-    page = shown(browser, tmp_path, Wire().tables())
+    page = shown(browser, tmp_path, CallLog().tables())
     assert page.said == []
     assert "0 groups" in page.page.locator("#summary").inner_text()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from effort import amount
 from tools.captures import CAPTURES, MORE, capture, more_captures, tables_of
+from tools.handmade_calls import CallLog, line, two_members
 from tools.histories import broker_history, history
-from tools.said import Wire, line, two_members
 
 from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
@@ -21,24 +21,24 @@ CAKE, TEA = (tuple(f"{topic}-{n}" for n in range(3)) for topic in ("cake", "tea"
 COUNTS = {"cake": 3, "tea": 3}
 
 
-def mixed(*, sized: bool = True) -> Wire:
+def mixed(*, sized: bool = True) -> CallLog:
     """A and B share two topics of 3 partitions by range, which gives A 4 of them. B leaves at 500 ms."""
-    wire, topics, every = Wire(), ["cake", "tea"], [*CAKE, *TEA]
+    log, topics, every = CallLog(), ["cake", "tea"], [*CAKE, *TEA]
     first, second = [*CAKE[:2], *TEA[:2]], [CAKE[2], TEA[2]]
     if sized:
-        wire.metadata("a", -10, COUNTS)
-    wire.join("a", 0, 1, "a", topics=topics)
-    wire.sync("a", 10, 1, every, {"a": every})
-    wire.join("b", 100, 2, took=60, topics=topics)
-    wire.beat("a", 120, 1, error=27)
-    wire.join("a", 150, 2, "a", "b", took=10, topics=topics)
-    wire.sync("b", 161, 2, second, took=9)
-    wire.sync("a", 165, 2, first, {"a": first, "b": second}, took=3)
-    wire.leave("b", 500)
-    wire.beat("a", 700, 2, error=27)
-    wire.join("a", 710, 3, "a", topics=topics)
-    wire.sync("a", 720, 3, every, {"a": every}, took=4)
-    return wire
+        log.metadata("a", -10, COUNTS)
+    log.join("a", 0, 1, "a", topics=topics)
+    log.sync("a", 10, 1, every, {"a": every})
+    log.join("b", 100, 2, took=60, topics=topics)
+    log.beat("a", 120, 1, error=27)
+    log.join("a", 150, 2, "a", "b", took=10, topics=topics)
+    log.sync("b", 161, 2, second, took=9)
+    log.sync("a", 165, 2, first, {"a": first, "b": second}, took=3)
+    log.leave("b", 500)
+    log.beat("a", 700, 2, error=27)
+    log.join("a", 710, 3, "a", topics=topics)
+    log.sync("a", 720, 3, every, {"a": every}, took=4)
+    return log
 
 
 FACTS = "generation moved moved_what_if imbalance imbalance_what_if stopped_ms stopped_ms_what_if avoided_ms"
@@ -93,24 +93,24 @@ def test_shares() -> None:
     assert {row["client_id"] for row in rows} == {"a"}
 
 
-def cooperative() -> Wire:
+def cooperative() -> CallLog:
     """A has 2 partitions of tea, B comes; A gives one up in generation 2 and B has it in 3. B leaves at 500 ms."""
-    wire, more = Wire(), {"protocol": "cooperative-sticky"}
-    wire.metadata("a", -10, {"tea": 2})
-    wire.join("a", 0, 1, "a", **more)
-    wire.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
-    wire.join("b", 100, 2, took=60, **more)
-    wire.join("a", 150, 2, "a", "b", took=10, owned=blob_of([0, 1]), **more)
-    wire.sync("b", 161, 2, [], took=9)
-    wire.sync("a", 165, 2, [0], {"a": [0], "b": []}, took=3)
-    wire.join("a", 170, 3, "a", "b", took=30, owned=blob_of([0]), **more)
-    wire.join("b", 190, 3, took=10, **more)
-    wire.sync("a", 201, 3, [0], {"a": [0], "b": [1]}, took=3)
-    wire.sync("b", 202, 3, [1], took=4)
-    wire.leave("b", 500)
-    wire.join("a", 710, 4, "a", took=1, owned=blob_of([0]), **more)
-    wire.sync("a", 720, 4, [0, 1], {"a": [0, 1]}, took=4)
-    return wire
+    log, more = CallLog(), {"protocol": "cooperative-sticky"}
+    log.metadata("a", -10, {"tea": 2})
+    log.join("a", 0, 1, "a", **more)
+    log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
+    log.join("b", 100, 2, took=60, **more)
+    log.join("a", 150, 2, "a", "b", took=10, owned=blob_of([0, 1]), **more)
+    log.sync("b", 161, 2, [], took=9)
+    log.sync("a", 165, 2, [0], {"a": [0], "b": []}, took=3)
+    log.join("a", 170, 3, "a", "b", took=30, owned=blob_of([0]), **more)
+    log.join("b", 190, 3, took=10, **more)
+    log.sync("a", 201, 3, [0], {"a": [0], "b": [1]}, took=3)
+    log.sync("b", 202, 3, [1], took=4)
+    log.leave("b", 500)
+    log.join("a", 710, 4, "a", took=1, owned=blob_of([0]), **more)
+    log.sync("a", 720, 4, [0, 1], {"a": [0, 1]}, took=4)
+    return log
 
 
 def blob_of(partitions: list[int]) -> list[Any]:
@@ -143,16 +143,16 @@ def test_cooperative(assignor: str, expected: list[Any]) -> None:
 
 def test_a_follow_up_that_the_capture_ends_before() -> None:
     """It is taken to last as long as the rebalance before it: from 100 to 170."""
-    wire = cooperative()
-    del wire.calls[7:]
-    (_, row) = wire.tables("cooperative-sticky")["what_if"]
+    log = cooperative()
+    del log.calls[7:]
+    (_, row) = log.tables("cooperative-sticky")["what_if"]
     assert line(row, FACTS) == (2, 0, 1, 1, 0, 0, 70, -70, 2, 1)
 
 
 def test_members_that_were_never_told_stop_for_nothing() -> None:
-    wire = mixed()
-    wire.calls = [call for call in wire.calls if call.connection != "b" or call.api_key != 14]
-    rows = wire.tables("range")["what_if"]
+    log = mixed()
+    log.calls = [call for call in log.calls if call.connection != "b" or call.api_key != 14]
+    rows = log.tables("range")["what_if"]
     assert [line(row, "generation stopped_ms stopped_ms_what_if elsewhere") for row in rows][:2] == [
         (1, 0, 0, 0),
         (2, 4 * 18, 4 * 18, 0),
@@ -160,9 +160,9 @@ def test_members_that_were_never_told_stop_for_nothing() -> None:
 
 
 def test_nobody_was_told() -> None:
-    wire = mixed()
-    del wire.calls[6:8]
-    rows = wire.tables("sticky")["what_if"]
+    log = mixed()
+    del log.calls[6:8]
+    rows = log.tables("sticky")["what_if"]
     assert [row["note"] for row in rows] == [None, "nobody was told a share", None]
     assert rows[1]["moved_what_if"] is rows[1]["stopped_ms"] is rows[1]["rebalances_what_if"] is None
     assert line(rows[2], FACTS)[:3] == (3, 0, 0)
@@ -170,10 +170,10 @@ def test_nobody_was_told() -> None:
 
 def test_what_members_subscribe_to_was_not_seen() -> None:
     """The leader's answers have it of all; without them only that of the others is not known."""
-    wire = mixed()
-    seen = [call for call in wire.calls if call.connection == "a"]
-    only_leader, only_b = Wire(), Wire()
-    only_leader.calls, only_b.calls = seen, [call for call in wire.calls if call.connection == "b"]
+    log = mixed()
+    seen = [call for call in log.calls if call.connection == "a"]
+    only_leader, only_b = CallLog(), CallLog()
+    only_leader.calls, only_b.calls = seen, [call for call in log.calls if call.connection == "b"]
     assert [row["note"] for row in only_leader.tables("sticky")["what_if"]] == [None, None, None]
     for call in seen:
         if call.api_key == 11 and call.response.generation_id == 2:
@@ -185,9 +185,9 @@ def test_what_members_subscribe_to_was_not_seen() -> None:
 
 
 def test_sizes_that_cannot_be_known() -> None:
-    wire = two_members()
-    wire.sync("b", 162, 2, [2**31 - 1], took=7)
-    assert [row["note"] for row in wire.tables("range")["what_if"]] == [
+    log = two_members()
+    log.sync("b", 162, 2, [2**31 - 1], took=7)
+    assert [row["note"] for row in log.tables("range")["what_if"]] == [
         None,
         "tea would have more than 200000 partitions",
         "tea would have more than 200000 partitions",
@@ -199,12 +199,12 @@ def test_sizes_that_cannot_be_known() -> None:
 
 
 def test_a_capture_from_the_middle_begins_with_what_members_have() -> None:
-    wire = mixed()
-    del wire.calls[1:3]
-    rows = wire.tables("sticky")["what_if"]
+    log = mixed()
+    del log.calls[1:3]
+    rows = log.tables("sticky")["what_if"]
     assert line(rows[0], "generation moved moved_what_if imbalance imbalance_what_if") == (2, 0, 0, 2, 0)
     had = {"a": {*CAKE[:2], *TEA[:2]}, "b": {CAKE[2], TEA[2]}}
-    now = shares(wire.tables("sticky"), 2)
+    now = shares(log.tables("sticky"), 2)
     assert set(now["b"]) > had["b"]
     assert set(now["a"]) < had["a"]
 
@@ -218,8 +218,8 @@ def test_a_static_member_that_comes_back_has_what_it_had() -> None:
 
 
 def test_no_tables_of_a_comparison_without_an_assignor() -> None:
-    wire = mixed()
-    asked, plain = wire.tables("sticky"), wire.tables()
+    log = mixed()
+    asked, plain = log.tables("sticky"), log.tables()
     assert set(plain) == set(TABLES)
     assert set(asked) == {*TABLES, *ON_REQUEST}
     assert {name: asked[name] for name in TABLES} == plain

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.said import BEGIN, GROUP, Wire
+from tools.handmade_calls import BEGIN, GROUP, CallLog
 
 from kwire.analysis import extract
 from kwire.analysis.what_if import evidence
@@ -11,15 +11,15 @@ from kwire.assignors import Partition, Subscription
 AT = BEGIN + 1000
 
 
-def sizes_of(wire: Wire) -> list[Size]:
-    return [size for call in wire.calls for size in evidence.sizes(call)]
+def sizes_of(log: CallLog) -> list[Size]:
+    return [size for call in log.calls for size in evidence.sizes(call)]
 
 
 def test_subscriptions_of_a_leader_and_of_a_member() -> None:
-    wire = Wire()
-    wire.join("a", 0, 2, "b", "a", topics=["tea", "cake"])
-    wire.join("b", 0, 2, instance="i")
-    led, own = (list(evidence.subscribed(call)) for call in wire.calls)
+    log = CallLog()
+    log.join("a", 0, 2, "b", "a", topics=["tea", "cake"])
+    log.join("b", 0, 2, instance="i")
+    led, own = (list(evidence.subscribed(call)) for call in log.calls)
     wanted = Subscription(["tea", "cake"])
     assert led == [
         Subscribed(AT, GROUP, 2, "b", 0, wanted),
@@ -30,37 +30,37 @@ def test_subscriptions_of_a_leader_and_of_a_member() -> None:
 
 
 def test_no_subscription_in_what_is_refused_or_of_no_consumer() -> None:
-    wire = Wire()
-    wire.join("a", 0, 2, "a", error=27)
-    wire.join("a", 0, 2, "a")
-    wire.calls[1].request.protocol_type = "connect"
-    wire.join("a", 0, 2, "a")
-    wire.calls[2].request.protocols[0].metadata = wire.calls[2].response.members[0].metadata = b"\0"
-    wire.beat("a", 0, 2)
-    assert [one for call in wire.calls for one in evidence.subscribed(call)] == []
+    log = CallLog()
+    log.join("a", 0, 2, "a", error=27)
+    log.join("a", 0, 2, "a")
+    log.calls[1].request.protocol_type = "connect"
+    log.join("a", 0, 2, "a")
+    log.calls[2].request.protocols[0].metadata = log.calls[2].response.members[0].metadata = b"\0"
+    log.beat("a", 0, 2)
+    assert [one for call in log.calls for one in evidence.subscribed(call)] == []
 
 
 def test_sizes_with_racks() -> None:
-    wire = Wire()
-    wire.metadata("a", 0, {"tea": 2, "cake": 0}, racks=["east", "west"])
-    (size,) = sizes_of(wire)
+    log = CallLog()
+    log.metadata("a", 0, {"tea": 2, "cake": 0}, racks=["east", "west"])
+    (size,) = sizes_of(log)
     assert size == Size(AT, "a", "10.0.0.9:9092", "a", "10.0.0.1", "tea", (("east",), ("west",)))
-    wire.calls[0].response.topics[0].error_code = 5
-    assert sizes_of(wire) == []
+    log.calls[0].response.topics[0].error_code = 5
+    assert sizes_of(log) == []
 
 
 def test_only_what_is_new_to_a_connection() -> None:
-    wire = Wire()
+    log = CallLog()
     for at, client, count in [(0, "a", 2), (1, "a", 2), (2, "b", 2), (3, "a", 3), (4, "a", 2)]:
-        wire.metadata(client, at, {"tea": count})
-    found = [(size.conn_id, len(size.racks)) for size in Fresh().of(sizes_of(wire))]
+        log.metadata(client, at, {"tea": count})
+    found = [(size.conn_id, len(size.racks)) for size in Fresh().of(sizes_of(log))]
     assert found == [("a", 2), ("b", 2), ("a", 3), ("a", 2)]
 
 
 def test_topics_that_a_replay_needs() -> None:
-    wire = Wire()
-    wire.join("a", 0, 2, "a", topics=["tea"])
-    found = evidence.wanted(evidence.subscribed(wire.calls[0]), extract.events_of(wire.calls[0]))
+    log = CallLog()
+    log.join("a", 0, 2, "a", topics=["tea"])
+    found = evidence.wanted(evidence.subscribed(log.calls[0]), extract.events_of(log.calls[0]))
     assert set(found) == {(GROUP, "tea")}
 
 
@@ -77,10 +77,10 @@ SIZES = [  # who asks, when (ms), partitions: A was told 2 at 0 and 3 at 10, B w
 
 @pytest.mark.parametrize(("leader", "at", "expected"), SIZES)
 def test_sizes_at_a_moment(leader: tuple[str, str] | None, at: int, expected: int) -> None:
-    wire = Wire()
+    log = CallLog()
     for client, then, count in [("a", 0, 2), ("a", 10, 3), ("b", 20, 5)]:
-        wire.metadata(client, then, {"tea": count})
-    known = Evidence((), sizes_of(wire))
+        log.metadata(client, then, {"tea": count})
+    known = Evidence((), sizes_of(log))
     assert known.partitions(None, "tea", BEGIN + at * 1000 + 500, leader) == [Partition((None,))] * expected
 
 

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 from tools.captures import capture
-from tools.said import BEGIN, Wire, two_members
+from tools.handmade_calls import BEGIN, CallLog, two_members
 
 from kwire.analysis.what_if import evidence
 from kwire.analysis.what_if.evidence import Evidence
 from kwire.analysis.what_if.rounds import Round, lives_of, rounds_of
 
 
-def rounds(wire: Wire) -> list[Round]:
-    said = [one for call in wire.calls for one in evidence.subscribed(call)]
-    sizes = [one for call in wire.calls for one in evidence.sizes(call)]
-    (life,) = lives_of(wire.tables())
+def rounds(log: CallLog) -> list[Round]:
+    said = [one for call in log.calls for one in evidence.subscribed(call)]
+    sizes = [one for call in log.calls for one in evidence.sizes(call)]
+    (life,) = lives_of(log.tables())
     return rounds_of(life, Evidence(said, sizes))
 
 
@@ -36,19 +36,19 @@ def test_shares_and_owners_before() -> None:
 
 
 def test_members_stand_as_the_leader_has_them() -> None:
-    wire = two_members()
-    wire.calls[4].response.members.reverse()
-    assert rounds(wire)[1].members == ["b", "a"]
+    log = two_members()
+    log.calls[4].response.members.reverse()
+    assert rounds(log)[1].members == ["b", "a"]
 
 
 def test_metadata_and_what_goes_beyond_it() -> None:
-    wire = two_members()
-    wire.metadata("a", -5, {"tea": 1, "other": 9})
-    found = rounds(wire)[0]
+    log = two_members()
+    log.metadata("a", -5, {"tea": 1, "other": 9})
+    found = rounds(log)[0]
     assert (found.partitions(), found.sized_by) == (2, "both")
-    wire.calls.pop()
-    wire.metadata("a", -5, {"tea": 4})
-    found = rounds(wire)[0]
+    log.calls.pop()
+    log.metadata("a", -5, {"tea": 4})
+    found = rounds(log)[0]
     assert (found.partitions(), found.sized_by) == (4, "metadata")
 
 

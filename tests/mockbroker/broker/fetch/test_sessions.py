@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
@@ -21,11 +21,11 @@ DATA = build_batch([Record(value=b"v" * 40)])
 class Reader:
     """A client with a session on topic t."""
 
-    def __init__(self, desk: Desk, version: int = 11) -> None:
-        self.desk, self.version, self.session, self.epoch = desk, version, 0, 0
+    def __init__(self, harness: BrokerHarness, version: int = 11) -> None:
+        self.harness, self.version, self.session, self.epoch = harness, version, 0, 0
 
     def send(self, *wanted: tuple[int, int], forget: tuple[int, ...] = (), **changes: Any) -> Any:
-        named = {"topic_id": self.desk.topic_id("t")} if self.version >= 13 else {"topic": "t"}
+        named = {"topic_id": self.harness.topic_id("t")} if self.version >= 13 else {"topic": "t"}
         fields = {"max_wait_ms": 0, "min_bytes": 1, "session_id": self.session, "session_epoch": self.epoch}
         places = [Topic.Partition(partition=n, fetch_offset=at, partition_max_bytes=10**6) for n, at in wanted]
         request = FetchRequest(
@@ -34,7 +34,7 @@ class Reader:
             forgotten_topics_data=[FetchRequest.ForgottenTopic(**named, partitions=list(forget))] if forget else [],
         )
         self.epoch += 1
-        sent = self.desk.send(request, self.version, node=0)
+        sent = self.harness.send(request, self.version, node=0)
         if sent.done and not sent.answer.error_code:
             self.session = sent.answer.session_id
         return sent
@@ -53,52 +53,52 @@ def told(answer: Any) -> dict[int, tuple[int, int]]:
     }
 
 
-def fill(desk: Desk, index: int) -> None:
-    desk.broker.cluster.topics["t"].partitions[index].append(read_batch(DATA))
+def fill(harness: BrokerHarness, index: int) -> None:
+    harness.broker.cluster.topics["t"].partitions[index].append(read_batch(DATA))
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(topics={"t": 3})
+def harness() -> BrokerHarness:
+    return BrokerHarness(topics={"t": 3})
 
 
 @pytest.fixture(params=[7, 11, 13, 18])
-def reader(desk: Desk, request: pytest.FixtureRequest) -> Reader:
-    return Reader(desk, request.param)
+def reader(harness: BrokerHarness, request: pytest.FixtureRequest) -> Reader:
+    return Reader(harness, request.param)
 
 
-def test_only_news_is_told(desk, reader):
+def test_only_news_is_told(harness, reader):
     assert reader.fetch((0, 0), (1, 0), (2, 0)) == {0: (0, 0), 1: (0, 0), 2: (0, 0)}
     assert reader.session > 0
     assert reader.fetch() == {}
-    fill(desk, 1)
+    fill(harness, 1)
     assert reader.fetch() == {1: (1, len(DATA))}
     assert reader.fetch((1, 1)) == {}
-    fill(desk, 0)
+    fill(harness, 0)
     assert reader.fetch((2, 0), forget=(0,)) == {}
     assert reader.fetch((0, 1)) == {0: (1, 0)}
 
 
-def test_a_fetch_without_news_waits_for_some(desk, reader):
+def test_a_fetch_without_news_waits_for_some(harness, reader):
     reader.fetch((0, 0), (1, 0))
     sent = reader.send(max_wait_ms=500)
     assert sent.parked
-    fill(desk, 1)
-    desk.wait(0.5)
+    fill(harness, 1)
+    harness.wait(0.5)
     assert told(sent.answer) == {1: (1, len(DATA))}
 
 
-def test_a_session_that_is_empty_is_closed(desk, reader):
+def test_a_session_that_is_empty_is_closed(harness, reader):
     reader.fetch((0, 0))
     assert reader.fetch(forget=(0,)) == {}
     assert reader.session == 0
     assert reader.send().answer.error_code == E.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_epochs_begin_anew_at_1(desk):
-    reader = Reader(desk)
+def test_epochs_begin_anew_at_1(harness):
+    reader = Reader(harness)
     reader.fetch((0, 0))
-    sessions = desk.broker.fetch_sessions(0)
+    sessions = harness.broker.fetch_sessions(0)
     kept = next(shard.sessions[reader.session] for shard in sessions._shards if reader.session in shard.sessions)
     kept.epoch = reader.epoch = LAST_EPOCH
     assert reader.fetch() == {}
@@ -107,17 +107,17 @@ def test_epochs_begin_anew_at_1(desk):
 
 
 def test_sessions_are_of_one_broker():
-    desk = Desk(brokers=2, topics={"t": 2})
-    reader = Reader(desk)
+    harness = BrokerHarness(brokers=2, topics={"t": 2})
+    reader = Reader(harness)
     reader.fetch((0, 0))
     request = FetchRequest(session_id=reader.session, session_epoch=1)
-    assert desk.ask(request, 11, node=1).error_code == E.FETCH_SESSION_ID_NOT_FOUND
+    assert harness.ask(request, 11, node=1).error_code == E.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_who_waits_is_told_when_the_topic_goes(desk, reader):
+def test_who_waits_is_told_when_the_topic_goes(harness, reader):
     reader.fetch((0, 0))
     sent = reader.send(max_wait_ms=5000)
-    desk.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="t")], timeout_ms=0), 6)
+    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="t")], timeout_ms=0), 6)
     assert [p.error_code for t in sent.answer.responses for p in t.partitions] == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.alter_configs import AlterConfigsRequest
@@ -14,28 +14,34 @@ Resource = AlterConfigsRequest.Resource
 
 
 def alter(
-    desk: Desk, version: int = 2, *, name: str = "t", kind: int = 2, validate_only: bool = False, **configs: Any
+    harness: BrokerHarness,
+    version: int = 2,
+    *,
+    name: str = "t",
+    kind: int = 2,
+    validate_only: bool = False,
+    **configs: Any,
 ) -> Any:
     given = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     asked = Resource(resource_type=kind, resource_name=name, configs=given)
-    (found,) = desk.ask(AlterConfigsRequest(resources=[asked], validate_only=validate_only), version).responses
+    (found,) = harness.ask(AlterConfigsRequest(resources=[asked], validate_only=validate_only), version).responses
     assert (found.resource_type, found.resource_name) == (kind, name)
     return found.error_code
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_what_is_not_named_goes_back(version):
-    desk = Desk()
-    topic = desk.broker.cluster.topics["t"]
-    assert alter(desk, version, retention_ms="1", cleanup_policy="compact") == E.NONE
+    harness = BrokerHarness()
+    topic = harness.broker.cluster.topics["t"]
+    assert alter(harness, version, retention_ms="1", cleanup_policy="compact") == E.NONE
     assert topic.configs == {"retention.ms": "1", "cleanup.policy": "compact"}
-    assert alter(desk, version, retention_ms="2", validate_only=True) == E.NONE
-    assert alter(desk, version, retention_ms="x") == E.INVALID_CONFIG
+    assert alter(harness, version, retention_ms="2", validate_only=True) == E.NONE
+    assert alter(harness, version, retention_ms="x") == E.INVALID_CONFIG
     assert topic.configs == {"retention.ms": "1", "cleanup.policy": "compact"}
-    assert alter(desk, version, max_message_bytes="5") == E.NONE
+    assert alter(harness, version, max_message_bytes="5") == E.NONE
     assert topic.configs == {"max.message.bytes": "5"}
 
 
 def test_of_what_it_cannot_be():
-    assert alter(Desk(), name="no-such-topic") == E.UNKNOWN_TOPIC_OR_PARTITION
-    assert alter(Desk(), name="0", kind=4) == E.INVALID_REQUEST
+    assert alter(BrokerHarness(), name="no-such-topic") == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(BrokerHarness(), name="0", kind=4) == E.INVALID_REQUEST

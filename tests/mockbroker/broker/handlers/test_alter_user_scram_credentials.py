@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from scramp import ScramClient
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as Request
@@ -27,14 +27,14 @@ def put(name: str, mechanism: int = 1, iterations: int = 4096, password: str = "
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
-def alter(desk: Desk, *asked: Any) -> list[Any]:
+def alter(harness: BrokerHarness, *asked: Any) -> list[Any]:
     deletions = [one for one in asked if isinstance(one, Request.Deletion)]
     upsertions = [one for one in asked if isinstance(one, Request.Upsertion)]
-    answer = desk.ask(Request(deletions=deletions, upsertions=upsertions), 0)
+    answer = harness.ask(Request(deletions=deletions, upsertions=upsertions), 0)
     return [(one.user, E(one.error_code), one.error_message) for one in answer.results]
 
 
@@ -65,21 +65,21 @@ CASES = [  # asked, said of each user
 
 
 @pytest.mark.parametrize(("asked", "said"), CASES)
-def test_answer(desk, asked, said):
-    alter(desk, put("alice"))
-    assert alter(desk, *asked) == said
+def test_answer(harness, asked, said):
+    alter(harness, put("alice"))
+    assert alter(harness, *asked) == said
 
 
-def test_what_is_refused_changes_nothing(desk):
-    alter(desk, put("alice"))
-    before = dict(desk.broker.users.scram)
+def test_what_is_refused_changes_nothing(harness):
+    alter(harness, put("alice"))
+    before = dict(harness.broker.users.scram)
     for asked in ([drop("alice"), put("alice")], [put("alice", iterations=1)], [drop("alice", 2)]):
-        alter(desk, *asked)
-        assert desk.broker.users.scram == before
+        alter(harness, *asked)
+        assert harness.broker.users.scram == before
 
 
-def enters(desk: Desk, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
-    server = Scram256Or512(mechanism, desk.broker.users, lambda: "server")
+def enters(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
+    server = Scram256Or512(mechanism, harness.broker.users, lambda: "server")
     client = ScramClient([mechanism], "alice", password)
     verdict = server.take(client.get_client_first().encode(), 0)
     if verdict == Refused():
@@ -91,15 +91,15 @@ def enters(desk: Desk, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
     return isinstance(verdict, Passed)
 
 
-def test_who_comes_in(desk):
-    assert not enters(desk, "secret")
-    alter(desk, put("alice"))
-    assert enters(desk, "secret")
-    assert not enters(desk, "secret", "SCRAM-SHA-512")
-    alter(desk, put("alice", iterations=8192, password="other"))
-    assert not enters(desk, "secret")
-    assert enters(desk, "other")
-    alter(desk, put("alice", 2))
-    assert enters(desk, "secret", "SCRAM-SHA-512")
-    alter(desk, drop("alice"))
-    assert not enters(desk, "other")
+def test_who_comes_in(harness):
+    assert not enters(harness, "secret")
+    alter(harness, put("alice"))
+    assert enters(harness, "secret")
+    assert not enters(harness, "secret", "SCRAM-SHA-512")
+    alter(harness, put("alice", iterations=8192, password="other"))
+    assert not enters(harness, "secret")
+    assert enters(harness, "other")
+    alter(harness, put("alice", 2))
+    assert enters(harness, "secret", "SCRAM-SHA-512")
+    alter(harness, drop("alice"))
+    assert not enters(harness, "other")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from golden import ROOT
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire import encode
@@ -22,8 +22,8 @@ PRODUCE = 0
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
 def named(name: str = "client", version: str = "1.0") -> ApiVersionsRequest:
@@ -31,24 +31,24 @@ def named(name: str = "client", version: str = "1.0") -> ApiVersionsRequest:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_told_as_kafka_tells_it(desk, version):
-    answer = desk.ask(named(), version)
+def test_told_as_kafka_tells_it(harness, version):
+    answer = harness.ask(named(), version)
     assert answer.error_code == E.NONE
     assert {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys} == KAFKA_4_2_0
     assert len(answer.api_keys) == len(KAFKA_4_2_0)
 
 
-def test_listed_versions_are_served_but_for_produce_v0_to_v2(desk):
-    for entry in desk.ask(named(), 4).api_keys:
+def test_listed_versions_are_served_but_for_produce_v0_to_v2(harness):
+    for entry in harness.ask(named(), 4).api_keys:
         told = set(range(entry.min_version, entry.max_version + 1))
-        served = {version for version in range(-1, 50) if desk.router.serves(entry.api_key, version)}
+        served = {version for version in range(-1, 50) if harness.router.serves(entry.api_key, version)}
         assert told - served == ({0, 1, 2} if entry.api_key == PRODUCE else set())
         assert served <= told
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_finalized_features_are_supported(desk, version):
-    answer = desk.ask(named(), version)
+def test_finalized_features_are_supported(harness, version):
+    answer = harness.ask(named(), version)
     supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
     if version == 3:
@@ -79,15 +79,15 @@ def test_served_is_declared():
         ("é", "1", False),
     ],
 )
-def test_client_software_name_is_validated(desk, name, version, valid):
-    answer = desk.ask(named(name, version), 3)
+def test_client_software_name_is_validated(harness, name, version, valid):
+    answer = harness.ask(named(name, version), 3)
     assert answer.error_code == (E.NONE if valid else E.INVALID_REQUEST)
     assert bool(answer.api_keys) is valid
 
 
-def test_a_version_that_is_not_served_is_answered_in_version_0(desk):
+def test_a_version_that_is_not_served_is_answered_in_version_0(harness):
     ticket = Ticket(1, 7, 18, 0)
-    (reply,) = desk.router.step(Call(ticket, Client(0, "", ""), UnsupportedVersion()), 0.0)
+    (reply,) = harness.router.step(Call(ticket, Client(0, "", ""), UnsupportedVersion()), 0.0)
     assert isinstance(reply, Reply)
     assert reply.response.error_code == E.UNSUPPORTED_VERSION
     assert [(k.api_key, k.min_version, k.max_version) for k in reply.response.api_keys] == [(18, 0, 4)]

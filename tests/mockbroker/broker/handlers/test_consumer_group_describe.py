@@ -15,7 +15,7 @@ UNASKED = -2_147_483_648
 
 
 @pytest.fixture
-def desk() -> Mixed:
+def harness() -> Mixed:
     return Mixed()
 
 
@@ -23,59 +23,59 @@ def lines(assignment: Any) -> dict[Any, Any]:
     return {line.topic_name: line.partitions for line in assignment.topic_partitions}
 
 
-def test_states(desk):
-    desk.join("a")
-    assert desk.describe().group_state == "Stable"
-    desk.join("b")
-    assert desk.describe().group_state == "Reconciling"
-    desk.leave("b")
-    found = desk.describe()
+def test_states(harness):
+    harness.join("a")
+    assert harness.describe().group_state == "Stable"
+    harness.join("b")
+    assert harness.describe().group_state == "Reconciling"
+    harness.leave("b")
+    found = harness.describe()
     assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Assigning", 3, 2)
-    desk.leave("a")
-    found = desk.describe()
+    harness.leave("a")
+    found = harness.describe()
     assert (found.group_state, found.members, found.assignor_name) == ("Empty", [], "uniform")
 
 
-def test_members(desk):
-    desk.join("a", ["u", "t"], instance_id="i", rack_id="r", subscribed_topic_regex="x.*")
-    (member,) = desk.describe().members
+def test_members(harness):
+    harness.join("a", ["u", "t"], instance_id="i", rack_id="r", subscribed_topic_regex="x.*")
+    (member,) = harness.describe().members
     assert (member.member_id, member.instance_id, member.rack_id, member.member_epoch) == ("a", "i", "r", 1)
     assert (member.client_id, member.client_host, member.member_type) == ("a", "/127.0.0.1", 1)
     assert sorted(member.subscribed_topic_names) == ["t", "u"]
     assert member.subscribed_topic_regex == "x.*"
     assert lines(member.assignment) == lines(member.target_assignment) == {"t": [0, 1, 2], "u": [0, 1]}
-    assert member.assignment.topic_partitions[0].topic_id in {desk.topic_id("t"), desk.topic_id("u")}
+    assert member.assignment.topic_partitions[0].topic_id in {harness.topic_id("t"), harness.topic_id("u")}
 
 
-def test_what_a_member_has_and_what_it_shall_have(desk):
-    desk.join("a")
-    desk.join("b")
-    members = {member.member_id: member for member in desk.describe().members}
+def test_what_a_member_has_and_what_it_shall_have(harness):
+    harness.join("a")
+    harness.join("b")
+    members = {member.member_id: member for member in harness.describe().members}
     assert lines(members["a"].assignment) == {"t": [0, 1, 2]}
     assert len(lines(members["a"].target_assignment)["t"]) == 2
     assert lines(members["b"].assignment) == {}
     assert len(lines(members["b"].target_assignment)["t"]) == 1
 
 
-def test_topics_that_are_gone_are_left_out(desk):
-    desk.join("a", ["t", "u"])
-    desk.broker.cluster.delete_topic(desk.broker.cluster.topics["t"])
-    (member,) = desk.describe().members
+def test_topics_that_are_gone_are_left_out(harness):
+    harness.join("a", ["t", "u"])
+    harness.broker.cluster.delete_topic(harness.broker.cluster.topics["t"])
+    (member,) = harness.describe().members
     assert lines(member.assignment) == {"u": [0, 1]}
 
 
-def test_members_of_the_classic_protocol(desk):
-    desk.join("a")
-    old = desk.classic()
-    assert {member.member_id: member.member_type for member in desk.describe().members} == {"a": 1, old: 0}
+def test_members_of_the_classic_protocol(harness):
+    harness.join("a")
+    old = harness.classic()
+    assert {member.member_id: member.member_type for member in harness.describe().members} == {"a": 1, old: 0}
     request = ConsumerGroupDescribeRequest(group_ids=["g"])
-    assert desk.ask(request, 0).groups[0].members[0].member_type == -1, "version 0 does not tell"
+    assert harness.ask(request, 0).groups[0].members[0].member_type == -1, "version 0 does not tell"
 
 
-def test_groups_that_are_none(desk):
-    desk.classic()
+def test_groups_that_are_none(harness):
+    harness.classic()
     request = ConsumerGroupDescribeRequest(group_ids=["g", "nope", ""])
-    found = desk.ask(request, 1).groups
+    found = harness.ask(request, 1).groups
     assert [(group.group_id, group.error_code, group.error_message) for group in found] == [
         ("g", E.GROUP_ID_NOT_FOUND, "Group g is not a consumer group."),
         ("nope", E.GROUP_ID_NOT_FOUND, "Group nope not found."),
@@ -85,14 +85,14 @@ def test_groups_that_are_none(desk):
 
 
 @pytest.mark.parametrize(("asked", "told"), [(True, GROUP_OPERATIONS), (False, UNASKED)])
-def test_operations(desk, asked, told):
-    desk.join("a")
+def test_operations(harness, asked, told):
+    harness.join("a")
     request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=asked)
-    assert desk.ask(request, 1).groups[0].authorized_operations == told
+    assert harness.ask(request, 1).groups[0].authorized_operations == told
 
 
-def test_another_broker(desk):
-    desk = Mixed(brokers=3)
-    other = next(node for node in desk.broker.cluster.nodes if node != desk.broker.coordinator("g"))
-    found = desk.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, node=other).groups[0]
+def test_another_broker(harness):
+    harness = Mixed(brokers=3)
+    other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
+    found = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, node=other).groups[0]
     assert found.error_code == E.NOT_COORDINATOR

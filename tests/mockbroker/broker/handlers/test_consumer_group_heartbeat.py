@@ -21,12 +21,12 @@ JOIN = {
 }
 
 
-def ask(desk: Any, version: int = 1, node: int | None = None, **fields: Any) -> Any:
-    return desk.ask(ConsumerGroupHeartbeatRequest(**JOIN | fields), version, node=node)
+def ask(harness: Any, version: int = 1, node: int | None = None, **fields: Any) -> Any:
+    return harness.ask(ConsumerGroupHeartbeatRequest(**JOIN | fields), version, node=node)
 
 
 @pytest.fixture
-def desk() -> Consumers:
+def harness() -> Consumers:
     return Consumers(topics={"t": 3})
 
 
@@ -47,51 +47,51 @@ def desk() -> Consumers:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_fields(desk, fields, text):
-    answer = ask(desk, **fields)
+def test_fields(harness, fields, text):
+    answer = ask(harness, **fields)
     assert (answer.error_code, answer.error_message) == (E.INVALID_REQUEST, text)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (None, 0, 0)
-    assert not desk.broker.groups
+    assert not harness.broker.groups
 
 
-def test_owned_partitions_with_a_join(desk):
-    lines = desk.lines(frozenset({("t", 0)}))
-    assert ask(desk, topic_partitions=lines).error_message == "TopicPartitions must be empty when (re-)joining."
+def test_owned_partitions_with_a_join(harness):
+    lines = harness.lines(frozenset({("t", 0)}))
+    assert ask(harness, topic_partitions=lines).error_message == "TopicPartitions must be empty when (re-)joining."
 
 
 @pytest.mark.parametrize(
     "fields", [{"subscribed_topic_names": []}, {"subscribed_topic_regex": "", "subscribed_topic_names": None}]
 )
-def test_to_subscribe_to_nothing_is_fine(desk, fields):
-    answer = ask(desk, **fields)
+def test_to_subscribe_to_nothing_is_fine(harness, fields):
+    answer = ask(harness, **fields)
     assert (answer.error_code, answer.member_epoch, answer.assignment.topic_partitions) == (E.NONE, 1, [])
 
 
-def test_version_0_makes_member_ids(desk):
-    answer = ask(desk, 0, member_id="")
+def test_version_0_makes_member_ids(harness):
+    answer = ask(harness, 0, member_id="")
     assert answer.error_code == E.NONE
     assert len(answer.member_id) == 22
-    assert ask(desk, 0, member_id="", member_epoch=1).error_code == E.INVALID_REQUEST
+    assert ask(harness, 0, member_id="", member_epoch=1).error_code == E.INVALID_REQUEST
 
 
-def test_an_assignor_that_there_is_not_comes_before_the_group(desk):
-    answer = ask(desk, server_assignor="zz", member_epoch=5)
+def test_an_assignor_that_there_is_not_comes_before_the_group(harness):
+    answer = ask(harness, server_assignor="zz", member_epoch=5)
     assert answer.error_code == E.UNSUPPORTED_ASSIGNOR
     assert answer.error_message == "ServerAssignor zz is not supported. Supported assignors: uniform, range."
 
 
 def test_fields_come_before_the_coordinator():
-    desk = Consumers(topics={"t": 3}, brokers=3)
-    other = next(node for node in desk.broker.cluster.nodes if node != desk.broker.coordinator("g"))
-    assert ask(desk, node=other).error_code == E.NOT_COORDINATOR
-    assert ask(desk, node=other, rack_id="").error_code == E.INVALID_REQUEST
+    harness = Consumers(topics={"t": 3}, brokers=3)
+    other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
+    assert ask(harness, node=other).error_code == E.NOT_COORDINATOR
+    assert ask(harness, node=other, rack_id="").error_code == E.INVALID_REQUEST
 
 
 def test_switched_off():
-    desk = Consumers(config={"group.coordinator.rebalance.protocols": "classic"})
-    answer = ask(desk, group_id="")
+    harness = Consumers(config={"group.coordinator.rebalance.protocols": "classic"})
+    answer = ask(harness, group_id="")
     assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
-    assert desk.describe().error_code == E.UNSUPPORTED_VERSION
+    assert harness.describe().error_code == E.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_switched_off():
     [({}, E.UNSUPPORTED_VERSION), ({"group.coordinator.rebalance.protocols": "classic,consumer"}, E.NONE)],
 )
 def test_before_4_0_it_must_be_switched_on(config, error):
-    desk = Consumers(config=config)
-    desk.broker.release = RELEASES["3.9"]
-    assert ask(desk, 0).error_code == error
+    harness = Consumers(config=config)
+    harness.broker.release = RELEASES["3.9"]
+    assert ask(harness, 0).error_code == error
 
 
 @pytest.mark.parametrize(
@@ -109,5 +109,5 @@ def test_before_4_0_it_must_be_switched_on(config, error):
     [(" ", True), ("\t", True), ("\0", True), ("\x1f", True), ("\x7f", False), ("\xa0", False), ("\u2003", False)],
 )
 @pytest.mark.parametrize("field", ["group_id", "member_id", "instance_id", "rack_id"])
-def test_blank_is_what_java_trims(desk, field, blank, is_blank):
-    assert ask(desk, **{field: blank}).error_code == (E.INVALID_REQUEST if is_blank else E.NONE)
+def test_blank_is_what_java_trims(harness, field, blank, is_blank):
+    assert ask(harness, **{field: blank}).error_code == (E.INVALID_REQUEST if is_blank else E.NONE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.create_acls import CreateAclsRequest
@@ -13,5 +13,5 @@ from kwire.messages.create_acls import CreateAclsRequest
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_each_is_refused(version, count):
     asked = [CreateAclsRequest.Creation(resource_type=2, resource_name="t", principal="User:x", host="*")] * count
-    found = Desk().ask(CreateAclsRequest(creations=asked), version)
+    found = BrokerHarness().ask(CreateAclsRequest(creations=asked), version)
     assert [each.error_code for each in found.results] == [E.SECURITY_DISABLED] * count

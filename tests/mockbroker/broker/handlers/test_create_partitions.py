@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.create_partitions import CreatePartitionsRequest
@@ -14,28 +14,28 @@ Topic = CreatePartitionsRequest.Topic
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(brokers=3, topics={"t": 2})
+def harness() -> BrokerHarness:
+    return BrokerHarness(brokers=3, topics={"t": 2})
 
 
-def grow(desk: Desk, version: int = 3, *topics: Any, **how: Any) -> list[Any]:
-    results = desk.ask(CreatePartitionsRequest(topics=list(topics), **how), version).results
+def grow(harness: BrokerHarness, version: int = 3, *topics: Any, **how: Any) -> list[Any]:
+    results = harness.ask(CreatePartitionsRequest(topics=list(topics), **how), version).results
     return [(result.name, E(result.error_code)) for result in results]
 
 
-def size(desk: Desk) -> int:
-    return len(desk.broker.cluster.topics["t"].partitions)
+def size(harness: BrokerHarness) -> int:
+    return len(harness.broker.cluster.topics["t"].partitions)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_more(desk, version):
-    assert grow(desk, version, Topic(name="t", count=5, assignments=None)) == [("t", E.NONE)]
-    assert [partition.index for partition in desk.broker.cluster.topics["t"].partitions] == list(range(5))
+def test_more(harness, version):
+    assert grow(harness, version, Topic(name="t", count=5, assignments=None)) == [("t", E.NONE)]
+    assert [partition.index for partition in harness.broker.cluster.topics["t"].partitions] == list(range(5))
 
 
-def test_only_checked(desk):
-    assert grow(desk, 3, Topic(name="t", count=5, assignments=None), validate_only=True) == [("t", E.NONE)]
-    assert size(desk) == 2
+def test_only_checked(harness):
+    assert grow(harness, 3, Topic(name="t", count=5, assignments=None), validate_only=True) == [("t", E.NONE)]
+    assert size(harness) == 2
 
 
 def assigned(*replicas: Any) -> list[Any]:
@@ -56,21 +56,21 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("topic", "error"), REFUSED)
-def test_refused(desk, topic, error):
-    assert grow(desk, 3, topic) == [(topic.name, error)]
-    assert size(desk) == 2
+def test_refused(harness, topic, error):
+    assert grow(harness, 3, topic) == [(topic.name, error)]
+    assert size(harness) == 2
 
 
-def test_where_they_go_can_be_said(desk):
-    assert grow(desk, 3, Topic(name="t", count=4, assignments=assigned([2], [1]))) == [("t", E.NONE)]
-    assert [list(p.replicas) for p in desk.broker.cluster.topics["t"].partitions[2:]] == [[2], [1]]
+def test_where_they_go_can_be_said(harness):
+    assert grow(harness, 3, Topic(name="t", count=4, assignments=assigned([2], [1]))) == [("t", E.NONE)]
+    assert [list(p.replicas) for p in harness.broker.cluster.topics["t"].partitions[2:]] == [[2], [1]]
 
 
-def test_they_have_as_many_replicas_as_the_others(desk):
-    refused = grow(desk, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2])))
+def test_they_have_as_many_replicas_as_the_others(harness):
+    refused = grow(harness, 3, Topic(name="t", count=4, assignments=assigned([2, 0], [1, 2])))
     assert refused == [("t", E.INVALID_REPLICA_ASSIGNMENT)]
 
 
-def test_named_twice(desk):
+def test_named_twice(harness):
     twice = Topic(name="t", count=4, assignments=None)
-    assert grow(desk, 3, twice, twice) == [("t", E.INVALID_REQUEST)]
+    assert grow(harness, 3, twice, twice) == [("t", E.INVALID_REQUEST)]

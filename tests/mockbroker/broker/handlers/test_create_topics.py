@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
@@ -20,8 +20,8 @@ VERSIONS = range(2, 8)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(brokers=3, topics={"old": 1})
+def harness() -> BrokerHarness:
+    return BrokerHarness(brokers=3, topics={"old": 1})
 
 
 def wanted(name: str = "new", partitions: int = 2, replicas: int = 1, **given: Any) -> Topic:
@@ -33,15 +33,15 @@ def assigned(*brokers: list[int], first: int = 0) -> Topic:
     return wanted(partitions=-1, replicas=-1, assignments=lists)
 
 
-def create(desk: Desk, version: int, *topics: Topic, **given: Any) -> Any:
-    return desk.ask(CreateTopicsRequest(topics=list(topics), **given), version).topics
+def create(harness: BrokerHarness, version: int, *topics: Topic, **given: Any) -> Any:
+    return harness.ask(CreateTopicsRequest(topics=list(topics), **given), version).topics
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic_is_made(desk, version):
-    (answer,) = create(desk, version, wanted(configs=[Topic.Config(name="retention.ms", value="5")]))
+def test_a_topic_is_made(harness, version):
+    (answer,) = create(harness, version, wanted(configs=[Topic.Config(name="retention.ms", value="5")]))
     assert (answer.name, answer.error_code, answer.error_message) == ("new", E.NONE, None)
-    made = desk.broker.cluster.topics["new"]
+    made = harness.broker.cluster.topics["new"]
     assert [len(partition.replicas) for partition in made.partitions] == [1, 1]
     assert made.configs == {"retention.ms": "5"}
     if version >= 5:
@@ -55,11 +55,11 @@ def test_a_topic_is_made(desk, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_only_validated(desk, version):
-    (answer,) = create(desk, version, wanted(), validate_only=True)
+def test_only_validated(harness, version):
+    (answer,) = create(harness, version, wanted(), validate_only=True)
     assert answer.error_code == E.NONE
     assert (answer.topic_id != UUID(int=0)) is (version >= 7)  # as Kafka has it, though no topic has the id
-    assert "new" not in desk.broker.cluster.topics
+    assert "new" not in harness.broker.cluster.topics
 
 
 REFUSED = [
@@ -97,64 +97,64 @@ REFUSED = [
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("topic", "error"), REFUSED)
-def test_refused(desk, version, topic, error):
-    before = set(desk.broker.cluster.topics)
-    (answer,) = create(desk, version, topic)
+def test_refused(harness, version, topic, error):
+    before = set(harness.broker.cluster.topics)
+    (answer,) = create(harness, version, topic)
     assert (answer.name, answer.error_code) == (topic.name, error)
     assert answer.error_message
-    assert set(desk.broker.cluster.topics) == before
+    assert set(harness.broker.cluster.topics) == before
 
 
 def test_defaults_of_the_broker():
-    desk = Desk(brokers=3, config={"num.partitions": 5, "default.replication.factor": 2})
-    create(desk, 5, wanted(partitions=-1, replicas=-1))
-    made = desk.broker.cluster.topics["new"].partitions
+    harness = BrokerHarness(brokers=3, config={"num.partitions": 5, "default.replication.factor": 2})
+    create(harness, 5, wanted(partitions=-1, replicas=-1))
+    made = harness.broker.cluster.topics["new"].partitions
     assert [len(partition.replicas) for partition in made] == [2] * 5
 
 
-def test_assigned_brokers(desk):
-    create(desk, 5, assigned([2, 0], [1, 2]))
-    assert [partition.replicas for partition in desk.broker.cluster.topics["new"].partitions] == [[2, 0], [1, 2]]
+def test_assigned_brokers(harness):
+    create(harness, 5, assigned([2, 0], [1, 2]))
+    assert [partition.replicas for partition in harness.broker.cluster.topics["new"].partitions] == [[2, 0], [1, 2]]
 
 
-def test_a_name_twice_is_refused_once_and_others_are_made(desk):
-    answers = create(desk, 5, wanted("a"), wanted("b"), wanted("a"))
+def test_a_name_twice_is_refused_once_and_others_are_made(harness):
+    answers = create(harness, 5, wanted("a"), wanted("b"), wanted("a"))
     assert [(answer.name, answer.error_code) for answer in answers] == [("a", E.INVALID_REQUEST), ("b", E.NONE)]
-    assert "a" not in desk.broker.cluster.topics
-    assert "b" in desk.broker.cluster.topics
+    assert "a" not in harness.broker.cluster.topics
+    assert "b" in harness.broker.cluster.topics
 
 
-def test_no_topics(desk):
-    assert create(desk, 5) == []
+def test_no_topics(harness):
+    assert create(harness, 5) == []
 
 
 def test_a_cluster_has_room_for_so_many_partitions_in_all():
-    desk = Desk(topics={"a": MAX_PARTITIONS - 59})  # there are 50 of the offsets topic
-    answers = [create(desk, 7, wanted(name, partitions=5))[0].error_code for name in ("b", "c")]
+    harness = BrokerHarness(topics={"a": MAX_PARTITIONS - 59})  # there are 50 of the offsets topic
+    answers = [create(harness, 7, wanted(name, partitions=5))[0].error_code for name in ("b", "c")]
     assert answers == [E.NONE, E.INVALID_PARTITIONS]
-    assert "c" not in desk.broker.cluster.topics
-    desk.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
-    assert create(desk, 7, wanted("c", partitions=5))[0].error_code == E.NONE
+    assert "c" not in harness.broker.cluster.topics
+    harness.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
+    assert create(harness, 7, wanted("c", partitions=5))[0].error_code == E.NONE
 
 
-def test_names_that_differ_in_dots_and_underscores_collide(desk):
-    create(desk, 7, wanted("a.b_c"))
-    (answer,) = create(desk, 7, wanted("a_b.c"))
+def test_names_that_differ_in_dots_and_underscores_collide(harness):
+    create(harness, 7, wanted("a.b_c"))
+    (answer,) = create(harness, 7, wanted("a_b.c"))
     assert (answer.error_code, answer.error_message) == (
         E.INVALID_TOPIC_EXCEPTION,
         "Topic 'a_b.c' collides with existing topic: a.b_c",
     )
-    cluster = desk.broker.cluster
+    cluster = harness.broker.cluster
     cluster.delete_topic(cluster.topics["a.b_c"])
-    (answer,) = create(desk, 7, wanted("a_b.c"))
+    (answer,) = create(harness, 7, wanted("a_b.c"))
     assert answer.error_code == E.NONE
 
 
 @pytest.mark.parametrize(("name", "accepted"), [("3.9", True), ("4.2", False)])
 def test_configurations_are_those_of_the_release(name, accepted):
-    desk = Desk(brokers=1, release=RELEASES[name])
+    harness = BrokerHarness(brokers=1, release=RELEASES[name])
     config = Topic.Config(name="message.downconversion.enable", value="false")
-    (answer,) = create(desk, 7, wanted(configs=[config]))
+    (answer,) = create(harness, 7, wanted(configs=[config]))
     assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)
-    (answer,) = create(desk, 7, wanted("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
+    (answer,) = create(harness, 7, wanted("small", configs=[Topic.Config(name="segment.bytes", value="14")]))
     assert answer.error_code == (E.NONE if accepted else E.INVALID_CONFIG)

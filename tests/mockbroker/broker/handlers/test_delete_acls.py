@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.delete_acls import DeleteAclsRequest
@@ -13,7 +13,7 @@ from kwire.messages.delete_acls import DeleteAclsRequest
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_each_is_refused(version, count):
     asked = [DeleteAclsRequest.Filter(resource_type_filter=2)] * count
-    found = Desk().ask(DeleteAclsRequest(filters=asked), version)
+    found = BrokerHarness().ask(DeleteAclsRequest(filters=asked), version)
     assert [(each.error_code, each.matching_acls) for each in found.filter_results] == [
         (E.SECURITY_DISABLED, [])
     ] * count

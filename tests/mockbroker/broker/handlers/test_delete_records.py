@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.delete_records import DeleteRecordsRequest
@@ -17,55 +17,55 @@ DATA = build_batch([Record(value=b"v")] * 2)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk(brokers=2, topics={"t": 1})
+def harness() -> BrokerHarness:
+    harness = BrokerHarness(brokers=2, topics={"t": 1})
     for _ in range(3):
-        log(desk).append(read_batch(DATA), 0)
-    return desk
+        log(harness).append(read_batch(DATA), 0)
+    return harness
 
 
-def log(desk: Desk) -> Any:
-    return desk.broker.cluster.topics["t"].partitions[0].log
+def log(harness: BrokerHarness) -> Any:
+    return harness.broker.cluster.topics["t"].partitions[0].log
 
 
 def delete(
-    desk: Desk, offset: int, version: int = 2, *, topic: str = "t", index: int = 0, node: int | None = None
+    harness: BrokerHarness, offset: int, version: int = 2, *, topic: str = "t", index: int = 0, node: int | None = None
 ) -> tuple[Any, ...]:
     place = Topic.Partition(partition_index=index, offset=offset)
     request = DeleteRecordsRequest(topics=[Topic(name=topic, partitions=[place])], timeout_ms=1000)
     ((found,),) = [
         each.partitions
-        for each in desk.ask(request, version, node=desk.leader("t", 0) if node is None else node).topics
+        for each in harness.ask(request, version, node=harness.leader("t", 0) if node is None else node).topics
     ]
     return found.error_code, found.low_watermark
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize(("offset", "start"), [(0, 0), (1, 1), (2, 2), (5, 5), (6, 6), (-1, 6)])
-def test_the_log_begins_later(desk, version, offset, start):
-    assert delete(desk, offset, version) == (E.NONE, start)
-    assert (log(desk).start, log(desk).end) == (start, 6)
-    assert delete(desk, 0) == (E.NONE, start)
-    assert log(desk).append(read_batch(DATA), 0) == 6
+def test_the_log_begins_later(harness, version, offset, start):
+    assert delete(harness, offset, version) == (E.NONE, start)
+    assert (log(harness).start, log(harness).end) == (start, 6)
+    assert delete(harness, 0) == (E.NONE, start)
+    assert log(harness).append(read_batch(DATA), 0) == 6
 
 
 @pytest.mark.parametrize("offset", [7, -2, 2**40])
-def test_out_of_range(desk, offset):
-    assert delete(desk, offset) == (E.OFFSET_OUT_OF_RANGE, -1)
-    assert log(desk).start == 0
+def test_out_of_range(harness, offset):
+    assert delete(harness, offset) == (E.OFFSET_OUT_OF_RANGE, -1)
+    assert log(harness).start == 0
 
 
-def test_where_nothing_can_be_deleted(desk):
-    assert delete(desk, 1, topic="no-such-topic") == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
-    assert delete(desk, 1, index=9) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
-    assert delete(desk, 1, topic="__consumer_offsets") == (E.INVALID_TOPIC_EXCEPTION, -1)
-    assert delete(desk, 1, node=1 - desk.leader("t", 0)) == (E.NOT_LEADER_OR_FOLLOWER, -1)
+def test_where_nothing_can_be_deleted(harness):
+    assert delete(harness, 1, topic="no-such-topic") == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert delete(harness, 1, index=9) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert delete(harness, 1, topic="__consumer_offsets") == (E.INVALID_TOPIC_EXCEPTION, -1)
+    assert delete(harness, 1, node=1 - harness.leader("t", 0)) == (E.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-def test_who_waits_there_is_told(desk):
+def test_who_waits_there_is_told(harness):
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=5, partition_max_bytes=10**6)
     topics = [FetchRequest.Topic(topic="t", partitions=[wanted])]
-    sent = desk.send(FetchRequest(max_wait_ms=500, min_bytes=10**6, topics=topics), 11, node=desk.leader("t", 0))
+    sent = harness.send(FetchRequest(max_wait_ms=500, min_bytes=10**6, topics=topics), 11, node=harness.leader("t", 0))
     assert sent.parked
-    delete(desk, 6)
+    delete(harness, 6)
     assert [each.error_code for topic in sent.answer.responses for each in topic.partitions] == [E.OFFSET_OUT_OF_RANGE]

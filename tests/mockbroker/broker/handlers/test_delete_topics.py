@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk, commit_simple, committed
+from tools.broker_harness import BrokerHarness, commit_without_member, committed
 
 from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
@@ -14,69 +14,69 @@ Topic = DeleteTopicsRequest.Topic
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(topics={"t": 2, "u": 1})
+def harness() -> BrokerHarness:
+    return BrokerHarness(topics={"t": 2, "u": 1})
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_by_name(desk, version):
-    answer = desk.ask(DeleteTopicsRequest(topic_names=["t", "nothing"]), version)
+def test_by_name(harness, version):
+    answer = harness.ask(DeleteTopicsRequest(topic_names=["t", "nothing"]), version)
     assert [(t.name, t.error_code) for t in answer.responses] == [
         ("t", E.NONE),
         ("nothing", E.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert [bool(t.error_message) for t in answer.responses] == [False, version >= 5]
-    assert set(desk.broker.cluster.topics) == {"__consumer_offsets", "u"}
+    assert set(harness.broker.cluster.topics) == {"__consumer_offsets", "u"}
 
 
-def test_by_id(desk):
-    topic_id = desk.topic_id("t")
+def test_by_id(harness):
+    topic_id = harness.topic_id("t")
     wanted = DeleteTopicsRequest(topics=[Topic(topic_id=topic_id)])
-    answers = [desk.ask(wanted, 6).responses for _ in range(2)]
+    answers = [harness.ask(wanted, 6).responses for _ in range(2)]
     assert [(t.name, t.error_code) for (t,) in answers] == [("t", E.NONE), (None, E.UNKNOWN_TOPIC_ID)]
-    assert topic_id not in desk.broker.cluster.by_id
+    assert topic_id not in harness.broker.cluster.by_id
 
 
-def test_name_and_id_are_one_too_many(desk):
-    answer = desk.ask(DeleteTopicsRequest(topics=[Topic(name="t", topic_id=desk.topic_id("t"))]), 6)
+def test_name_and_id_are_one_too_many(harness):
+    answer = harness.ask(DeleteTopicsRequest(topics=[Topic(name="t", topic_id=harness.topic_id("t"))]), 6)
     assert answer.responses[0].error_code == E.INVALID_REQUEST
 
 
-def test_groups_forget_its_offsets(desk):
-    commit_simple(desk, "g")
-    commit_simple(desk, "g", topic="u")
-    desk.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
-    assert committed(desk, "g") == {("u", 0): 5}
+def test_groups_forget_its_offsets(harness):
+    commit_without_member(harness, "g")
+    commit_without_member(harness, "g", topic="u")
+    harness.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
+    assert committed(harness, "g") == {("u", 0): 5}
 
 
-def test_who_waits_for_its_records_is_told(desk):
+def test_who_waits_for_its_records_is_told(harness):
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-    waiting = desk.send(
+    waiting = harness.send(
         FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchRequest.Topic(topic="t", partitions=[wanted])]), 11
     )
     assert waiting.parked
-    desk.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
+    harness.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
     assert waiting.answer.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_it_can_be_made_again_with_another_id(desk):
-    before = desk.topic_id("t")
-    desk.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
-    desk.broker.cluster.create_topic("t", [[0]])
-    assert desk.topic_id("t") not in (before, ZERO_UUID)
+def test_it_can_be_made_again_with_another_id(harness):
+    before = harness.topic_id("t")
+    harness.ask(DeleteTopicsRequest(topic_names=["t"]), 3)
+    harness.broker.cluster.create_topic("t", [[0]])
+    assert harness.topic_id("t") not in (before, ZERO_UUID)
 
 
-def test_the_branch_that_groups_sit_on_stays(desk):
-    answer = desk.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), 3)
+def test_the_branch_that_groups_sit_on_stays(harness):
+    answer = harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), 3)
     assert answer.responses[0].error_code == E.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_deletion_disabled(version):
     """All names alike, also those that are not there; as brokers of 3.9.1 and 4.2.0 answered."""
-    desk = Desk(topics={"t": 1}, config={"delete.topic.enable": "false"})
+    harness = BrokerHarness(topics={"t": 1}, config={"delete.topic.enable": "false"})
     asked = {"topics": [Topic(name="t"), Topic(name="nothing")]} if version == 6 else {"topic_names": ["t", "nothing"]}
-    answer = desk.ask(DeleteTopicsRequest(**asked), version)
+    answer = harness.ask(DeleteTopicsRequest(**asked), version)
     error = E.TOPIC_DELETION_DISABLED if version >= 3 else E.INVALID_REQUEST
     assert [(t.name, t.error_code) for t in answer.responses] == [("t", error), ("nothing", error)]
-    assert "t" in desk.broker.cluster.topics
+    assert "t" in harness.broker.cluster.topics

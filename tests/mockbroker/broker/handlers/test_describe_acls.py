@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_acls import DescribeAclsRequest
@@ -11,6 +11,6 @@ from kwire.messages.describe_acls import DescribeAclsRequest
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_there_is_no_authorizer(version):
-    found = Desk().ask(DescribeAclsRequest(resource_type_filter=2, operation=1, permission_type=1), version)
+    found = BrokerHarness().ask(DescribeAclsRequest(resource_type_filter=2, operation=1, permission_type=1), version)
     assert (found.error_code, found.resources) == (E.SECURITY_DISABLED, [])
     assert "Authorizer" in found.error_message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -15,11 +15,11 @@ Component = DescribeClientQuotasRequest.Component
 @pytest.mark.parametrize("kind", ["user", "client-id", "ip"])
 def test_there_are_none(version, kind):
     asked = DescribeClientQuotasRequest(components=[Component(entity_type=kind, match_type=2)])
-    found = Desk().ask(asked, version)
+    found = BrokerHarness().ask(asked, version)
     assert (found.error_code, found.entries) == (E.NONE, [])
 
 
 def test_an_entity_that_does_not_exist():
     asked = DescribeClientQuotasRequest(components=[Component(entity_type="group", match_type=2)])
-    found = Desk().ask(asked, 1)
+    found = BrokerHarness().ask(asked, 1)
     assert (found.error_code, found.entries) == (E.UNSUPPORTED_VERSION, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
@@ -17,35 +17,37 @@ OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(config={"num.partitions": 3})
+def harness() -> BrokerHarness:
+    return BrokerHarness(config={"num.partitions": 3})
 
 
-def refusal(desk: Desk, type_: int, name: str) -> Any:
+def refusal(harness: BrokerHarness, type_: int, name: str) -> Any:
     resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name)
-    (result,) = desk.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    (result,) = harness.ask(DescribeConfigsRequest(resources=[resource]), 4).results
     return result.error_message
 
 
-def describe(desk: Desk, type_: int, name: str, version: int = 4, keys: Any = None, **how: Any) -> tuple[Any, ...]:
+def describe(
+    harness: BrokerHarness, type_: int, name: str, version: int = 4, keys: Any = None, **how: Any
+) -> tuple[Any, ...]:
     resource = DescribeConfigsRequest.Resource(resource_type=type_, resource_name=name, configuration_keys=keys)
-    (result,) = desk.ask(DescribeConfigsRequest(resources=[resource], **how), version).results
+    (result,) = harness.ask(DescribeConfigsRequest(resources=[resource], **how), version).results
     return E(result.error_code), {config.name: config for config in result.configs}
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topic(desk, version):
-    error, configs = describe(desk, TOPIC, "t", version)
+def test_a_topic(harness, version):
+    error, configs = describe(harness, TOPIC, "t", version)
     assert (error, set(configs)) == (E.NONE, set(SINCE_4_0))
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("604800000", DEFAULT)
     assert configs["retention.ms"].config_type == (5 if version >= 3 else 0)
 
 
-def test_what_a_topic_was_made_with(desk):
+def test_what_a_topic_was_made_with(harness):
     config = CreateTopicsRequest.Topic.Config(name="cleanup.policy", value="compact")
     made = CreateTopicsRequest.Topic(name="c", num_partitions=1, replication_factor=1, configs=[config])
-    desk.ask(CreateTopicsRequest(topics=[made]), 7)
-    _, configs = describe(desk, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
+    harness.ask(CreateTopicsRequest(topics=[made]), 7)
+    _, configs = describe(harness, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
     (found,) = configs.values()
     assert (found.value, found.config_source) == ("compact", OF_TOPIC)
     assert [(one.name, one.value, one.source) for one in found.synonyms] == [
@@ -55,8 +57,8 @@ def test_what_a_topic_was_made_with(desk):
 
 
 def test_a_setting_of_the_broker_is_the_default_of_topics():
-    desk = Desk(config={"message.max.bytes": 5_000})
-    _, configs = describe(desk, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
+    harness = BrokerHarness(config={"message.max.bytes": 5_000})
+    _, configs = describe(harness, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
     (found,) = configs.values()
     assert (found.value, found.config_source) == ("5000", STATIC)
     assert [(one.name, one.value, one.source) for one in found.synonyms] == [
@@ -65,10 +67,10 @@ def test_a_setting_of_the_broker_is_the_default_of_topics():
     ]
 
 
-def test_a_broker_has_its_settings(desk):
-    error, configs = describe(desk, BROKER, "0")
+def test_a_broker_has_its_settings(harness):
+    error, configs = describe(harness, BROKER, "0")
     assert error == E.NONE
-    for name, value in desk.broker.settings.by_name().items():
+    for name, value in harness.broker.settings.by_name().items():
         told = configs[name].value
         assert not value or told == (value if isinstance(value, str) else str(value).lower()), name
     assert {name for name, config in configs.items() if config.is_sensitive} >= {"mockbroker.users", "ssl.key.password"}
@@ -78,10 +80,12 @@ def test_a_broker_has_its_settings(desk):
     assert (configs["node.id"].value, configs["log.retention.hours"].value) == ("0", "168")
 
 
-def test_what_a_broker_was_started_with(desk):
-    desk = Desk(config={"log.retention.ms": 5, "delete.topic.enable": "false", "ssl.key.password": "secret"})
+def test_what_a_broker_was_started_with(harness):
+    harness = BrokerHarness(
+        config={"log.retention.ms": 5, "delete.topic.enable": "false", "ssl.key.password": "secret"}
+    )
     keys = ["log.retention.ms", "delete.topic.enable", "ssl.key.password"]
-    _, configs = describe(desk, BROKER, "0", keys=keys, include_synonyms=True)
+    _, configs = describe(harness, BROKER, "0", keys=keys, include_synonyms=True)
     assert {name: (one.value, one.config_source) for name, one in configs.items()} == {
         "log.retention.ms": ("5", STATIC),
         "delete.topic.enable": ("false", STATIC),
@@ -89,7 +93,7 @@ def test_what_a_broker_was_started_with(desk):
     }
     synonyms = [(one.value, one.source) for one in configs["delete.topic.enable"].synonyms]
     assert synonyms == [("false", STATIC), ("true", DEFAULT)]
-    _, without = describe(desk, BROKER, "0", keys=keys)
+    _, without = describe(harness, BROKER, "0", keys=keys)
     assert all(one.synonyms == [] for one in without.values())
 
 
@@ -104,12 +108,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("type_", "name", "error"), REFUSED)
-def test_refused(desk, type_, name, error):
-    assert describe(desk, type_, name) == (error, {})
+def test_refused(harness, type_, name, error):
+    assert describe(harness, type_, name) == (error, {})
 
 
 @pytest.mark.parametrize("type_", [BROKER, 8, 16, 32, 99])
-def test_a_refusal_has_a_text(desk, type_):
+def test_a_refusal_has_a_text(harness, type_):
     """What Kafka says: the conversations configs_described and resources_described."""
-    assert refusal(desk, type_, "") != ""
-    assert refusal(desk, type_, "7") != ""
+    assert refusal(harness, type_, "") != ""
+    assert refusal(harness, type_, "7") != ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk, member
+from tools.broker_harness import BrokerHarness, stable_member
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_groups import DescribeGroupsRequest
@@ -15,26 +15,26 @@ NOT_ASKED = -2147483648
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
-def describe(desk: Desk, version: int, *groups: Any, **how: Any) -> Any:
-    return desk.ask(DescribeGroupsRequest(groups=list(groups), **how), version).groups
+def describe(harness: BrokerHarness, version: int, *groups: Any, **how: Any) -> Any:
+    return harness.ask(DescribeGroupsRequest(groups=list(groups), **how), version).groups
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_nobody_there(desk, version):
-    (found,) = describe(desk, version, "g")
+def test_nobody_there(harness, version):
+    (found,) = describe(harness, version, "g")
     assert (found.group_state, found.protocol_type, found.members) == ("Dead", "", [])
     assert found.error_code == (E.GROUP_ID_NOT_FOUND if version >= 6 else E.NONE)
     assert bool(found.error_message) is (version >= 6)
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_stable(desk, version):
-    who = member(desk, "g", metadata=b"wants", assignment=b"gets")
-    (found,) = describe(desk, version, "g")
+def test_stable(harness, version):
+    who = stable_member(harness, "g", metadata=b"wants", assignment=b"gets")
+    (found,) = describe(harness, version, "g")
     assert (found.error_code, found.group_state) == (E.NONE, "Stable")
     assert (found.protocol_type, found.protocol_data) == ("consumer", "range")
     (one,) = found.members
@@ -43,34 +43,34 @@ def test_stable(desk, version):
     assert found.authorized_operations == NOT_ASKED
 
 
-def test_in_a_rebalance_only_the_last_assignment_is_told(desk):
-    member(desk, "g", metadata=b"wants", assignment=b"gets")
-    desk.send(desk.join("g", "", b"new"), 3)
-    (found,) = describe(desk, 5, "g")
+def test_in_a_rebalance_only_the_last_assignment_is_told(harness):
+    stable_member(harness, "g", metadata=b"wants", assignment=b"gets")
+    harness.send(harness.join("g", "", b"new"), 3)
+    (found,) = describe(harness, 5, "g")
     assert (found.group_state, found.protocol_data, len(found.members)) == ("PreparingRebalance", "", 2)
     assert {(one.member_metadata, one.member_assignment) for one in found.members} == {(b"", b"gets"), (b"", b"")}
 
 
-def test_twice_asked_is_twice_told(desk):
-    assert [found.group_id for found in describe(desk, 5, "g", "h", "g")] == ["g", "h", "g"]
+def test_twice_asked_is_twice_told(harness):
+    assert [found.group_id for found in describe(harness, 5, "g", "h", "g")] == ["g", "h", "g"]
 
 
-def test_operations_if_asked_for(desk):
-    member(desk, "g")
-    (found,) = describe(desk, 3, "g", include_authorized_operations=True)
+def test_operations_if_asked_for(harness):
+    stable_member(harness, "g")
+    (found,) = describe(harness, 3, "g", include_authorized_operations=True)
     assert found.authorized_operations == 3400
 
 
 def test_another_broker_does_not_know():
-    desk = Desk(brokers=3)
-    other = next(node for node in range(3) if node != desk.broker.coordinator("g"))
-    (found,) = desk.ask(DescribeGroupsRequest(groups=["g"]), 5, node=other).groups
+    harness = BrokerHarness(brokers=3)
+    other = next(node for node in range(3) if node != harness.broker.coordinator("g"))
+    (found,) = harness.ask(DescribeGroupsRequest(groups=["g"]), 5, node=other).groups
     assert found.error_code == E.NOT_COORDINATOR
 
 
-def test_a_static_member_is_told_by_its_name(desk):
-    who = member(desk, "g", instance_id="shelf-7")
-    (found,) = describe(desk, 4, "g")
+def test_a_static_member_is_told_by_its_name(harness):
+    who = stable_member(harness, "g", instance_id="shelf-7")
+    (found,) = describe(harness, 4, "g")
     assert found.members[0].group_instance_id == "shelf-7"
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=who, group_instance_id="shelf-7")
-    assert desk.ask(beat, 4).error_code == E.NONE
+    assert harness.ask(beat, 4).error_code == E.NONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -25,15 +25,15 @@ def sizes(answer: Any) -> dict[tuple[str, int], int]:
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_what_a_broker_holds(version):
-    desk = Desk(brokers=2, topics={"t": 2})
-    log = desk.broker.cluster.topics["t"].partitions[0].log
+    harness = BrokerHarness(brokers=2, topics={"t": 2})
+    log = harness.broker.cluster.topics["t"].partitions[0].log
     for _ in range(3):
         log.append(read_batch(DATA), 0)
     asked = DescribeLogDirsRequest(topics=[Topic(topic="t", partitions=[0, 1, 9]), Topic(topic="u", partitions=[0])])
-    leader = desk.leader("t", 0)
-    assert sizes(desk.ask(asked, version, node=leader)) == {("t", 0): 3 * len(DATA)}
-    assert sizes(desk.ask(asked, version, node=1 - leader)) == {("t", 1): 0}
+    leader = harness.leader("t", 0)
+    assert sizes(harness.ask(asked, version, node=leader)) == {("t", 0): 3 * len(DATA)}
+    assert sizes(harness.ask(asked, version, node=1 - leader)) == {("t", 1): 0}
     log.delete_before(1)
-    everything = sizes(desk.ask(DescribeLogDirsRequest(topics=None), version, node=leader))
+    everything = sizes(harness.ask(DescribeLogDirsRequest(topics=None), version, node=leader))
     assert everything["t", 0] == 2 * len(DATA)
     assert ("__consumer_offsets", 0) in everything or ("__consumer_offsets", 1) in everything

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
@@ -18,28 +18,28 @@ LEADER, FOLLOWER, OTHER = range(3)
 
 
 @pytest.fixture
-def desk() -> Desk:
+def harness() -> BrokerHarness:
     """Topic two: on brokers 0 and 1, with a record of an idempotent producer."""
-    desk = Desk(brokers=3, topics={})
+    harness = BrokerHarness(brokers=3, topics={})
     places = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[LEADER, FOLLOWER])
     topic = CreateTopicsRequest.Topic(name="two", num_partitions=-1, replication_factor=-1, assignments=[places])
-    desk.ask(CreateTopicsRequest(topics=[topic]), 7)
-    known = desk.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4)
+    harness.ask(CreateTopicsRequest(topics=[topic]), 7)
+    known = harness.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4)
     records = build_batch([Record(value=b"v")], producer_id=known.producer_id, producer_epoch=0, base_sequence=0)
     data = ProduceRequest.Topic.Partition(index=0, records=records)
     sent = ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name="two", partition_data=[data])])
-    desk.ask(sent, 9, node=LEADER)
-    return desk
+    harness.ask(sent, 9, node=LEADER)
+    return harness
 
 
-def described(desk: Desk, node: int, topic: str = "two", index: int = 0) -> Any:
+def described(harness: BrokerHarness, node: int, topic: str = "two", index: int = 0) -> Any:
     wanted = DescribeProducersRequest.Topic(name=topic, partition_indexes=[index])
-    return desk.ask(DescribeProducersRequest(topics=[wanted]), 0, node=node).topics[0].partitions[0]
+    return harness.ask(DescribeProducersRequest(topics=[wanted]), 0, node=node).topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("node", [LEADER, FOLLOWER])
-def test_every_replica_answers(desk, node):
-    found = described(desk, node)
+def test_every_replica_answers(harness, node):
+    found = described(harness, node)
     assert (found.error_code, len(found.active_producers)) == (E.NONE, 1)
 
 
@@ -52,6 +52,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("node", "topic", "index", "error"), REFUSED)
-def test_refused(desk, node, topic, index, error):
-    found = described(desk, node, topic, index)
+def test_refused(harness, node, topic, index, error):
+    found = described(harness, node, topic, index)
     assert (found.error_code, found.active_producers) == (error, [])

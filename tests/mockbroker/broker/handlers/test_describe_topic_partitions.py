@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest as Request
@@ -15,15 +15,15 @@ A, B, C = ("a", [0, 1, 2]), ("b", [0, 1]), ("c", [0])
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(topics={"a": 3, "b": 2, "c": 1})
+def harness() -> BrokerHarness:
+    return BrokerHarness(topics={"a": 3, "b": 2, "c": 1})
 
 
-def ask(desk: Desk, *names: str, cursor: tuple[str, int] | None = None, limit: int = 2000) -> Any:
+def ask(harness: BrokerHarness, *names: str, cursor: tuple[str, int] | None = None, limit: int = 2000) -> Any:
     request = Request(topics=[Request.Topic(name=name) for name in names], response_partition_limit=limit)
     if cursor:
         request.cursor = Request.Cursor(topic_name=cursor[0], partition_index=cursor[1])
-    return desk.ask(request, 0)
+    return harness.ask(request, 0)
 
 
 def following(answer: Any) -> tuple[str, int] | None:
@@ -51,8 +51,8 @@ PAGES = [  # topics asked, cursor, limit, topics and partitions told, next curso
 
 
 @pytest.mark.parametrize(("names", "cursor", "limit", "told", "then"), PAGES)
-def test_a_page(desk, names, cursor, limit, told, then):
-    answer = ask(desk, *names, cursor=cursor, limit=limit)
+def test_a_page(harness, names, cursor, limit, told, then):
+    answer = ask(harness, *names, cursor=cursor, limit=limit)
     assert [(topic.name, [p.partition_index for p in topic.partitions]) for topic in answer.topics] == told
     assert {topic.error_code for topic in answer.topics} == {E.NONE}
     assert following(answer) == then
@@ -70,30 +70,34 @@ REFUSED = [  # topics asked, cursor, error of each topic
 
 
 @pytest.mark.parametrize(("names", "cursor", "errors"), REFUSED)
-def test_what_is_refused(desk, names, cursor, errors):
-    answer = ask(desk, *names, cursor=cursor)
+def test_what_is_refused(harness, names, cursor, errors):
+    answer = ask(harness, *names, cursor=cursor)
     assert {topic.name: topic.error_code for topic in answer.topics} == errors
     assert {topic.topic_id for topic in answer.topics} <= {UUID(int=0)}
     assert all(topic.partitions == [] for topic in answer.topics)
 
 
-def test_a_topic(desk):
-    (topic,) = ask(desk, "c").topics
-    assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (desk.topic_id("c"), False, 3576)
+def test_a_topic(harness):
+    (topic,) = ask(harness, "c").topics
+    assert (topic.topic_id, topic.is_internal, topic.topic_authorized_operations) == (
+        harness.topic_id("c"),
+        False,
+        3576,
+    )
     (partition,) = topic.partitions
-    leader = desk.leader("c", 0)
+    leader = harness.leader("c", 0)
     assert (partition.leader_id, partition.leader_epoch) == (leader, 0)
     assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == ([leader], [leader], [])
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
 
 
-def test_all_topics_and_the_next_page(desk):
+def test_all_topics_and_the_next_page(harness):
     told, cursor = [], None
     while True:
-        answer = ask(desk, cursor=cursor, limit=7)
+        answer = ask(harness, cursor=cursor, limit=7)
         told += [(topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions]
         cursor = following(answer)
         if cursor is None:
             break
-    topics = desk.broker.cluster.topics
+    topics = harness.broker.cluster.topics
     assert told == [(name, index) for name in sorted(topics) for index in range(len(topics[name].partitions))]

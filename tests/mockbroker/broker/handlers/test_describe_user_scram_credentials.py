@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest as Request
@@ -14,16 +14,16 @@ from mockbroker.broker.sasl.users import ScramCredential
 
 
 @pytest.fixture
-def desk() -> Desk:
-    found = Desk()
+def harness() -> BrokerHarness:
+    found = BrokerHarness()
     for user, mechanism, iterations in [("bob", 256, 4096), ("alice", 256, 4096), ("alice", 512, 8192)]:
         found.broker.users.scram[user, f"SCRAM-SHA-{mechanism}"] = ScramCredential(b"s", iterations, b"k", b"k")
     return found
 
 
-def describe(desk: Desk, names: Iterable[str]) -> list[Any]:
+def describe(harness: BrokerHarness, names: Iterable[str]) -> list[Any]:
     users = None if names is None else [Request.User(name=name) for name in names]
-    answer = desk.ask(Request(users=users), 0)
+    answer = harness.ask(Request(users=users), 0)
     assert (answer.error_code, answer.error_message) == (E.NONE, "")
     return [
         (
@@ -51,5 +51,5 @@ CASES = [
 
 
 @pytest.mark.parametrize(("names", "said"), CASES)
-def test_answer(desk, names, said):
-    assert describe(desk, names) == said
+def test_answer(harness, names, said):
+    assert describe(harness, names) == said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.elect_leaders import ElectLeadersRequest
@@ -14,7 +14,7 @@ Place = ElectLeadersRequest.TopicPartition
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_no_election_is_needed(version):
     places = [Place(topic="t", partitions=[1, 0, 9]), Place(topic="no-such-topic", partitions=[0])]
-    found = Desk().ask(ElectLeadersRequest(topic_partitions=places), version)
+    found = BrokerHarness().ask(ElectLeadersRequest(topic_partitions=places), version)
     assert [
         (topic.topic, [(each.partition_id, each.error_code) for each in topic.partition_result])
         for topic in found.replica_election_results
@@ -25,7 +25,7 @@ def test_no_election_is_needed(version):
 
 
 def test_of_all_partitions_those_that_need_none_are_not_told():
-    found = Desk(topics={"t": 2, "u": 1}).ask(ElectLeadersRequest(topic_partitions=None), 2)
+    found = BrokerHarness(topics={"t": 2, "u": 1}).ask(ElectLeadersRequest(topic_partitions=None), 2)
     assert {topic.topic: topic.partition_result for topic in found.replica_election_results} == {
         "__consumer_offsets": [],
         "t": [],

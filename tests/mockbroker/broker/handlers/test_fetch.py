@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.fetch import FetchRequest
@@ -19,9 +19,9 @@ DATA = build_batch([Record(timestamp=1, value=b"v" * 40)])
 SIZE = len(DATA)
 
 
-def fill(desk: Desk, index: int = 0, count: int = 1) -> None:
+def fill(harness: BrokerHarness, index: int = 0, count: int = 1) -> None:
     for _ in range(count):
-        desk.broker.cluster.topics["t"].partitions[index].log.append(read_batch(DATA), 0)
+        harness.broker.cluster.topics["t"].partitions[index].log.append(read_batch(DATA), 0)
 
 
 def wanted(index: int = 0, offset: int = 0, limit: int = 10**6, epoch: int = -1) -> Topic.Partition:
@@ -29,7 +29,7 @@ def wanted(index: int = 0, offset: int = 0, limit: int = 10**6, epoch: int = -1)
 
 
 def fetch(
-    desk: Desk,
+    harness: BrokerHarness,
     version: int,
     *partitions: Any,
     topic: str = "t",
@@ -39,11 +39,11 @@ def fetch(
     node: int | None = None,
     **given: Any,
 ) -> Any:
-    known = desk.broker.cluster.topics.get(topic)
+    known = harness.broker.cluster.topics.get(topic)
     topic_id = known.topic_id if known else UUID(int=999_999)
     topics = [Topic(topic=topic, topic_id=topic_id, partitions=list(partitions))] if partitions else []
     request = FetchRequest(max_wait_ms=wait, min_bytes=least, max_bytes=most, topics=topics, **given)
-    return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
+    return harness.send(request, version, node=harness.leader("t", 0) if node is None else node)
 
 
 def lines(sent: Any) -> list[Any]:
@@ -54,25 +54,25 @@ def count(found: Any) -> int:
     return len(list(batches(found.records)))
 
 
-def produce(desk: Desk, index: int = 0, topic: str = "t") -> None:
+def produce(harness: BrokerHarness, index: int = 0, topic: str = "t") -> None:
     data = ProduceRequest.Topic.Partition(index=index, records=DATA)
     topics = [ProduceRequest.Topic(name=topic, partition_data=[data])]
-    desk.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
+    harness.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(topics={"t": 3, "u": 1})
+def harness() -> BrokerHarness:
+    return BrokerHarness(topics={"t": 3, "u": 1})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_there_comes_at_once(desk, version):
-    fill(desk, count=2)
-    sent = fetch(desk, version, wanted(), wait=500)
+def test_what_is_there_comes_at_once(harness, version):
+    fill(harness, count=2)
+    sent = fetch(harness, version, wanted(), wait=500)
     assert (sent.answer.error_code, sent.answer.session_id) == (E.NONE, 0)
     (topic,) = sent.answer.responses
     if version >= 13:
-        assert (topic.topic, topic.topic_id) == ("", desk.topic_id("t"))
+        assert (topic.topic, topic.topic_id) == ("", harness.topic_id("t"))
     else:
         assert topic.topic == "t"
     (found,) = topic.partitions
@@ -83,86 +83,86 @@ def test_what_is_there_comes_at_once(desk, version):
 
 
 @pytest.mark.parametrize("version", [4, 11, 18])
-def test_read_committed_sees_no_transactions(desk, version):
-    fill(desk)
-    (found,) = lines(fetch(desk, version, wanted(), isolation_level=1))
+def test_read_committed_sees_no_transactions(harness, version):
+    fill(harness)
+    (found,) = lines(fetch(harness, version, wanted(), isolation_level=1))
     assert found.aborted_transactions == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_nothing_there_waits_and_then_comes_empty(desk, version):
-    sent = fetch(desk, version, wanted(), wait=700)
-    desk.wait(0.699)
+def test_nothing_there_waits_and_then_comes_empty(harness, version):
+    sent = fetch(harness, version, wanted(), wait=700)
+    harness.wait(0.699)
     assert sent.parked
-    desk.wait(1.0)
+    harness.wait(1.0)
     assert sent.at == pytest.approx(0.7)
     (found,) = lines(sent)
     assert (found.error_code, found.high_watermark, found.records) == (E.NONE, 0, b"")
 
 
-def left(desk: Desk) -> tuple:
-    parked = desk.broker.fetches
-    return parked.calls, parked.by_partition, parked.wanted, len(desk.broker.waits)
+def left(harness: BrokerHarness) -> tuple:
+    parked = harness.broker.fetches
+    return parked.calls, parked.by_partition, parked.wanted, len(harness.broker.waits)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_produce_releases_it(desk, version):
-    sent = fetch(desk, version, wanted(0), wanted(1), wait=5_000)
-    desk.wait(0.3)
+def test_a_produce_releases_it(harness, version):
+    sent = fetch(harness, version, wanted(0), wanted(1), wait=5_000)
+    harness.wait(0.3)
     assert sent.parked
-    produce(desk, 1)
+    produce(harness, 1)
     assert sent.at == pytest.approx(0.3)
     assert [count(found) for found in lines(sent)] == [0, 1]
-    assert left(desk) == ({}, {}, {}, 0)
+    assert left(harness) == ({}, {}, {}, 0)
 
 
-def test_a_produce_elsewhere_does_not(desk):
-    sent = fetch(desk, 11, wanted(0), wait=5_000)
-    produce(desk, 1)
-    produce(desk, 0, "u")
+def test_a_produce_elsewhere_does_not(harness):
+    sent = fetch(harness, 11, wanted(0), wait=5_000)
+    produce(harness, 1)
+    produce(harness, 0, "u")
     assert sent.parked
 
 
-def test_it_waits_until_there_is_enough(desk):
-    sent = fetch(desk, 11, wanted(), wait=5_000, least=SIZE * 2)
-    produce(desk)
+def test_it_waits_until_there_is_enough(harness):
+    sent = fetch(harness, 11, wanted(), wait=5_000, least=SIZE * 2)
+    produce(harness)
     assert sent.parked
-    produce(desk)
+    produce(harness)
     assert count(lines(sent)[0]) == 2
 
 
-def test_enough_may_be_made_up_of_several_partitions(desk):
-    sent = fetch(desk, 11, wanted(0), wanted(1), wait=5_000, least=SIZE * 2)
-    produce(desk, 0)
-    produce(desk, 1)
+def test_enough_may_be_made_up_of_several_partitions(harness):
+    sent = fetch(harness, 11, wanted(0), wanted(1), wait=5_000, least=SIZE * 2)
+    produce(harness, 0)
+    produce(harness, 1)
     assert [count(found) for found in lines(sent)] == [1, 1]
 
 
-def test_not_enough_comes_when_the_wait_is_over(desk):
-    sent = fetch(desk, 11, wanted(), wait=500, least=SIZE * 2)
-    produce(desk)
-    desk.wait(0.5)
+def test_not_enough_comes_when_the_wait_is_over(harness):
+    sent = fetch(harness, 11, wanted(), wait=500, least=SIZE * 2)
+    produce(harness)
+    harness.wait(0.5)
     assert (sent.at, count(lines(sent)[0])) == (0.5, 1)
-    assert left(desk) == ({}, {}, {}, 0)
+    assert left(harness) == ({}, {}, {}, 0)
 
 
-def test_oldest_waiting_fetch_is_answered_first(desk):
-    sents = [fetch(desk, 11, wanted(), wait=5_000) for _ in range(3)]
-    produce(desk)
+def test_oldest_waiting_fetch_is_answered_first(harness):
+    sents = [fetch(harness, 11, wanted(), wait=5_000) for _ in range(3)]
+    produce(harness)
     assert not any(sent.parked for sent in sents)
-    assert list(desk.broker.fetches.calls) == []
+    assert list(harness.broker.fetches.calls) == []
 
 
 @pytest.mark.parametrize(
     ("wait", "least"),
     [pytest.param(0, 1, id="no wait"), pytest.param(-1, 1, id="negative"), pytest.param(500, 0, id="0")],
 )
-def test_no_reason_to_wait(desk, wait, least):
-    assert lines(fetch(desk, 11, wanted(), wait=wait, least=least))[0].records == b""
+def test_no_reason_to_wait(harness, wait, least):
+    assert lines(fetch(harness, 11, wanted(), wait=wait, least=least))[0].records == b""
 
 
-def test_no_partitions_no_wait(desk):
-    assert fetch(desk, 11, wait=500).answer.responses == []
+def test_no_partitions_no_wait(harness):
+    assert fetch(harness, 11, wait=500).answer.responses == []
 
 
 LIMITS = [  # of the request, of the first, of the second partition; batches of each
@@ -178,53 +178,53 @@ LIMITS = [  # of the request, of the first, of the second partition; batches of 
 
 
 @pytest.mark.parametrize(("most", "first", "second", "counts"), LIMITS)
-def test_limits(desk, most, first, second, counts):
-    fill(desk, 0, 3)
-    fill(desk, 1, 3)
-    sent = fetch(desk, 11, wanted(0, limit=first), wanted(1, limit=second), most=most)
+def test_limits(harness, most, first, second, counts):
+    fill(harness, 0, 3)
+    fill(harness, 1, 3)
+    sent = fetch(harness, 11, wanted(0, limit=first), wanted(1, limit=second), most=most)
     assert [count(found) for found in lines(sent)] == counts
 
 
-def test_at_least_one_batch_of_the_first_partition_that_has_any(desk):
-    fill(desk, 1, 3)
-    assert [count(found) for found in lines(fetch(desk, 11, wanted(0), wanted(1), wanted(2), most=1))] == [0, 1, 0]
+def test_at_least_one_batch_of_the_first_partition_that_has_any(harness):
+    fill(harness, 1, 3)
+    assert [count(found) for found in lines(fetch(harness, 11, wanted(0), wanted(1), wanted(2), most=1))] == [0, 1, 0]
 
 
 def test_the_brokers_own_limit():
-    desk = Desk(config={"fetch.max.bytes": 1_024})
-    fill(desk, 0, 40)
-    (found,) = lines(fetch(desk, 11, wanted()))
+    harness = BrokerHarness(config={"fetch.max.bytes": 1_024})
+    fill(harness, 0, 40)
+    (found,) = lines(fetch(harness, 11, wanted()))
     assert len(found.records) <= 1_024
     assert count(found) == 1_024 // SIZE
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("offset", [3, 99, -1, -(2**63)])
-def test_offsets_that_are_not_there_fail_at_once(desk, version, offset):
-    fill(desk, count=2)
-    (found,) = lines(fetch(desk, version, wanted(offset=offset), wait=500))
+def test_offsets_that_are_not_there_fail_at_once(harness, version, offset):
+    fill(harness, count=2)
+    (found,) = lines(fetch(harness, version, wanted(offset=offset), wait=500))
     assert (found.error_code, found.high_watermark, found.last_stable_offset) == (E.OFFSET_OUT_OF_RANGE, -1, -1)
     assert (found.log_start_offset, found.records) == (-1, b"")
 
 
-def test_the_end_is_an_offset_to_wait_at(desk):
-    fill(desk, count=2)
-    assert fetch(desk, 11, wanted(offset=2), wait=500).parked
+def test_the_end_is_an_offset_to_wait_at(harness):
+    fill(harness, count=2)
+    assert fetch(harness, 11, wanted(offset=2), wait=500).parked
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_for_what_is_unknown_nobody_waits_but_the_rest_may_come(desk, version):
-    fill(desk)
-    sent = fetch(desk, version, wanted(9), wanted(0), wait=500, least=10**6)
+def test_for_what_is_unknown_nobody_waits_but_the_rest_may_come(harness, version):
+    fill(harness)
+    sent = fetch(harness, version, wanted(9), wanted(0), wait=500, least=10**6)
     assert sent.parked
-    desk.wait(0.5)
+    harness.wait(0.5)
     found = lines(sent)
     assert [(each.partition_index, each.error_code) for each in found] == [
         (9, E.UNKNOWN_TOPIC_OR_PARTITION),
         (0, E.NONE),
     ]
     assert (found[0].high_watermark, found[0].records, count(found[1])) == (-1, b"", 1)
-    (nowhere,) = lines(fetch(desk, version, wanted(), topic="no-such-topic", wait=500))
+    (nowhere,) = lines(fetch(harness, version, wanted(), topic="no-such-topic", wait=500))
     assert nowhere.error_code == (E.UNKNOWN_TOPIC_ID if version >= 13 else E.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -232,13 +232,13 @@ def test_for_what_is_unknown_nobody_waits_but_the_rest_may_come(desk, version):
 @pytest.mark.parametrize(
     ("epoch", "error"), [(0, 0), (-1, 0), (1, E.UNKNOWN_LEADER_EPOCH), (-2, E.FENCED_LEADER_EPOCH)]
 )
-def test_leader_epochs(desk, version, epoch, error):
-    assert lines(fetch(desk, version, wanted(epoch=epoch)))[0].error_code == error
+def test_leader_epochs(harness, version, epoch, error):
+    assert lines(fetch(harness, version, wanted(epoch=epoch)))[0].error_code == error
 
 
 def test_not_the_leader():
-    desk = Desk(brokers=2)
-    (found,) = lines(fetch(desk, 11, wanted(), node=1 - desk.leader("t", 0), wait=500))
+    harness = BrokerHarness(brokers=2)
+    (found,) = lines(fetch(harness, 11, wanted(), node=1 - harness.leader("t", 0), wait=500))
     assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
 
 
@@ -254,21 +254,21 @@ SESSIONS = [  # id, epoch, refused
 
 @pytest.mark.parametrize("version", [7, 12, 18])
 @pytest.mark.parametrize(("session_id", "epoch", "refused"), SESSIONS)
-def test_sessions(desk, version, session_id, epoch, refused):
-    fill(desk)
-    sent = fetch(desk, version, wanted(), session_id=session_id, session_epoch=epoch)
+def test_sessions(harness, version, session_id, epoch, refused):
+    fill(harness)
+    sent = fetch(harness, version, wanted(), session_id=session_id, session_epoch=epoch)
     assert bool(sent.answer.session_id) is (epoch == 0)
     assert sent.answer.error_code == (E.FETCH_SESSION_ID_NOT_FOUND if refused else E.NONE)
     assert bool(sent.answer.responses) is not refused
 
 
-def test_a_client_that_has_gone_leaves_nothing_behind(desk):
+def test_a_client_that_has_gone_leaves_nothing_behind(harness):
     for _ in range(1_000):
-        sent = fetch(desk, 11, wanted(0), wanted(1), wait=86_400_000)
-        desk.router.forget(sent.ticket)
-    assert left(desk) == ({}, {}, {}, 0)
-    assert len(desk.broker.waits._heap) < 200
-    produce(desk)
+        sent = fetch(harness, 11, wanted(0), wanted(1), wait=86_400_000)
+        harness.router.forget(sent.ticket)
+    assert left(harness) == ({}, {}, {}, 0)
+    assert len(harness.broker.waits._heap) < 200
+    produce(harness)
 
 
 DIVERGING = [  # entries of the epochs; the epoch and offset that the reader stands at; what it is told: epoch and end, or an error
@@ -284,14 +284,14 @@ DIVERGING = [  # entries of the epochs; the epoch and offset that the reader sta
 
 @pytest.mark.parametrize("version", [11, 12, 18])
 @pytest.mark.parametrize(("entries", "epoch", "offset", "told"), DIVERGING)
-def test_who_has_read_what_this_log_does_not_have(desk, version, entries, epoch, offset, told):
+def test_who_has_read_what_this_log_does_not_have(harness, version, entries, epoch, offset, told):
     """As Kafka: not out of range, but where the log parts from what was read (KIP-595, from v12)."""
-    fill(desk, count=4)
-    place = desk.broker.cluster.topics["t"].partitions[0]
+    fill(harness, count=4)
+    place = harness.broker.cluster.topics["t"].partitions[0]
     place.epochs.entries = list(entries)
     asked = wanted(offset=offset)
     asked.last_fetched_epoch = epoch if version >= 12 else -1
-    (found,) = lines(fetch(desk, version, asked))
+    (found,) = lines(fetch(harness, version, asked))
     said = found.diverging_epoch.epoch, found.diverging_epoch.end_offset
     if version < 12:
         assert (found.error_code, said) == (E.OFFSET_OUT_OF_RANGE if offset > 4 else E.NONE, (-1, -1))
@@ -302,12 +302,12 @@ def test_who_has_read_what_this_log_does_not_have(desk, version, entries, epoch,
         assert count(found) == (0 if told else 4 - offset)
 
 
-def test_who_has_fallen_out_of_the_log_is_told_so_first(desk):
-    fill(desk, count=4)
-    place = desk.broker.cluster.topics["t"].partitions[0]
+def test_who_has_fallen_out_of_the_log_is_told_so_first(harness):
+    fill(harness, count=4)
+    place = harness.broker.cluster.topics["t"].partitions[0]
     place.log.delete_before(2)
     place.epochs.entries = [(0, 0)]
     asked = wanted(offset=1)
     asked.last_fetched_epoch = 0
-    (found,) = lines(fetch(desk, 18, asked))
+    (found,) = lines(fetch(harness, 18, asked))
     assert found.error_code == E.OFFSET_OUT_OF_RANGE

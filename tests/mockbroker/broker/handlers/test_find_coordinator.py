@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.java import partition_for
@@ -13,22 +13,22 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(brokers=3)
+def harness() -> BrokerHarness:
+    return BrokerHarness(brokers=3)
 
 
 @pytest.mark.parametrize("key", ["g", "group", "test", ""])
 @pytest.mark.parametrize("version", range(4))
-def test_one_group(desk, version, key):
-    answer = desk.ask(FindCoordinatorRequest(key=key), version)
-    node = desk.leader("__consumer_offsets", partition_for(key, 50))
+def test_one_group(harness, version, key):
+    answer = harness.ask(FindCoordinatorRequest(key=key), version)
+    node = harness.leader("__consumer_offsets", partition_for(key, 50))
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (E.NONE, node, "127.0.0.1", 9_000 + node)
     assert answer.error_message == ("NONE" if version >= 1 else "")
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-def test_several_groups(desk, version):
-    answer = desk.ask(FindCoordinatorRequest(coordinator_keys=["g", "group", "", "g"]), version)
+def test_several_groups(harness, version):
+    answer = harness.ask(FindCoordinatorRequest(coordinator_keys=["g", "group", "", "g"]), version)
     assert [found.key for found in answer.coordinators] == ["g", "group", "", "g"]
     assert {found.error_code for found in answer.coordinators} == {E.NONE}
     assert {found.error_message for found in answer.coordinators} == {""}
@@ -36,8 +36,8 @@ def test_several_groups(desk, version):
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-def test_no_keys(desk, version):
-    assert desk.ask(FindCoordinatorRequest(coordinator_keys=[]), version).coordinators == []
+def test_no_keys(harness, version):
+    assert harness.ask(FindCoordinatorRequest(coordinator_keys=[]), version).coordinators == []
 
 
 KINDS = [  # version, key type, text
@@ -51,46 +51,48 @@ KINDS = [  # version, key type, text
 
 
 @pytest.mark.parametrize(("version", "key_type", "text"), KINDS)
-def test_other_kinds(desk, version, key_type, text):
+def test_other_kinds(harness, version, key_type, text):
     if version >= 4:
-        answers = desk.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"]), version).coordinators
+        answers = harness.ask(
+            FindCoordinatorRequest(key_type=key_type, coordinator_keys=["g", "h"]), version
+        ).coordinators
         assert [answer.key for answer in answers] == ["g", "h"]
     else:
-        answers = [desk.ask(FindCoordinatorRequest(key_type=key_type, key="g"), version)]
+        answers = [harness.ask(FindCoordinatorRequest(key_type=key_type, key="g"), version)]
     for answer in answers:
         assert answer.error_code == E.INVALID_REQUEST
         assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
         assert bool(answer.error_message) is text
 
 
-def test_every_broker_says_the_same_and_takes_the_group(desk):
-    places = [desk.ask(FindCoordinatorRequest(key="g"), 2, node=node).node_id for node in range(3)]
+def test_every_broker_says_the_same_and_takes_the_group(harness):
+    places = [harness.ask(FindCoordinatorRequest(key="g"), 2, node=node).node_id for node in range(3)]
     assert len(set(places)) == 1
-    assert desk.broker.coordinator_error("g", places[0]) == E.NONE
+    assert harness.broker.coordinator_error("g", places[0]) == E.NONE
 
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_transactional_ids_have_a_coordinator_of_their_own(version):
-    desk = Desk(brokers=3)
+    harness = BrokerHarness(brokers=3)
     names = [f"t{number}" for number in range(20)]
-    found = [_node(desk, name, version) for name in names]
-    assert found == [desk.broker.transaction_coordinator(name) for name in names]
+    found = [_node(harness, name, version) for name in names]
+    assert found == [harness.broker.transaction_coordinator(name) for name in names]
     assert set(found) == {0, 1, 2}
-    assert "__transaction_state" in desk.broker.cluster.topics
+    assert "__transaction_state" in harness.broker.cluster.topics
 
 
-def _node(desk: Desk, name: str, version: int) -> Any:
+def _node(harness: BrokerHarness, name: str, version: int) -> Any:
     if version >= 4:
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
-        return desk.ask(request, version).coordinators[0].node_id
-    return desk.ask(FindCoordinatorRequest(key_type=1, key=name), version).node_id
+        return harness.ask(request, version).coordinators[0].node_id
+    return harness.ask(FindCoordinatorRequest(key_type=1, key=name), version).node_id
 
 
 def test_an_empty_transactional_id():
-    assert Desk().ask(FindCoordinatorRequest(key_type=1, key=""), 3).error_code == E.INVALID_REQUEST
+    assert BrokerHarness().ask(FindCoordinatorRequest(key_type=1, key=""), 3).error_code == E.INVALID_REQUEST
 
 
 def test_the_log_of_transactions_is_made_on_demand():
-    desk = Desk(config={"mockbroker.transaction.log.on.demand": True})
+    harness = BrokerHarness(config={"mockbroker.transaction.log.on.demand": True})
     asked = FindCoordinatorRequest(key_type=1, key="t")
-    assert [desk.ask(asked, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]
+    assert [harness.ask(asked, 3).error_code for _ in range(2)] == [E.COORDINATOR_NOT_AVAILABLE, E.NONE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -13,13 +13,13 @@ VERSIONS = range(5)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(brokers=3)
+def harness() -> BrokerHarness:
+    return BrokerHarness(brokers=3)
 
 
 def test_the_facts_hold_for_one_broker_and_for_three():
-    assert Desk(brokers=1).broker.coordinator("g") == 0
-    assert Desk(brokers=3).broker.coordinator("g") in range(3)
+    assert BrokerHarness(brokers=1).broker.coordinator("g") == 0
+    assert BrokerHarness(brokers=3).broker.coordinator("g") in range(3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -32,16 +32,16 @@ def test_the_facts_hold_for_one_broker_and_for_three():
         pytest.param("g", False, E.UNKNOWN_MEMBER_ID, id="absent group"),
     ],
 )
-def test_refused(desk, version, group_id, elsewhere, error):
-    node = (desk.broker.coordinator(group_id) + elsewhere) % 3
+def test_refused(harness, version, group_id, elsewhere, error):
+    node = (harness.broker.coordinator(group_id) + elsewhere) % 3
     request = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="m")
-    assert desk.ask(request, version, node=node).error_code == error
-    assert desk.broker.groups == {}
+    assert harness.ask(request, version, node=node).error_code == error
+    assert harness.broker.groups == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_alive(version):
-    desk = Desk()
+    harness = BrokerHarness()
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=1_000,
@@ -49,17 +49,17 @@ def test_alive(version):
         protocol_type="consumer",
         protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
     )
-    member_id = desk.ask(join, 1).member_id
+    member_id = harness.ask(join, 1).member_id
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
     for _ in range(3):
-        desk.wait(0.9)
-        assert desk.ask(beat, version).error_code == E.NONE
-    desk.wait(1.0)
-    assert desk.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID
+        harness.wait(0.9)
+        assert harness.ask(beat, version).error_code == E.NONE
+    harness.wait(1.0)
+    assert harness.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_an_instance_is_unknown(version):
-    desk = Desk()
+    harness = BrokerHarness()
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id="i")
-    assert desk.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID
+    assert harness.ask(beat, version).error_code == E.UNKNOWN_MEMBER_ID

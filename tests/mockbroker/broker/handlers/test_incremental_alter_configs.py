@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -20,12 +20,12 @@ def resource(*changes: Any, name: str = "t", kind: int = 2) -> Any:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_what_is_not_named_stays(version):
-    desk = Desk(topics={"t": 1, "u": 1})
-    kept = desk.broker.cluster.topics
+    harness = BrokerHarness(topics={"t": 1, "u": 1})
+    kept = harness.broker.cluster.topics
 
     def alter(*resources: Any, validate_only: bool = False) -> list[Any]:
         asked = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-        return [each.error_code for each in desk.ask(asked, version).responses]
+        return [each.error_code for each in harness.ask(asked, version).responses]
 
     assert alter(resource(("retention.ms", 0, "1")), resource(("retention.ms", 0, "x"), name="u")) == [
         E.NONE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.init_producer_id import InitProducerIdRequest
@@ -13,17 +13,17 @@ VERSIONS = range(6)
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_id_that_nobody_has(version):
-    desk = Desk()
-    answers = [desk.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
+    harness = BrokerHarness()
+    answers = [harness.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
     assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(E.NONE, 0)] * 3
     assert len({answer.producer_id for answer in answers}) == 3
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_transactional_ids_keep_their_producer_id(version):
-    desk = Desk()
+    harness = BrokerHarness()
     asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
-    answers = [desk.ask(asked, version) for _ in range(3)]
+    answers = [harness.ask(asked, version) for _ in range(3)]
     assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(E.NONE, 0), (E.NONE, 1), (E.NONE, 2)]
     assert len({answer.producer_id for answer in answers}) == 1
 
@@ -40,13 +40,13 @@ def test_transactional_ids_keep_their_producer_id(version):
 )
 def test_refused(fields, error):
     asked = InitProducerIdRequest(**({"transactional_id": "x", "transaction_timeout_ms": 1000} | fields))
-    answer = Desk().ask(asked, 5)
+    answer = BrokerHarness().ask(asked, 5)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
 
 
 def test_another_broker_coordinates():
-    desk = Desk(brokers=3)
+    harness = BrokerHarness(brokers=3)
     asked = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
-    found = {node: desk.ask(asked, 5, node=node).error_code for node in range(3)}
-    here = desk.broker.transaction_coordinator("x")
+    found = {node: harness.ask(asked, 5, node=node).error_code for node in range(3)}
+    here = harness.broker.transaction_coordinator("x")
     assert found == {node: E.NONE if node == here else E.NOT_COORDINATOR for node in range(3)}

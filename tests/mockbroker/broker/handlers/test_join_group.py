@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.join_group import JoinGroupRequest
@@ -27,18 +27,18 @@ def join(**given: Any) -> JoinGroupRequest:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_first_join(desk, version):
-    sent = desk.send(join(), version, client_id="me")
+def test_first_join(harness, version):
+    sent = harness.send(join(), version, client_id="me")
     if version >= 4:
         assert sent.answer.error_code == E.MEMBER_ID_REQUIRED
         assert sent.answer.generation_id == -1
         assert sent.answer.protocol_name == ("" if version < 7 else None)
-        sent = desk.send(join(member_id=sent.answer.member_id), version)
+        sent = harness.send(join(member_id=sent.answer.member_id), version)
     answer = sent.answer
     assert answer.error_code == E.NONE
     assert (answer.generation_id, answer.protocol_name, answer.skip_assignment) == (1, "range", False)
@@ -48,8 +48,8 @@ def test_first_join(desk, version):
     assert [(m.member_id, m.metadata, m.group_instance_id) for m in answer.members] == [(answer.member_id, b"m", None)]
 
 
-def test_member_id_of_a_client_without_client_id(desk):
-    assert re.fullmatch(r"-[0-9a-f-]{36}", desk.ask(join(), 4, client_id="").member_id)
+def test_member_id_of_a_client_without_client_id(harness):
+    assert re.fullmatch(r"-[0-9a-f-]{36}", harness.ask(join(), 4, client_id="").member_id)
 
 
 REFUSED = [  # fields, on the coordinator, error
@@ -97,10 +97,10 @@ REFUSED = [  # fields, on the coordinator, error
 @pytest.mark.parametrize("version", [0, 3, 4, 6, 7, 9])
 @pytest.mark.parametrize(("fields", "here", "error"), REFUSED)
 def test_refused(version, fields, here, error):
-    desk = Desk(brokers=3, config=LIMITS)
+    harness = BrokerHarness(brokers=3, config=LIMITS)
     request = join(**fields)
-    node = (desk.broker.coordinator(request.group_id) + (not here)) % 3
-    answer = desk.ask(request, version, node=node)
+    node = (harness.broker.coordinator(request.group_id) + (not here)) % 3
+    answer = harness.ask(request, version, node=node)
     assert answer.error_code == error
     assert (answer.member_id, answer.generation_id, answer.leader) == (request.member_id, -1, "")
     assert (answer.protocol_type, answer.protocol_name) == (None, "" if version < 7 else None)
@@ -109,70 +109,70 @@ def test_refused(version, fields, here, error):
 
 @pytest.mark.parametrize("timeout", [6_000, 1_800_000])
 def test_session_timeout_bounds_are_inclusive(timeout):
-    desk = Desk(config=LIMITS)
-    assert desk.ask(join(session_timeout_ms=timeout), 0).error_code == E.NONE
+    harness = BrokerHarness(config=LIMITS)
+    assert harness.ask(join(session_timeout_ms=timeout), 0).error_code == E.NONE
 
 
-def test_join_refused_for_its_protocols_creates_the_group(desk):
-    desk.ask(join(protocols=[]), 5)
-    assert list(desk.broker.groups) == ["g"]
+def test_join_refused_for_its_protocols_creates_the_group(harness):
+    harness.ask(join(protocols=[]), 5)
+    assert list(harness.broker.groups) == ["g"]
 
 
-def test_other_refused_joins_create_no_group(desk):
-    desk.ask(join(member_id="z"), 5)
-    desk.ask(join(session_timeout_ms=1), 5)
-    assert desk.broker.groups == {}
+def test_other_refused_joins_create_no_group(harness):
+    harness.ask(join(member_id="z"), 5)
+    harness.ask(join(session_timeout_ms=1), 5)
+    assert harness.broker.groups == {}
 
 
-def test_v0_rebalance_timeout_is_the_session_timeout(desk):
+def test_v0_rebalance_timeout_is_the_session_timeout(harness):
     """A v0 member has no rebalance timeout of its own."""
-    first = desk.ask(join(session_timeout_ms=1_500, rebalance_timeout_ms=-1), 0).member_id
-    assert desk.broker.groups["g"].members[first].rebalance_timeout == 1.5
+    first = harness.ask(join(session_timeout_ms=1_500, rebalance_timeout_ms=-1), 0).member_id
+    assert harness.broker.groups["g"].members[first].rebalance_timeout == 1.5
 
 
 @pytest.mark.parametrize("version", [5, 9])
-def test_id_of_a_static_member_begins_with_its_instance_id(desk, version):
-    answer = desk.ask(join(group_instance_id="shelf-7"), version)
+def test_id_of_a_static_member_begins_with_its_instance_id(harness, version):
+    answer = harness.ask(join(group_instance_id="shelf-7"), version)
     assert answer.error_code == E.NONE
     assert answer.member_id.startswith("shelf-7-")
     assert [member.group_instance_id for member in answer.members] == ["shelf-7"]
 
 
 @pytest.mark.parametrize("group_id", ["x" * 32_767, "a\0b", "a\nb", "../../etc/passwd", "\U0001f600"])
-def test_any_group_id_is_accepted(desk, group_id):
-    assert desk.ask(join(group_id=group_id), 0).error_code == E.NONE
+def test_any_group_id_is_accepted(harness, group_id):
+    assert harness.ask(join(group_id=group_id), 0).error_code == E.NONE
 
 
-def test_first_of_duplicate_protocol_names_wins(desk):
+def test_first_of_duplicate_protocol_names_wins(harness):
     twice = [JoinGroupRequest.Protocol(name="range", metadata=text) for text in (b"1", b"2")]
-    answer = desk.ask(join(protocols=twice), 3)
+    answer = harness.ask(join(protocols=twice), 3)
     assert [member.metadata for member in answer.members] == [b"1"]
 
 
-def test_unreadable_metadata_is_stored(desk):
+def test_unreadable_metadata_is_stored(harness):
     garbage = bytes(range(256)) * 40
-    answer = desk.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
+    answer = harness.ask(join(protocols=[JoinGroupRequest.Protocol(name="range", metadata=garbage)]), 3)
     assert [member.metadata for member in answer.members] == [garbage]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_delayed_error_is_encoded_in_the_request_version(version):
     """The error of a join that waited has the form of the version of its request."""
-    desk = Desk(config={"group.initial.rebalance.delay.ms": 400_000})
-    sent = desk.send(join(), version)
+    harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 400_000})
+    sent = harness.send(join(), version)
     if version >= 4:
-        sent = desk.send(join(member_id=sent.answer.member_id), version)
+        sent = harness.send(join(member_id=sent.answer.member_id), version)
     assert sent.parked
-    desk.wait(300.0)
+    harness.wait(300.0)
     assert (sent.answer.error_code, sent.answer.member_id) == (E.UNKNOWN_MEMBER_ID, "")
     assert sent.answer.protocol_name == ("" if version < 7 else None)
 
 
 def test_a_client_with_a_long_name_harms_nobody():
     """Its id is told to everybody in the group, and must fit into a string."""
-    desk = Desk(config={"group.initial.rebalance.delay.ms": 500})
-    long = desk.send(join(), 3, client_id="x" * 32_740)
-    honest = desk.send(join(), 3)
-    desk.wait(2.0)
+    harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 500})
+    long = harness.send(join(), 3, client_id="x" * 32_740)
+    honest = harness.send(join(), 3)
+    harness.wait(2.0)
     assert len(long.answer.member_id) == 32_767
     assert honest.answer.leader == long.answer.member_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.join_group import JoinGroupRequest
@@ -21,7 +21,7 @@ def leave(version: int, *member_ids: str, group_id: str = "g") -> LeaveGroupRequ
     return LeaveGroupRequest(group_id=group_id, members=members)
 
 
-def join(desk: Desk, version: int = 3) -> Any:
+def join(harness: BrokerHarness, version: int = 3) -> Any:
     request = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -29,7 +29,7 @@ def join(desk: Desk, version: int = 3) -> Any:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
     )
-    return desk.send(request, version)
+    return harness.send(request, version)
 
 
 def errors(version: int, answer: Any) -> list[int]:
@@ -42,26 +42,26 @@ def errors(version: int, answer: Any) -> list[int]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_leaves(version):
-    desk = Desk()
-    member_id = join(desk).answer.member_id
-    assert errors(version, desk.ask(leave(version, member_id), version)) == [E.NONE]
-    assert desk.broker.groups["g"].members == {}
-    assert errors(version, desk.ask(leave(version, member_id), version)) == [E.UNKNOWN_MEMBER_ID]
+    harness = BrokerHarness()
+    member_id = join(harness).answer.member_id
+    assert errors(version, harness.ask(leave(version, member_id), version)) == [E.NONE]
+    assert harness.broker.groups["g"].members == {}
+    assert errors(version, harness.ask(leave(version, member_id), version)) == [E.UNKNOWN_MEMBER_ID]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_absent_group(version):
-    desk = Desk()
-    assert errors(version, desk.ask(leave(version, "z"), version)) == [E.UNKNOWN_MEMBER_ID]
-    assert desk.broker.groups == {}
+    harness = BrokerHarness()
+    assert errors(version, harness.ask(leave(version, "z"), version)) == [E.UNKNOWN_MEMBER_ID]
+    assert harness.broker.groups == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_pending_id_leaves(version):
-    desk = Desk()
-    member_id = join(desk, 4).answer.member_id
-    assert errors(version, desk.ask(leave(version, member_id), version)) == [E.NONE]
-    assert desk.broker.groups["g"].pending == {}
+    harness = BrokerHarness()
+    member_id = join(harness, 4).answer.member_id
+    assert errors(version, harness.ask(leave(version, member_id), version)) == [E.NONE]
+    assert harness.broker.groups["g"].pending == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -74,22 +74,22 @@ def test_a_pending_id_leaves(version):
     ],
 )
 def test_refused(version, group_id, here, error):
-    desk = Desk(brokers=3)
-    node = (desk.broker.coordinator(group_id) + (not here)) % 3
-    answer = desk.ask(leave(version, "z", group_id=group_id), version, node=node)
+    harness = BrokerHarness(brokers=3)
+    node = (harness.broker.coordinator(group_id) + (not here)) % 3
+    answer = harness.ask(leave(version, "z", group_id=group_id), version, node=node)
     assert (answer.error_code, answer.members) == (error, [])
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_batch_echoes_member_and_instance_ids(version):
-    desk = Desk()
-    member_id = join(desk).answer.member_id
+    harness = BrokerHarness()
+    member_id = join(harness).answer.member_id
     members = [
         LeaveGroupRequest.Member(member_id=member_id),
         LeaveGroupRequest.Member(member_id="unknown"),
         LeaveGroupRequest.Member(member_id="", group_instance_id="i"),
     ]
-    answer = desk.ask(LeaveGroupRequest(group_id="g", members=members), version)
+    answer = harness.ask(LeaveGroupRequest(group_id="g", members=members), version)
     assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
         (member_id, None, E.NONE),
         ("unknown", None, E.UNKNOWN_MEMBER_ID),
@@ -98,12 +98,14 @@ def test_batch_echoes_member_and_instance_ids(version):
 
 
 def test_nobody_leaves():
-    assert errors(3, Desk().ask(leave(3), 3)) == []
+    assert errors(3, BrokerHarness().ask(leave(3), 3)) == []
 
 
 def test_v5_the_reason_is_written_down():
-    desk = Desk()
-    member_id = join(desk).answer.member_id
+    harness = BrokerHarness()
+    member_id = join(harness).answer.member_id
     gone = LeaveGroupRequest.Member(member_id=member_id, reason="the consumer is being closed")
-    desk.ask(LeaveGroupRequest(group_id="g", members=[gone]), 5)
-    assert [event.reason for event in desk.journal.events if event.event == "leave"] == ["the consumer is being closed"]
+    harness.ask(LeaveGroupRequest(group_id="g", members=[gone]), 5)
+    assert [event.reason for event in harness.journal.events if event.event == "leave"] == [
+        "the consumer is being closed"
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.list_config_resources import ListConfigResourcesRequest
@@ -17,15 +17,15 @@ BROKERS, LOGGERS = [("0", 4), ("1", 4)], [("0", 8), ("1", 8)]
     [([], TOPICS + BROKERS + LOGGERS), ([2], TOPICS), ([4], BROKERS), ([8, 4], BROKERS + LOGGERS), ([16, 32], [])],
 )
 def test_by_kind(kinds, expected):
-    found = Desk(brokers=2).ask(ListConfigResourcesRequest(resource_types=kinds), 1)
+    found = BrokerHarness(brokers=2).ask(ListConfigResourcesRequest(resource_types=kinds), 1)
     assert [(each.resource_name, each.resource_type) for each in found.config_resources] == expected
 
 
 def test_v0_lists_client_metrics():
-    assert Desk().ask(ListConfigResourcesRequest(), 0).config_resources == []
+    assert BrokerHarness().ask(ListConfigResourcesRequest(), 0).config_resources == []
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 99])
 def test_a_kind_that_does_not_exist(kind):
-    found = Desk().ask(ListConfigResourcesRequest(resource_types=[2, kind]), 1)
+    found = BrokerHarness().ask(ListConfigResourcesRequest(resource_types=[2, kind]), 1)
     assert (found.error_code, found.config_resources) == (E.UNSUPPORTED_VERSION, [])

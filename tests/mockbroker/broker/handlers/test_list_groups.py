@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk, commit_simple, member
+from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 
 from kwire.messages.list_groups import ListGroupsRequest
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    member(desk, "stable")
-    commit_simple(desk, "simple")
-    return desk
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    stable_member(harness, "stable")
+    commit_without_member(harness, "simple")
+    return harness
 
 
-def listed(desk: Desk, version: int, **filters: Any) -> dict[Any, Any]:
-    return {found.group_id: found for found in desk.ask(ListGroupsRequest(**filters), version).groups}
+def listed(harness: BrokerHarness, version: int, **filters: Any) -> dict[Any, Any]:
+    return {found.group_id: found for found in harness.ask(ListGroupsRequest(**filters), version).groups}
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_all(desk, version):
-    found = listed(desk, version)
+def test_all(harness, version):
+    found = listed(harness, version)
     assert {name: group.protocol_type for name, group in found.items()} == {"stable": "consumer", "simple": ""}
     states = {name: group.group_state for name, group in found.items()}
     assert states == ({"stable": "Stable", "simple": "Empty"} if version >= 4 else dict.fromkeys(found, ""))
@@ -43,15 +43,15 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("filters", "names"), FILTERS)
-def test_filters(desk, filters, names):
-    assert set(listed(desk, 5, **filters)) == names
+def test_filters(harness, filters, names):
+    assert set(listed(harness, 5, **filters)) == names
 
 
 def test_each_broker_lists_its_own():
-    desk = Desk(brokers=3)
+    harness = BrokerHarness(brokers=3)
     names = [f"g{number}" for number in range(12)]
     for name in names:
-        commit_simple(desk, name, node=desk.broker.coordinator(name))
-    found = [{g.group_id for g in desk.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
+        commit_without_member(harness, name, node=harness.broker.coordinator(name))
+    found = [{g.group_id for g in harness.ask(ListGroupsRequest(), 5, node=node).groups} for node in range(3)]
     assert sorted(name for one in found for name in one) == sorted(names)
     assert all(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google_crc32c import value as crc32c
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.list_offsets import ListOffsetsRequest
@@ -19,19 +19,25 @@ VERSIONS = range(1, 12)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk(topics={"t": 2})
-    log = desk.broker.cluster.topics["t"].partitions[0].log
+def harness() -> BrokerHarness:
+    harness = BrokerHarness(topics={"t": 2})
+    log = harness.broker.cluster.topics["t"].partitions[0].log
     for timestamps in ((100, 300), (200,)):
         log.append(read_batch(build_batch([Record(timestamp=each) for each in timestamps])), 0)
-    return desk
+    return harness
 
 
 def ask(
-    desk: Desk, version: int, timestamp: int, name: str = "t", index: int = 0, node: int = 0, epoch: int = -1
+    harness: BrokerHarness,
+    version: int,
+    timestamp: int,
+    name: str = "t",
+    index: int = 0,
+    node: int = 0,
+    epoch: int = -1,
 ) -> tuple[Any, ...]:
     asked = Topic.Partition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
-    answer = desk.ask(
+    answer = harness.ask(
         ListOffsetsRequest(replica_id=-1, topics=[Topic(name=name, partitions=[asked])]), version, node=node
     )
     ((found,),) = [topic.partitions for topic in answer.topics]
@@ -55,14 +61,14 @@ def epoch(version: int) -> int:
         pytest.param(300, 1, 300, id="the last"),
     ],
 )
-def test_found(desk, version, timestamp, offset, at):
-    assert ask(desk, version, timestamp) == (E.NONE, offset, at, epoch(version))
+def test_found(harness, version, timestamp, offset, at):
+    assert ask(harness, version, timestamp) == (E.NONE, offset, at, epoch(version))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("timestamp", "index"), [(301, 0), (2**62, 0), (0, 1)])
-def test_nothing_so_late(desk, version, timestamp, index):
-    assert ask(desk, version, timestamp, index=index) == (E.NONE, -1, -1, -1)
+def test_nothing_so_late(harness, version, timestamp, index):
+    assert ask(harness, version, timestamp, index=index) == (E.NONE, -1, -1, -1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -76,8 +82,8 @@ def test_nothing_so_late(desk, version, timestamp, index):
         pytest.param(-7, 99, -1, -1, id="no such question"),
     ],
 )
-def test_questions_of_later_versions(desk, version, timestamp, since, offset, at):
-    found = ask(desk, version, timestamp)
+def test_questions_of_later_versions(harness, version, timestamp, since, offset, at):
+    found = ask(harness, version, timestamp)
     if version < since:
         assert found == (E.UNSUPPORTED_VERSION, -1, -1, -1)
     else:
@@ -86,43 +92,43 @@ def test_questions_of_later_versions(desk, version, timestamp, since, offset, at
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("name", "index"), [("t", 9), ("t", -1), ("no-such-topic", 0)])
-def test_unknown(desk, version, name, index):
-    assert ask(desk, version, -1, name, index) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
+def test_unknown(harness, version, name, index):
+    assert ask(harness, version, -1, name, index) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
 
 
 @pytest.mark.parametrize("version", [1, 11])
 def test_not_the_leader(version):
-    desk = Desk(brokers=2)
-    assert ask(desk, version, -1, node=1 - desk.leader("t", 0))[0] == E.NOT_LEADER_OR_FOLLOWER
+    harness = BrokerHarness(brokers=2)
+    assert ask(harness, version, -1, node=1 - harness.leader("t", 0))[0] == E.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("version", [4, 11])
 @pytest.mark.parametrize(
     ("given", "error"), [(0, E.NONE), (-1, E.NONE), (1, E.UNKNOWN_LEADER_EPOCH), (-2, E.FENCED_LEADER_EPOCH)]
 )
-def test_leader_epochs(desk, version, given, error):
-    assert ask(desk, version, -1, epoch=given)[0] == error
+def test_leader_epochs(harness, version, given, error):
+    assert ask(harness, version, -1, epoch=given)[0] == error
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("codec", NAMES)
-def test_compressed_batches_are_opened(desk, version, codec):
-    log = desk.broker.cluster.topics["t"].partitions[1].log
+def test_compressed_batches_are_opened(harness, version, codec):
+    log = harness.broker.cluster.topics["t"].partitions[1].log
     for times in ([10, 40, 20], [15, 60, 60], [30]):
         batch = build_batch([Record(timestamp=each, value=bytes(100)) for each in times], codec=codec)
         log.append(read_batch(batch), 0)
     for timestamp, offset, at in ((0, 0, 10), (11, 1, 40), (41, 4, 60), (60, 4, 60)):
-        assert ask(desk, version, timestamp, index=1) == (E.NONE, offset, at, epoch(version))
+        assert ask(harness, version, timestamp, index=1) == (E.NONE, offset, at, epoch(version))
     if version >= 7:
-        assert ask(desk, version, -3, index=1) == (E.NONE, 4, 60, epoch(version))  # the first of two
+        assert ask(harness, version, -3, index=1) == (E.NONE, 4, 60, epoch(version))  # the first of two
 
 
 @pytest.mark.parametrize("codec", [codec for codec in NAMES if codec != NONE])
 @pytest.mark.parametrize("timestamp", [0, -3])
-def test_records_that_cannot_be_opened(desk, codec, timestamp):
+def test_records_that_cannot_be_opened(harness, codec, timestamp):
     tail = build_batch([Record(timestamp=10)], codec=codec)[CRC_FROM : HEADER.size] + b"not compressed at all"
     batch = read_batch(struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32c(tail)) + tail)
     assert batch.crc_is_right()
-    desk.broker.cluster.topics["t"].partitions[1].log.append(batch, 0)
-    assert ask(desk, 7, timestamp, index=1) == (E.CORRUPT_MESSAGE, -1, -1, -1)
-    assert ask(desk, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end is known all the same
+    harness.broker.cluster.topics["t"].partitions[1].log.append(batch, 0)
+    assert ask(harness, 7, timestamp, index=1) == (E.CORRUPT_MESSAGE, -1, -1, -1)
+    assert ask(harness, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end is known all the same

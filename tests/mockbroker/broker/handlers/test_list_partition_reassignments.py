@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -13,5 +13,5 @@ Topic = ListPartitionReassignmentsRequest.Topic
 
 @pytest.mark.parametrize("topics", [None, [], [Topic(name="t", partition_indexes=[0, 9])]])
 def test_none_is_on_its_way(topics):
-    found = Desk().ask(ListPartitionReassignmentsRequest(topics=topics), 0)
+    found = BrokerHarness().ask(ListPartitionReassignmentsRequest(topics=topics), 0)
     assert (found.error_code, found.topics) == (E.NONE, [])

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.metadata import MetadataRequest
@@ -16,27 +16,27 @@ VERSIONS = range(14)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(brokers=3, topics={"t": 2})
+def harness() -> BrokerHarness:
+    return BrokerHarness(brokers=3, topics={"t": 2})
 
 
-def ask(desk: Desk, version: int, *names: str, **given: Any) -> Any:
+def ask(harness: BrokerHarness, version: int, *names: str, **given: Any) -> Any:
     topics = [MetadataRequest.Topic(name=name) for name in names]
-    return desk.ask(MetadataRequest(**{"topics": topics} | given), version)
+    return harness.ask(MetadataRequest(**{"topics": topics} | given), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic(desk, version):
-    answer = ask(desk, version, "t")
+def test_a_topic(harness, version):
+    answer = ask(harness, version, "t")
     assert [(broker.node_id, broker.host, broker.port) for broker in answer.brokers] == [
         (number, "127.0.0.1", 9_000 + number) for number in range(3)
     ]
     assert answer.controller_id == (0 if version >= 1 else -1)
-    assert answer.cluster_id == (desk.broker.cluster.cluster_text if version >= 2 else None)
+    assert answer.cluster_id == (harness.broker.cluster.cluster_text if version >= 2 else None)
     (topic,) = answer.topics
     assert (topic.error_code, topic.name) == (E.NONE, "t")
-    assert topic.topic_id == (desk.topic_id("t") if version >= 10 else ZERO)
-    leaders = [desk.leader("t", index) for index in range(2)]
+    assert topic.topic_id == (harness.topic_id("t") if version >= 10 else ZERO)
+    leaders = [harness.leader("t", index) for index in range(2)]
     assert [(p.partition_index, p.leader_id, p.replica_nodes, p.isr_nodes) for p in topic.partitions] == [
         (index, leader, [leader], [leader]) for index, leader in enumerate(leaders)
     ]
@@ -44,85 +44,85 @@ def test_a_topic(desk, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_topics(desk, version):
-    answer = ask(desk, version, topics=[] if version == 0 else None)
+def test_all_topics(harness, version):
+    answer = ask(harness, version, topics=[] if version == 0 else None)
     assert {topic.name: len(topic.partitions) for topic in answer.topics} == {"__consumer_offsets": 50, "t": 2}
     if version >= 1:
         assert [topic.name for topic in answer.topics if topic.is_internal] == ["__consumer_offsets"]
 
 
 @pytest.mark.parametrize("version", range(1, 14))
-def test_no_topics(desk, version):
-    answer = ask(desk, version)
+def test_no_topics(harness, version):
+    answer = ask(harness, version)
     assert (answer.topics, len(answer.brokers)) == ([], 3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_asking_makes_a_topic_which_is_there_the_next_time(desk, version):
-    assert [topic.error_code for topic in ask(desk, version, "new").topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
-    (topic,) = ask(desk, version, "new").topics
+def test_asking_makes_a_topic_which_is_there_the_next_time(harness, version):
+    assert [topic.error_code for topic in ask(harness, version, "new").topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
+    (topic,) = ask(harness, version, "new").topics
     assert (topic.error_code, len(topic.partitions)) == (E.NONE, 1)
 
 
 @pytest.mark.parametrize("version", range(4, 14))
-def test_asking_makes_none_where_the_client_does_not_want_it(desk, version):
-    answer = ask(desk, version, "new", allow_auto_topic_creation=False)
+def test_asking_makes_none_where_the_client_does_not_want_it(harness, version):
+    answer = ask(harness, version, "new", allow_auto_topic_creation=False)
     assert [topic.error_code for topic in answer.topics] == [E.UNKNOWN_TOPIC_OR_PARTITION]
-    assert "new" not in desk.broker.cluster.topics
+    assert "new" not in harness.broker.cluster.topics
 
 
 @pytest.mark.parametrize("version", [0, 4, 13])
 def test_asking_makes_none_where_the_broker_does_not_want_it(version):
-    desk = Desk(config={"auto.create.topics.enable": False})
-    ask(desk, version, "new")
-    assert "new" not in desk.broker.cluster.topics
+    harness = BrokerHarness(config={"auto.create.topics.enable": False})
+    ask(harness, version, "new")
+    assert "new" not in harness.broker.cluster.topics
 
 
 def test_made_topics_have_the_brokers_defaults():
-    desk = Desk(brokers=3, config={"num.partitions": 4, "default.replication.factor": 2})
-    ask(desk, 9, "new")
-    (topic,) = ask(desk, 9, "new").topics
+    harness = BrokerHarness(brokers=3, config={"num.partitions": 4, "default.replication.factor": 2})
+    ask(harness, 9, "new")
+    (topic,) = ask(harness, 9, "new").topics
     assert [len(partition.replica_nodes) for partition in topic.partitions] == [2, 2, 2, 2]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["bad/name", "", ".", "..", "x" * 250])
-def test_invalid_topic_names(desk, version, name):
-    (topic,) = ask(desk, version, name).topics
+def test_invalid_topic_names(harness, version, name):
+    (topic,) = ask(harness, version, name).topics
     assert (topic.error_code, topic.name, topic.partitions) == (E.INVALID_TOPIC_EXCEPTION, name, [])
-    assert name not in desk.broker.cluster.topics
+    assert name not in harness.broker.cluster.topics
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_by_id(desk, version):
+def test_by_id(harness, version):
     unknown = UUID(int=999_999)
-    asked = [MetadataRequest.Topic(topic_id=which, name=None) for which in (desk.topic_id("t"), unknown)]
-    known, missing = desk.ask(MetadataRequest(topics=asked), version).topics
+    asked = [MetadataRequest.Topic(topic_id=which, name=None) for which in (harness.topic_id("t"), unknown)]
+    known, missing = harness.ask(MetadataRequest(topics=asked), version).topics
     assert (known.error_code, known.name, len(known.partitions)) == (E.NONE, "t", 2)
     assert (missing.error_code, missing.name, missing.topic_id) == (E.UNKNOWN_TOPIC_ID, None, unknown)
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_neither_id_nor_name(desk, version):
+def test_neither_id_nor_name(harness, version):
     """Kafka falls over it."""
     asked = [MetadataRequest.Topic(name=None), MetadataRequest.Topic(name="t")]
-    answer = desk.ask(MetadataRequest(topics=asked), version)
+    answer = harness.ask(MetadataRequest(topics=asked), version)
     assert [(topic.error_code, topic.name) for topic in answer.topics] == [
         (E.UNKNOWN_SERVER_ERROR, name) for name in ("", "t")
     ]
     assert (answer.brokers, answer.error_code) == ([], E.UNKNOWN_SERVER_ERROR if version == 13 else E.NONE)
 
 
-def test_one_by_id_and_one_by_name(desk):
-    asked = [MetadataRequest.Topic(topic_id=desk.topic_id("t"), name=None), MetadataRequest.Topic(name="u")]
-    assert [topic.name for topic in desk.ask(MetadataRequest(topics=asked), 12).topics] == ["t"]
+def test_one_by_id_and_one_by_name(harness):
+    asked = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=None), MetadataRequest.Topic(name="u")]
+    assert [topic.name for topic in harness.ask(MetadataRequest(topics=asked), 12).topics] == ["t"]
 
 
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize("name", [None, "t"])
-def test_v10_and_v11_may_not_ask_by_id(desk, version, name):
-    asked = [MetadataRequest.Topic(topic_id=desk.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
-    answer = desk.ask(MetadataRequest(topics=asked), version)
+def test_v10_and_v11_may_not_ask_by_id(harness, version, name):
+    asked = [MetadataRequest.Topic(topic_id=harness.topic_id("t"), name=name), MetadataRequest.Topic(name="t")]
+    answer = harness.ask(MetadataRequest(topics=asked), version)
     assert [(topic.error_code, topic.name) for topic in answer.topics] == [
         (E.INVALID_REQUEST, name or ""),
         (E.INVALID_REQUEST, "t"),
@@ -130,11 +130,11 @@ def test_v10_and_v11_may_not_ask_by_id(desk, version, name):
     assert answer.brokers == []
 
 
-def test_an_answer_that_is_kept_follows_every_change(desk):
+def test_an_answer_that_is_kept_follows_every_change(harness):
     def sizes() -> dict[str, int]:
-        return {topic.name: len(topic.partitions) for topic in ask(desk, 9, topics=None).topics}
+        return {topic.name: len(topic.partitions) for topic in ask(harness, 9, topics=None).topics}
 
-    cluster = desk.broker.cluster
+    cluster = harness.broker.cluster
     before = sizes()
     assert sizes() == before
     cluster.create_topic("new", cluster.place(3, 1))
@@ -145,21 +145,21 @@ def test_an_answer_that_is_kept_follows_every_change(desk):
     assert sizes() == before
 
 
-def test_kept_answers_are_told_apart(desk):
-    known = [ask(desk, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
-    again = [ask(desk, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
+def test_kept_answers_are_told_apart(harness):
+    known = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
+    again = [ask(harness, version, *names) for version in (8, 9) for names in (["t"], ["u", "t"], ["t", "u"], [])]
     assert [[topic.name for topic in answer.topics] for answer in again] == [["t"], ["u", "t"], ["t", "u"], []] * 2
     assert again[0] == known[0]
-    assert ask(desk, 9, "v", allow_auto_topic_creation=False).topics[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
-    assert "v" not in desk.broker.cluster.topics
-    ask(desk, 9, "v")
-    assert "v" in desk.broker.cluster.topics
+    assert ask(harness, 9, "v", allow_auto_topic_creation=False).topics[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert "v" not in harness.broker.cluster.topics
+    ask(harness, 9, "v")
+    assert "v" in harness.broker.cluster.topics
 
 
-def test_kept_answers_are_bounded(desk):
+def test_kept_answers_are_bounded(harness):
     for number in range(3_000):
-        ask(desk, 9, "t", *[f"{'?' * 300}{number}"] * 20, allow_auto_topic_creation=False)
-    kept = desk.broker.metadata
+        ask(harness, 9, "t", *[f"{'?' * 300}{number}"] * 20, allow_auto_topic_creation=False)
+    kept = harness.broker.metadata
     assert 0 < len(kept) < 3_000
 
 
@@ -168,18 +168,18 @@ TOPIC_BITS, CLUSTER_BITS = 3576, 8096  # of Kafka 4.2.0 and 3.9.1 without an aut
 
 
 @pytest.mark.parametrize("version", range(8, 14))
-def test_operations_are_reported_to_those_that_ask(desk, version):
+def test_operations_are_reported_to_those_that_ask(harness, version):
     """The same topics are asked for twice: the answer that is kept for one question is not that to the other."""
     cluster = {"include_cluster_authorized_operations": True} if version <= 10 else {}
     for asked in (False, True):
         flags = {"include_topic_authorized_operations": True} | cluster if asked else {}
-        answer = ask(desk, version, "t", "a/b", **flags)
+        answer = ask(harness, version, "t", "a/b", **flags)
         bits = TOPIC_BITS if asked else NOT_ASKED
         assert [topic.topic_authorized_operations for topic in answer.topics] == [bits, bits]
         assert answer.cluster_authorized_operations == (CLUSTER_BITS if asked and cluster else NOT_ASKED)
 
 
-def test_operations_of_an_unknown_topic_id_are_not_reported(desk):
+def test_operations_of_an_unknown_topic_id_are_not_reported(harness):
     wanted = [MetadataRequest.Topic(name=None, topic_id=UUID(int=99))]
-    answer = ask(desk, 12, topics=wanted, include_topic_authorized_operations=True)
+    answer = ask(harness, 12, topics=wanted, include_topic_authorized_operations=True)
     assert [topic.topic_authorized_operations for topic in answer.topics] == [NOT_ASKED]

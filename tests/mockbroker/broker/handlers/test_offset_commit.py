@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.join_group import JoinGroupRequest
@@ -22,15 +22,15 @@ def partition(index: int, offset: int = 5, metadata: str | None = "") -> Topic.P
     return Topic.Partition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
 
 
-def topic(desk: Desk, name: str, *partitions: Topic.Partition, topic_id: UUID | None = None) -> Topic:
-    known = desk.broker.cluster.topics.get(name)
+def topic(harness: BrokerHarness, name: str, *partitions: Topic.Partition, topic_id: UUID | None = None) -> Topic:
+    known = harness.broker.cluster.topics.get(name)
     found = topic_id or (known.topic_id if known else NOWHERE)
     return Topic(name=name, topic_id=found, partitions=list(partitions))
 
 
-def commit(desk: Desk, version: int, *topics: Topic, node: int | None = None, **given: Any) -> Any:
+def commit(harness: BrokerHarness, version: int, *topics: Topic, node: int | None = None, **given: Any) -> Any:
     request = OffsetCommitRequest(**{"group_id": "g"} | given, topics=list(topics))
-    return desk.ask(request, version, node=node)
+    return harness.ask(request, version, node=node)
 
 
 def errors(answer: Any) -> list[int]:
@@ -38,37 +38,40 @@ def errors(answer: Any) -> list[int]:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(topics={"t": 3, "u": 1})
+def harness() -> BrokerHarness:
+    return BrokerHarness(topics={"t": 3, "u": 1})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_negative_generation_creates_a_simple_group(desk, version):
-    answer = commit(desk, version, topic(desk, "t", partition(0, 7, "note"), partition(2, 8, None)))
+def test_negative_generation_creates_a_simple_group(harness, version):
+    answer = commit(harness, version, topic(harness, "t", partition(0, 7, "note"), partition(2, 8, None)))
     assert errors(answer) == [E.NONE, E.NONE]
-    group = desk.broker.groups["g"]
+    group = harness.broker.groups["g"]
     assert (group.state.value, group.protocol_type) == ("Empty", "")
     assert group.offsets.get("t", 0) == Committed(offset=7, metadata="note")
     assert group.offsets.get("t", 2) == Committed(offset=8)
     assert answer.topics[0].name == ("t" if version < 10 else "")
-    assert version < 10 or answer.topics[0].topic_id == desk.topic_id("t")
+    assert version < 10 or answer.topics[0].topic_id == harness.topic_id("t")
 
 
-def test_leader_epoch_is_stored(desk):
+def test_leader_epoch_is_stored(harness):
     given = Topic.Partition(partition_index=0, committed_offset=1, committed_leader_epoch=4, committed_metadata="")
-    commit(desk, 6, topic(desk, "t", given))
-    assert desk.broker.groups["g"].offsets.get("t", 0) == Committed(offset=1, leader_epoch=4)
+    commit(harness, 6, topic(harness, "t", given))
+    assert harness.broker.groups["g"].offsets.get("t", 0) == Committed(offset=1, leader_epoch=4)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_empty_group_id_is_allowed(desk, version):
-    assert errors(commit(desk, version, topic(desk, "t", partition(0)), group_id="")) == [E.NONE]
+def test_an_empty_group_id_is_allowed(harness, version):
+    assert errors(commit(harness, version, topic(harness, "t", partition(0)), group_id="")) == [E.NONE]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_unknown_topics_and_partitions_stand_first(desk, version):
-    topics = [topic(desk, "t", partition(0), partition(9), partition(1)), topic(desk, "no-such-topic", partition(0))]
-    answer = commit(desk, version, *topics)
+def test_unknown_topics_and_partitions_stand_first(harness, version):
+    topics = [
+        topic(harness, "t", partition(0), partition(9), partition(1)),
+        topic(harness, "no-such-topic", partition(0)),
+    ]
+    answer = commit(harness, version, *topics)
     unknown = E.UNKNOWN_TOPIC_ID if version >= 10 else E.UNKNOWN_TOPIC_OR_PARTITION
     assert [[(found.partition_index, found.error_code) for found in each.partitions] for each in answer.topics] == [
         [(9, E.UNKNOWN_TOPIC_OR_PARTITION), (0, E.NONE), (1, E.NONE)],
@@ -76,34 +79,34 @@ def test_unknown_topics_and_partitions_stand_first(desk, version):
     ]
 
 
-def test_v10_zero_topic_id_is_unknown(desk):
+def test_v10_zero_topic_id_is_unknown(harness):
     zero = Topic(topic_id=UUID(int=0), partitions=[partition(0)])
-    assert errors(commit(desk, 10, zero)) == [E.UNKNOWN_TOPIC_ID]
+    assert errors(commit(harness, 10, zero)) == [E.UNKNOWN_TOPIC_ID]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_absent_group_with_a_generation(desk, version):
-    answer = commit(desk, version, topic(desk, "t", partition(0)), generation_id_or_member_epoch=0, member_id="m")
+def test_absent_group_with_a_generation(harness, version):
+    answer = commit(harness, version, topic(harness, "t", partition(0)), generation_id_or_member_epoch=0, member_id="m")
     assert errors(answer) == [E.GROUP_ID_NOT_FOUND if version >= 9 else E.ILLEGAL_GENERATION]
-    assert desk.broker.groups == {}
+    assert harness.broker.groups == {}
 
 
-def test_unknown_topic_comes_before_illegal_generation(desk):
-    answer = commit(desk, 7, topic(desk, "no-such-topic", partition(0)), generation_id_or_member_epoch=5)
+def test_unknown_topic_comes_before_illegal_generation(harness):
+    answer = commit(harness, 7, topic(harness, "no-such-topic", partition(0)), generation_id_or_member_epoch=5)
     assert errors(answer) == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_if_no_partition_is_left_the_group_is_not_asked(desk):
-    commit(desk, 7, topic(desk, "no-such-topic", partition(0)))
-    commit(desk, 7)
-    assert desk.broker.groups == {}
+def test_if_no_partition_is_left_the_group_is_not_asked(harness):
+    commit(harness, 7, topic(harness, "no-such-topic", partition(0)))
+    commit(harness, 7)
+    assert harness.broker.groups == {}
 
 
 @pytest.mark.parametrize("version", [2, 8, 10])
 def test_not_mine(version):
-    desk = Desk(brokers=3)
-    node = (desk.broker.coordinator("g") + 1) % 3
-    answer = commit(desk, version, topic(desk, "t", partition(0), partition(9)), node=node)
+    harness = BrokerHarness(brokers=3)
+    node = (harness.broker.coordinator("g") + 1) % 3
+    answer = commit(harness, version, topic(harness, "t", partition(0), partition(9)), node=node)
     assert errors(answer) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_COORDINATOR]
 
 
@@ -117,21 +120,21 @@ def test_not_mine(version):
         pytest.param("\U0001f600" * 2_049, E.OFFSET_METADATA_TOO_LARGE, id="2049 of two units each"),
     ],
 )
-def test_metadata_limit_counts_utf16_units(desk, metadata, error):
-    answer = commit(desk, 7, topic(desk, "t", partition(0, metadata=metadata), partition(1)))
+def test_metadata_limit_counts_utf16_units(harness, metadata, error):
+    answer = commit(harness, 7, topic(harness, "t", partition(0, metadata=metadata), partition(1)))
     assert errors(answer) == [error, E.NONE]
-    stored = desk.broker.groups["g"].offsets
+    stored = harness.broker.groups["g"].offsets
     assert (stored.get("t", 0) is None) is (error is not E.NONE)
     assert stored.get("t", 1)
 
 
 @pytest.mark.parametrize("offset", [-7, -1, 0, 2**63 - 1, -(2**63)])
-def test_any_offset_is_stored(desk, offset):
-    commit(desk, 7, topic(desk, "t", partition(0, offset)))
-    assert desk.broker.groups["g"].offsets.get("t", 0) == Committed(offset=offset)
+def test_any_offset_is_stored(harness, offset):
+    commit(harness, 7, topic(harness, "t", partition(0, offset)))
+    assert harness.broker.groups["g"].offsets.get("t", 0) == Committed(offset=offset)
 
 
-def test_commit_of_a_member_is_journaled(desk):
+def test_commit_of_a_member_is_journaled(harness):
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -139,20 +142,20 @@ def test_commit_of_a_member_is_journaled(desk):
         protocol_type="consumer",
         protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
     )
-    who = desk.ask(join, 3).member_id
-    here = topic(desk, "t", partition(0, 9), partition(9))
-    refused = commit(desk, 7, here, member_id=who, generation_id_or_member_epoch=1)
+    who = harness.ask(join, 3).member_id
+    here = topic(harness, "t", partition(0, 9), partition(9))
+    refused = commit(harness, 7, here, member_id=who, generation_id_or_member_epoch=1)
     assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # nobody has synced
-    assert [event for event in desk.journal.events if event.event == "commit"] == []
-    desk.broker.groups["g"].move_to(type(desk.broker.groups["g"].state).STABLE, 0.0)
-    commit(desk, 7, here, member_id=who, generation_id_or_member_epoch=1)
-    (event,) = [event for event in desk.journal.events if event.event == "commit"]
+    assert [event for event in harness.journal.events if event.event == "commit"] == []
+    harness.broker.groups["g"].move_to(type(harness.broker.groups["g"].state).STABLE, 0.0)
+    commit(harness, 7, here, member_id=who, generation_id_or_member_epoch=1)
+    (event,) = [event for event in harness.journal.events if event.event == "commit"]
     assert (event.member_id, event.generation, event.offsets) == (who, 1, {"t": {0: 9}})
 
 
 @pytest.mark.parametrize("version", [7, 8, 9, 10])
-def test_an_instance_is_unknown(desk, version):
-    commit(desk, 2, topic(desk, "t", partition(0)))
-    known = topic(desk, "t", partition(0))
-    answer = commit(desk, version, known, group_instance_id="i", generation_id_or_member_epoch=1, member_id="m")
+def test_an_instance_is_unknown(harness, version):
+    commit(harness, 2, topic(harness, "t", partition(0)))
+    known = topic(harness, "t", partition(0))
+    answer = commit(harness, version, known, group_instance_id="i", generation_id_or_member_epoch=1, member_id="m")
     assert errors(answer) == [E.UNKNOWN_MEMBER_ID]

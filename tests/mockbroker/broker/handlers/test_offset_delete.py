@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk, commit_simple, committed, member
+from tools.broker_harness import BrokerHarness, commit_without_member, committed, stable_member
 
 from kwire import ErrorCode as E
 from kwire.blobs import encode_stored
@@ -18,56 +18,56 @@ READS_U = encode_stored(ConsumerProtocolSubscription(topics=["u"]), 1)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(topics={"t": 2, "u": 1})
+def harness() -> BrokerHarness:
+    return BrokerHarness(topics={"t": 2, "u": 1})
 
 
-def delete(desk: Desk, group: str, *indexes: Any, topic: str = "t") -> tuple[Any, ...]:
+def delete(harness: BrokerHarness, group: str, *indexes: Any, topic: str = "t") -> tuple[Any, ...]:
     partitions = [OffsetDeleteRequest.Topic.Partition(partition_index=index) for index in indexes]
     request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequest.Topic(name=topic, partitions=partitions)])
-    answer = desk.ask(request, 0)
+    answer = harness.ask(request, 0)
     return E(answer.error_code), [E(p.error_code) for t in answer.topics for p in t.partitions]
 
 
-def test_an_empty_group(desk):
-    commit_simple(desk, "g")
-    assert delete(desk, "g", 0, 1, 9) == (E.NONE, [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.NONE])
-    assert committed(desk, "g") == {}
+def test_an_empty_group(harness):
+    commit_without_member(harness, "g")
+    assert delete(harness, "g", 0, 1, 9) == (E.NONE, [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.NONE])
+    assert committed(harness, "g") == {}
 
 
 @pytest.mark.parametrize(("group", "error"), [("", E.INVALID_GROUP_ID), ("nobody", E.GROUP_ID_NOT_FOUND)])
-def test_no_group(desk, group, error):
-    assert delete(desk, group, 0) == (error, [])
+def test_no_group(harness, group, error):
+    assert delete(harness, group, 0) == (error, [])
 
 
-def test_a_topic_that_is_read_is_kept(desk):
-    commit_simple(desk, "g")
-    member(desk, "g", metadata=READS_T)
-    assert delete(desk, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])
-    assert committed(desk, "g") == {("t", 0): 5}
+def test_a_topic_that_is_read_is_kept(harness):
+    commit_without_member(harness, "g")
+    stable_member(harness, "g", metadata=READS_T)
+    assert delete(harness, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])
+    assert committed(harness, "g") == {("t", 0): 5}
 
 
-def test_a_topic_that_is_not_read_goes(desk):
-    commit_simple(desk, "g")
-    member(desk, "g", metadata=READS_U)
-    assert delete(desk, "g", 0) == (E.NONE, [E.NONE])
+def test_a_topic_that_is_not_read_goes(harness):
+    commit_without_member(harness, "g")
+    stable_member(harness, "g", metadata=READS_U)
+    assert delete(harness, "g", 0) == (E.NONE, [E.NONE])
 
 
-def test_unreadable_subscription_counts_as_every_topic(desk):
-    commit_simple(desk, "g")
-    member(desk, "g", metadata=b"\0\1\xff\xff\xff\xff")
-    assert delete(desk, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])
+def test_unreadable_subscription_counts_as_every_topic(harness):
+    commit_without_member(harness, "g")
+    stable_member(harness, "g", metadata=b"\0\1\xff\xff\xff\xff")
+    assert delete(harness, "g", 0) == (E.NONE, [E.GROUP_SUBSCRIBED_TO_TOPIC])
 
 
-def test_group_of_another_protocol_type_must_be_empty(desk):
-    commit_simple(desk, "g")
-    member(desk, "g", protocol_type="connect")
-    assert delete(desk, "g", 9) == (E.NON_EMPTY_GROUP, [])
+def test_group_of_another_protocol_type_must_be_empty(harness):
+    commit_without_member(harness, "g")
+    stable_member(harness, "g", protocol_type="connect")
+    assert delete(harness, "g", 9) == (E.NON_EMPTY_GROUP, [])
 
 
-def test_before_kafka_4_last_offset_deletes_the_group(desk):
-    desk.broker.release = RELEASES["3.9"]
-    commit_simple(desk, "g")
-    assert delete(desk, "g", 0) == (E.NONE, [E.NONE])
-    assert "g" not in desk.broker.groups
-    assert [(event.event, event.group) for event in desk.journal.events[-1:]] == [("delete", "g")]
+def test_before_kafka_4_last_offset_deletes_the_group(harness):
+    harness.broker.release = RELEASES["3.9"]
+    commit_without_member(harness, "g")
+    assert delete(harness, "g", 0) == (E.NONE, [E.NONE])
+    assert "g" not in harness.broker.groups
+    assert [(event.event, event.group) for event in harness.journal.events[-1:]] == [("delete", "g")]

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.offset_fetch import OffsetFetchRequest
@@ -17,35 +17,39 @@ NOWHERE = UUID(int=999_999)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk(topics={"t": 3, "u": 1})
-    offsets = desk.broker.groups.make("g", 0.0).offsets
+def harness() -> BrokerHarness:
+    harness = BrokerHarness(topics={"t": 3, "u": 1})
+    offsets = harness.broker.groups.make("g", 0.0).offsets
     offsets.store("t", 0, Committed(offset=7, leader_epoch=4, metadata="note"))
     offsets.store("u", 0, Committed(offset=-7))
-    desk.broker.groups.touch("g")
-    return desk
+    harness.broker.groups.touch("g")
+    return harness
 
 
 def fetch(
-    desk: Desk, version: int, wanted: dict[str, list[int]] | None, group_id: str = "g", node: int | None = None
+    harness: BrokerHarness,
+    version: int,
+    wanted: dict[str, list[int]] | None,
+    group_id: str = "g",
+    node: int | None = None,
 ) -> tuple[Any, ...]:
     """Partition to (offset, epoch, metadata, error) by topic name, and the error of the group."""
     topics = None
     if version >= 8:
         if wanted is not None:
-            known = desk.broker.cluster.topics
+            known = harness.broker.cluster.topics
             topics = [
                 Group.Topic(name=name, topic_id=getattr(known.get(name), "topic_id", NOWHERE), partition_indexes=ids)
                 for name, ids in wanted.items()
             ]
         request = OffsetFetchRequest(groups=[Group(group_id=group_id, topics=topics)])
-        (found,) = desk.ask(request, version, node=node).groups
+        (found,) = harness.ask(request, version, node=node).groups
         assert found.group_id == group_id
     else:
         if wanted is not None:
             topics = [OffsetFetchRequest.Topic(name=name, partition_indexes=ids) for name, ids in wanted.items()]
-        found = desk.ask(OffsetFetchRequest(group_id=group_id, topics=topics), version, node=node)
-    names = {topic_id: name.name for topic_id, name in desk.broker.cluster.by_id.items()}
+        found = harness.ask(OffsetFetchRequest(group_id=group_id, topics=topics), version, node=node)
+    names = {topic_id: name.name for topic_id, name in harness.broker.cluster.by_id.items()}
     listed = {
         topic.name if version < 10 else names.get(topic.topic_id, "?"): {
             each.partition_index: (each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code)
@@ -61,8 +65,8 @@ def epoch(version: int, value: int) -> int:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_named_partitions_in_the_order_asked(desk, version):
-    found, error = fetch(desk, version, {"u": [0], "t": [2, 0, 99]})
+def test_named_partitions_in_the_order_asked(harness, version):
+    found, error = fetch(harness, version, {"u": [0], "t": [2, 0, 99]})
     nothing = (-1, -1, "", E.NONE)
     assert error == E.NONE
     assert list(found) == ["u", "t"]
@@ -72,40 +76,40 @@ def test_named_partitions_in_the_order_asked(desk, version):
 
 
 @pytest.mark.parametrize("version", range(1, 10))
-def test_unknown_topic_has_no_offset_and_no_error(desk, version):
-    assert fetch(desk, version, {"no-such-topic": [0]}) == ({"no-such-topic": {0: (-1, -1, "", E.NONE)}}, E.NONE)
+def test_unknown_topic_has_no_offset_and_no_error(harness, version):
+    assert fetch(harness, version, {"no-such-topic": [0]}) == ({"no-such-topic": {0: (-1, -1, "", E.NONE)}}, E.NONE)
 
 
-def test_v10_unknown_topic_id(desk):
-    assert fetch(desk, 10, {"no-such-topic": [0, 1]}) == ({"?": dict.fromkeys((0, 1), (-1, -1, "", 100))}, E.NONE)
+def test_v10_unknown_topic_id(harness):
+    assert fetch(harness, 10, {"no-such-topic": [0, 1]}) == ({"?": dict.fromkeys((0, 1), (-1, -1, "", 100))}, E.NONE)
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_all_topics(desk, version):
-    found, error = fetch(desk, version, None)
+def test_all_topics(harness, version):
+    found, error = fetch(harness, version, None)
     assert error == E.NONE
     assert found == {"t": {0: (7, epoch(version, 4), "note", 0)}, "u": {0: (-7, -1, "", 0)}}
 
 
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize("group_id", ["unknown", ""])
-def test_absent_group_has_no_offsets_and_no_error(desk, version, group_id):
-    assert fetch(desk, version, {"t": [0]}, group_id) == ({"t": {0: (-1, -1, "", E.NONE)}}, E.NONE)
+def test_absent_group_has_no_offsets_and_no_error(harness, version, group_id):
+    assert fetch(harness, version, {"t": [0]}, group_id) == ({"t": {0: (-1, -1, "", E.NONE)}}, E.NONE)
     if version >= 2:
-        assert fetch(desk, version, None, group_id) == ({}, E.NONE)
-    assert list(desk.broker.groups) == ["g"]
+        assert fetch(harness, version, None, group_id) == ({}, E.NONE)
+    assert list(harness.broker.groups) == ["g"]
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_no_topics(desk, version):
-    assert fetch(desk, version, {}) == ({}, E.NONE)
+def test_no_topics(harness, version):
+    assert fetch(harness, version, {}) == ({}, E.NONE)
 
 
 @pytest.mark.parametrize("version", range(1, 11))
 def test_not_mine(version):
-    desk = Desk(brokers=3)
-    node = (desk.broker.coordinator("g") + 1) % 3
-    found, error = fetch(desk, version, {"t": [0]}, node=node)
+    harness = BrokerHarness(brokers=3)
+    node = (harness.broker.coordinator("g") + 1) % 3
+    found, error = fetch(harness, version, {"t": [0]}, node=node)
     if version >= 2:
         assert (found, error) == ({}, E.NOT_COORDINATOR)
     else:
@@ -113,24 +117,24 @@ def test_not_mine(version):
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_no_groups_and_several(desk, version):
-    assert desk.ask(OffsetFetchRequest(groups=[]), version).groups == []
+def test_no_groups_and_several(harness, version):
+    assert harness.ask(OffsetFetchRequest(groups=[]), version).groups == []
     asked = [Group(group_id=group_id, topics=None) for group_id in ("g", "x", "g")]
-    answer = desk.ask(OffsetFetchRequest(groups=asked), version)
+    answer = harness.ask(OffsetFetchRequest(groups=asked), version)
     assert [(group.group_id, len(group.topics)) for group in answer.groups] == [("g", 2), ("x", 0), ("g", 2)]
 
 
 @pytest.mark.parametrize("version", [9, 10])
-def test_member_and_epoch_are_not_looked_at(desk, version):
+def test_member_and_epoch_are_not_looked_at(harness, version):
     asked = Group(group_id="g", member_id="nobody", member_epoch=99, topics=None)
-    (found,) = desk.ask(OffsetFetchRequest(groups=[asked]), version).groups
+    (found,) = harness.ask(OffsetFetchRequest(groups=[asked]), version).groups
     assert (found.error_code, len(found.topics)) == (E.NONE, 2)
 
 
 @pytest.mark.parametrize("version", [7, 8])
-def test_require_stable_changes_nothing_without_transactions(desk, version):
+def test_require_stable_changes_nothing_without_transactions(harness, version):
     if version < 8:
         request = OffsetFetchRequest(group_id="g", topics=None, require_stable=True)
     else:
         request = OffsetFetchRequest(groups=[Group(group_id="g", topics=None)], require_stable=True)
-    assert desk.ask(request, version)
+    assert harness.ask(request, version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -13,11 +13,11 @@ Topic = OffsetForLeaderEpochRequest.Topic
 
 
 @pytest.fixture
-def desk() -> Desk:
-    desk = Desk()
-    partition = desk.broker.cluster.partition("t", 0)
+def harness() -> BrokerHarness:
+    harness = BrokerHarness()
+    partition = harness.broker.cluster.partition("t", 0)
     partition.log.append(read_batch(build_batch([Record(value=b"v")] * 3)), partition.leader_epoch)
-    return desk
+    return harness
 
 
 CASES = [  # topic, partition, current epoch, epoch, error, epoch told, end told
@@ -37,8 +37,8 @@ MOVED = [  # epoch, epoch told, end told: 3 records in epoch 0, none in 1, 2 in 
 
 
 @pytest.mark.parametrize(("epoch", "told", "end"), MOVED)
-def test_leaders_that_moved(desk, epoch, told, end):
-    cluster = desk.broker.cluster
+def test_leaders_that_moved(harness, epoch, told, end):
+    cluster = harness.broker.cluster
     partition = cluster.partition("t", 0)
     for _ in range(2):
         cluster.lead(partition, partition.leader)
@@ -50,8 +50,8 @@ def test_leaders_that_moved(desk, epoch, told, end):
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize(("topic", "index", "current", "epoch", "error", "told", "end"), CASES)
-def test_where_an_epoch_ends(desk, version, topic, index, current, epoch, error, told, end):
+def test_where_an_epoch_ends(harness, version, topic, index, current, epoch, error, told, end):
     asked = Topic.Partition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[Topic(topic=topic, partitions=[asked])])
-    (found,) = desk.ask(request, version).topics[0].partitions
+    (found,) = harness.ask(request, version).topics[0].partitions
     assert (found.error_code, found.leader_epoch, found.end_offset) == (error, told, end)

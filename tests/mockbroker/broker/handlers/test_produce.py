@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from google_crc32c import value as crc32c
-from tools.desk import WALL, Desk
+from tools.broker_harness import WALL, BrokerHarness
 from tools.producer import Producer
 
 from kwire import ErrorCode as E
@@ -37,7 +37,7 @@ def forged(data: bytes = GOOD, **fields: int) -> bytes:
 
 
 def produce(
-    desk: Desk,
+    harness: BrokerHarness,
     version: int,
     records: Any,
     *,
@@ -48,12 +48,12 @@ def produce(
     node: int | None = None,
     **given: Any,
 ) -> Any:
-    known = desk.broker.cluster.topics.get(topic)
+    known = harness.broker.cluster.topics.get(topic)
     data = Topic.Partition(index=index, records=records)
     wanted = topic_id or (known.topic_id if known else UUID(int=999_999))
     topics = [Topic(name=topic, topic_id=wanted, partition_data=[data])]
     request = ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics, **given)
-    return desk.send(request, version, node=desk.leader("t", 0) if node is None else node)
+    return harness.send(request, version, node=harness.leader("t", 0) if node is None else node)
 
 
 def line(sent: Any) -> Any:
@@ -61,35 +61,35 @@ def line(sent: Any) -> Any:
     return found
 
 
-def log(desk: Desk, index: int = 0) -> Any:
-    return desk.broker.cluster.topics["t"].partitions[index].log
+def log(harness: BrokerHarness, index: int = 0) -> Any:
+    return harness.broker.cluster.topics["t"].partitions[index].log
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_stored(desk, version, acks):
-    found = [line(produce(desk, version, data, acks=acks)) for data in (THREE, GOOD)]
+def test_stored(harness, version, acks):
+    found = [line(produce(harness, version, data, acks=acks)) for data in (THREE, GOOD)]
     assert [(each.error_code, each.base_offset, each.log_append_time_ms) for each in found] == [(0, 0, -1), (0, 3, -1)]
     assert {each.log_start_offset for each in found} == {0 if version >= 5 else -1}
-    stored = list(batches(log(desk).read(0, 10_000, at_least_one=True)))
+    stored = list(batches(log(harness).read(0, 10_000, at_least_one=True)))
     assert [(each.base_offset, each.leader_epoch) for each in stored] == [(0, 0), (3, 0)]
     assert all(each.crc_is_right() for each in stored)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_acks_0_gets_no_answer(desk, version):
-    sent = produce(desk, version, GOOD, acks=0)
+def test_acks_0_gets_no_answer(harness, version):
+    sent = produce(harness, version, GOOD, acks=0)
     assert (sent.done, sent.answer, sent.closed) == (True, None, None)
-    assert log(desk).end == 1
+    assert log(harness).end == 1
 
 
-def test_acks_0_that_fails_closes_the_connection(desk):
-    assert "UNKNOWN_TOPIC_OR_PARTITION" in produce(desk, 7, GOOD, acks=0, topic="no-such-topic").closed
+def test_acks_0_that_fails_closes_the_connection(harness):
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in produce(harness, 7, GOOD, acks=0, topic="no-such-topic").closed
 
 
 def opened(data: bytes, at: int, byte: int) -> bytes:
@@ -191,12 +191,12 @@ ROWS = [  # name in the table, what it is, records, answer, version
 LOOKED_AT = {"false lengths in a record", "null header key", "garbage in place of compressed data"}
 
 
-def limited(*, look: bool, version: int) -> Desk:
-    desk = Desk(config={"message.max.bytes": 10_000, "mockbroker.check.records": look})
+def limited(*, look: bool, version: int) -> BrokerHarness:
+    harness = BrokerHarness(config={"message.max.bytes": 10_000, "mockbroker.check.records": look})
     if version < 3:
-        desk.broker.release = RELEASES["3.9"]
-        desk.router.restart(desk.broker, 0.0)
-    return desk
+        harness.broker.release = RELEASES["3.9"]
+        harness.router.restart(harness.broker, 0.0)
+    return harness
 
 
 @pytest.mark.parametrize("look", [False, True], ids=["header only", "each record"])
@@ -206,23 +206,23 @@ def test_bad_input(row, look):
     version = given[0] if given else 9
     if not look and name in LOOKED_AT:
         error = OK
-    desk = limited(look=look, version=version)
-    found = line(produce(desk, version, data))
+    harness = limited(look=look, version=version)
+    found = line(produce(harness, version, data))
     assert (found.error_code, found.base_offset) == (error, -1 if error else 0)
     if error:
         assert found.log_start_offset in (-1, 0)  # 0 when the log itself refuses the batch
-        assert log(desk).end == 0
+        assert log(harness).end == 0
         return
-    (stored,) = batches(log(desk).read(0, 10**6, at_least_one=True))
+    (stored,) = batches(log(harness).read(0, 10**6, at_least_one=True))
     assert stored.leader_epoch == 0
     assert data.startswith(stored.data[21:], 21)
 
 
 def test_decompression_bomb_costs_bounded_memory():
-    desk = limited(look=True, version=9)
+    harness = limited(look=True, version=9)
     tracemalloc.start()
     try:
-        produce(desk, 9, BOMB)
+        produce(harness, 9, BOMB)
         assert tracemalloc.get_traced_memory()[1] < 40_000_000
     finally:
         tracemalloc.stop()
@@ -231,8 +231,8 @@ def test_decompression_bomb_costs_bounded_memory():
 @pytest.mark.parametrize(
     ("data", "told"), [(forged(base_offset=55), 0), (forged(attributes=0x20), 0), (b"", -1), (GOOD + GOOD, -1)]
 )
-def test_the_start_of_the_log_is_told_by_the_log(desk, data, told):
-    assert line(produce(desk, 7, data)).log_start_offset == told
+def test_the_start_of_the_log_is_told_by_the_log(harness, data, told):
+    assert line(produce(harness, 7, data)).log_start_offset == told
 
 
 def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
@@ -240,89 +240,91 @@ def numbered(sequence: int, *, pid: int = 99, pepoch: int = 0) -> bytes:
     return forged(pid=pid, pepoch=pepoch, sequence=sequence)
 
 
-def test_sequence_gap_is_out_of_order(desk):
+def test_sequence_gap_is_out_of_order(harness):
     given = [(numbered(0), E.NONE), (numbered(2), E.OUT_OF_ORDER_SEQUENCE_NUMBER), (numbered(1), E.NONE)]
-    assert [line(produce(desk, 9, data)).error_code for data, _ in given] == [error for _, error in given]
-    assert log(desk).end == 2
+    assert [line(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+    assert log(harness).end == 2
 
 
-def test_duplicate_batch_is_stored_once(desk):
-    found = [line(produce(desk, 9, numbered(sequence))) for sequence in (0, 1, 0)]
+def test_duplicate_batch_is_stored_once(harness):
+    found = [line(produce(harness, 9, numbered(sequence))) for sequence in (0, 1, 0)]
     assert [(each.error_code, each.base_offset) for each in found] == [(0, 0), (0, 1), (0, 0)]
-    assert log(desk).end == 2
+    assert log(harness).end == 2
 
 
-def test_new_producer_epoch_begins_at_sequence_0(desk):
+def test_new_producer_epoch_begins_at_sequence_0(harness):
     given = [
         (numbered(0, pepoch=1), E.NONE),
         (numbered(1, pepoch=2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
         (numbered(0, pepoch=2), E.NONE),
         (numbered(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
     ]
-    assert [line(produce(desk, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+    assert [line(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
 
 
 @pytest.mark.parametrize("version", [9, 12])
-def test_transaction_of_an_unknown_producer(desk, version):
+def test_transaction_of_an_unknown_producer(harness, version):
     """The name is there, and the producer; the coordinator has never heard of them."""
-    found = line(produce(desk, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx"))
+    found = line(
+        produce(harness, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx")
+    )
     assert found.error_code == E.INVALID_PRODUCER_ID_MAPPING
-    assert log(desk).end == 0
+    assert log(harness).end == 0
 
 
 @pytest.mark.parametrize("version", [9, 12])
-def test_control_batch_in_a_transaction(desk, version):
+def test_control_batch_in_a_transaction(harness, version):
     """Only coordinators end transactions."""
-    producer = Producer(desk, "tx", new=version == 12)
+    producer = Producer(harness, "tx", new=version == 12)
     producer.init()
     producer.produce(b"v")
     marker = forged(attributes=0x30, pid=producer.producer_id, pepoch=producer.epoch, sequence=1)
-    assert line(produce(desk, version, marker, transactional_id="tx")).error_code == E.INVALID_RECORD
-    assert log(desk).end == 1
+    assert line(produce(harness, version, marker, transactional_id="tx")).error_code == E.INVALID_RECORD
+    assert log(harness).end == 1
 
 
 @pytest.mark.parametrize("acks", [2, 7, -2])
-def test_invalid_required_acks(desk, acks):
-    found = line(produce(desk, 7, GOOD, acks=acks))
+def test_invalid_required_acks(harness, acks):
+    found = line(produce(harness, 7, GOOD, acks=acks))
     assert (found.error_code, found.base_offset, found.log_start_offset) == (E.INVALID_REQUIRED_ACKS, -1, -1)
-    assert log(desk).end == 0
+    assert log(harness).end == 0
 
 
 @pytest.mark.parametrize(("topic", "index"), [("no-such-topic", 0), ("t", 9), ("t", -1)])
 @pytest.mark.parametrize("acks", [1, 7])
 @pytest.mark.parametrize("version", [3, 7, 12])
-def test_unknown_partition_with_any_acks(desk, version, acks, topic, index):
-    found = line(produce(desk, version, GOOD, topic=topic, index=index, acks=acks))
+def test_unknown_partition_with_any_acks(harness, version, acks, topic, index):
+    found = line(produce(harness, version, GOOD, topic=topic, index=index, acks=acks))
     assert (found.error_code, found.base_offset) == (E.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-def test_v13_an_unknown_topic_id(desk):
-    assert line(produce(desk, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
-    assert line(produce(desk, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+def test_v13_an_unknown_topic_id(harness):
+    assert line(produce(harness, 13, GOOD, topic="no-such-topic")).error_code == E.UNKNOWN_TOPIC_ID
+    assert line(produce(harness, 13, GOOD, index=9)).error_code == E.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [3, 13])
 def test_not_the_leader(version):
-    desk = Desk(brokers=2)
-    found = line(produce(desk, version, GOOD, node=1 - desk.leader("t", 0)))
+    harness = BrokerHarness(brokers=2)
+    found = line(produce(harness, version, GOOD, node=1 - harness.leader("t", 0)))
     assert found.error_code == E.NOT_LEADER_OR_FOLLOWER
-    assert log(desk).end == 0
+    assert log(harness).end == 0
 
 
-def test_each_partition_has_its_own_answer(desk):
+def test_each_partition_has_its_own_answer(harness):
     data = [Topic.Partition(index=index, records=GOOD) for index in (0, 9, 1)]
     request = ProduceRequest(acks=1, timeout_ms=0, topic_data=[Topic(name="t", partition_data=data)])
-    (topic,) = desk.ask(request, 7).responses
+    (topic,) = harness.ask(request, 7).responses
     assert [(found.index, found.error_code) for found in topic.partition_responses] == [(0, 0), (9, 3), (1, 0)]
 
 
-def test_a_count_of_a_billion_allocates_nothing(desk):
+def test_a_count_of_a_billion_allocates_nothing(harness):
     import tracemalloc
 
     data = forged(count=10**9, last_delta=10**9 - 1)
     tracemalloc.start()
     try:
-        produce(desk, 7, data)
+        produce(harness, 7, data)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -333,6 +335,6 @@ def test_forging_changes_what_it_says():
     assert struct.unpack_from(">q", forged(base_offset=55))[0] == 55
 
 
-def test_clients_do_not_write_where_groups_live(desk):
-    found = line(produce(desk, 7, GOOD, topic="__consumer_offsets"))
+def test_clients_do_not_write_where_groups_live(harness):
+    found = line(produce(harness, 7, GOOD, topic="__consumer_offsets"))
     assert found.error_code == E.INVALID_TOPIC_EXCEPTION

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -11,6 +11,6 @@ from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 @pytest.mark.parametrize("version", range(3))
 def test_out_of_place(version):
-    answer = Desk().ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), version)
+    answer = BrokerHarness().ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), version)
     assert answer.error_code == E.ILLEGAL_SASL_STATE
     assert answer.error_message == "SaslAuthenticate request received after successful authentication"

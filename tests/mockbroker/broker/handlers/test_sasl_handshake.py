@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
@@ -11,5 +11,5 @@ from kwire.messages.sasl_handshake import SaslHandshakeRequest
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_refused_as_by_a_plaintext_listener(version):
-    found = Desk().ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
+    found = BrokerHarness().ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
     assert (found.error_code, found.mechanisms) == (E.ILLEGAL_SASL_STATE, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.desk import Desk
+from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.join_group import JoinGroupRequest
@@ -21,7 +21,7 @@ def sync(version: int, **given: Any) -> SyncGroupRequest:
     return SyncGroupRequest(**fields | given)
 
 
-def joined(desk: Desk) -> str:
+def joined(harness: BrokerHarness) -> str:
     join = JoinGroupRequest(
         group_id="g",
         session_timeout_ms=10_000,
@@ -29,15 +29,15 @@ def joined(desk: Desk) -> str:
         protocol_type="consumer",
         protocols=[JoinGroupRequest.Protocol(name="range", metadata=b"")],
     )
-    return desk.ask(join, 3).member_id
+    return harness.ask(join, 3).member_id
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_leader_syncs(version):
-    desk = Desk()
-    member_id = joined(desk)
+    harness = BrokerHarness()
+    member_id = joined(harness)
     plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=b"plan")]
-    answer = desk.ask(sync(version, member_id=member_id, assignments=plan), version)
+    answer = harness.ask(sync(version, member_id=member_id, assignments=plan), version)
     assert (answer.error_code, answer.assignment) == (E.NONE, b"plan")
     said = ("consumer", "range") if version >= 5 else (None, None)
     assert (answer.protocol_type, answer.protocol_name) == said
@@ -54,30 +54,30 @@ def test_a_leader_syncs(version):
     ],
 )
 def test_refused(version, group_id, here, error):
-    desk = Desk(brokers=3)
-    node = (desk.broker.coordinator(group_id) + (not here)) % 3
-    answer = desk.ask(sync(version, group_id=group_id), version, node=node)
+    harness = BrokerHarness(brokers=3)
+    node = (harness.broker.coordinator(group_id) + (not here)) % 3
+    answer = harness.ask(sync(version, group_id=group_id), version, node=node)
     assert (answer.error_code, answer.assignment) == (error, b"")
     assert (answer.protocol_type, answer.protocol_name) == (None, None)
-    assert desk.broker.groups == {}
+    assert harness.broker.groups == {}
 
 
 @pytest.mark.parametrize("absent", ["protocol_type", "protocol_name"])
 def test_v5_protocol_type_and_name_are_checked_first(absent):
-    answer = Desk(brokers=3).ask(sync(5, group_id="", **{absent: None}), 5, node=1)
+    answer = BrokerHarness(brokers=3).ask(sync(5, group_id="", **{absent: None}), 5, node=1)
     assert answer.error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_an_instance_is_unknown(version):
-    desk = Desk()
-    member_id = joined(desk)
-    answer = desk.ask(sync(version, member_id=member_id, group_instance_id="i"), version)
+    harness = BrokerHarness()
+    member_id = joined(harness)
+    answer = harness.ask(sync(version, member_id=member_id, group_instance_id="i"), version)
     assert answer.error_code == E.UNKNOWN_MEMBER_ID
 
 
 def test_the_last_of_two_assignments_for_one_member_counts():
-    desk = Desk()
-    member_id = joined(desk)
+    harness = BrokerHarness()
+    member_id = joined(harness)
     plan = [SyncGroupRequest.Assignment(member_id=member_id, assignment=text) for text in (b"1", b"2")]
-    assert desk.ask(sync(0, member_id=member_id, assignments=plan), 0).assignment == b"2"
+    assert harness.ask(sync(0, member_id=member_id, assignments=plan), 0).assignment == b"2"

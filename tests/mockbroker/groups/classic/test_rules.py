@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from tools.play import Play
+from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Ticket
@@ -41,9 +41,9 @@ HEARTBEATS = [  # state, member, generation beside the group's, instance id, ans
 
 @pytest.mark.parametrize(("state", "member_id", "beside", "instance_id", "answer"), HEARTBEATS)
 def test_heartbeat(state, member_id, beside, instance_id, answer):
-    play = Play()
-    play.in_state(state)
-    assert play.heartbeat(member_id, play.group.generation + beside, instance_id=instance_id) is answer
+    harness = GroupHarness()
+    harness.in_state(state)
+    assert harness.heartbeat(member_id, harness.group.generation + beside, instance_id=instance_id) is answer
 
 
 def test_every_state_has_a_line_in_the_tables():
@@ -87,17 +87,17 @@ SYNCS = [  # state, member, generation beside the group's, type, name, answer; N
 
 @pytest.mark.parametrize(("state", "member_id", "beside", "protocol_type", "name", "answer"), SYNCS)
 def test_sync(state, member_id, beside, protocol_type, name, answer):
-    play = Play()
-    play.in_state(state)
-    generation = play.group.generation + beside
-    ask = play.sync(member_id, generation=generation, protocol_type=protocol_type, protocol_name=name)
+    harness = GroupHarness()
+    harness.in_state(state)
+    generation = harness.group.generation + beside
+    ask = harness.sync(member_id, generation=generation, protocol_type=protocol_type, protocol_name=name)
     assert (None if ask.parked else ask.error) is answer
 
 
 def test_sync_names_an_instance():
-    play = Play()
-    play.in_state(STABLE)
-    assert play.sync("a", instance_id="i").error is E.UNKNOWN_MEMBER_ID
+    harness = GroupHarness()
+    harness.in_state(STABLE)
+    assert harness.sync("a", instance_id="i").error is E.UNKNOWN_MEMBER_ID
 
 
 COMMITS = [  # state, member, generation (None: the group's), instance, answer
@@ -122,10 +122,10 @@ COMMITS = [  # state, member, generation (None: the group's), instance, answer
 
 @pytest.mark.parametrize(("state", "member_id", "generation", "instance_id", "answer"), COMMITS)
 def test_commit(state, member_id, generation, instance_id, answer):
-    play = Play()
-    play.in_state(state)
-    number = play.group.generation if generation is None else generation
-    assert play.commit(member_id, number, instance_id) is answer
+    harness = GroupHarness()
+    harness.in_state(state)
+    number = harness.group.generation if generation is None else generation
+    assert harness.commit(member_id, number, instance_id) is answer
 
 
 def member(member_id: str, *names: str) -> Member:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.play import Play
+from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode as E
 from mockbroker.groups.classic.state import State
@@ -16,43 +16,43 @@ def turned_away(ask: Any) -> bool:
 
 
 def test_pending_ids_do_not_count_for_the_size():
-    play = Play(delay=1.0, max_size=2)
+    harness = GroupHarness(delay=1.0, max_size=2)
     for name in "abc":
-        play.ask_id(name)
-    asks = [play.join(name) for name in "abc"]
+        harness.ask_id(name)
+    asks = [harness.join(name) for name in "abc"]
     assert turned_away(asks[2])
-    play.wait(3.0)
+    harness.wait(3.0)
     assert [ask.error for ask in asks[:2]] == [E.NONE, E.NONE]
-    assert play.group.pending == {}
+    assert harness.group.pending == {}
 
 
 @pytest.mark.parametrize("state", [State.COMPLETING, State.STABLE])
 @pytest.mark.parametrize("who", ["", "made-up"])
 def test_full_group_accepts_known_members_only(state, who):
-    play = Play(max_size=2)
-    play.in_state(state)
-    assert turned_away(play.join_as(who, "c", protocols=(("nonsense", b""),)))
-    assert turned_away(play.join_static("i", "c"))
-    assert set(play.group.members) == {"a", "b"}
-    assert not play.join("a").answers or play.join("a").error is E.NONE
+    harness = GroupHarness(max_size=2)
+    harness.in_state(state)
+    assert turned_away(harness.join_as(who, "c", protocols=(("nonsense", b""),)))
+    assert turned_away(harness.join_static("i", "c"))
+    assert set(harness.group.members) == {"a", "b"}
+    assert not harness.join("a").answers or harness.join("a").error is E.NONE
 
 
 def test_last_rejoiners_of_an_oversize_group_are_removed():
-    play = Play(max_size=2)
-    play.stable("a")
-    play.group.max_size = 1
-    late = play.join("a")
+    harness = GroupHarness(max_size=2)
+    harness.stable("a")
+    harness.group.max_size = 1
+    late = harness.join("a")
     assert late.error is E.NONE  # it is a member, and nobody waits
-    play.group.max_size = 3
-    play.sync_all()
-    play.join("b")
-    play.join("c")
-    play.group.max_size = 2
-    assert turned_away(play.join("a"))
-    assert "a" not in play.group.members
-    assert play.state is State.PREPARING  # Kafka 4 leaves the rest to the timer; see max_size_while_preparing
+    harness.group.max_size = 3
+    harness.sync_all()
+    harness.join("b")
+    harness.join("c")
+    harness.group.max_size = 2
+    assert turned_away(harness.join("a"))
+    assert "a" not in harness.group.members
+    assert harness.state is State.PREPARING  # Kafka 4 leaves the rest to the timer; see max_size_while_preparing
 
 
 def test_an_empty_group_has_room():
-    play = Play(max_size=1)
-    assert play.join("a").error is E.NONE
+    harness = GroupHarness(max_size=1)
+    assert harness.join("a").error is E.NONE

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tools.play import Ask, Play
+from tools.group_harness import GroupHarness, GroupRequest
 
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Effects, Note, Reply, Ticket
@@ -75,17 +75,17 @@ class GroupMachine(RuleBasedStateMachine):
 
     @initialize(delay=st.sampled_from([0.0, 1.0, 3.0]))
     def begin(self, delay: float) -> None:
-        self.play = Play(delay)
+        self.harness = GroupHarness(delay)
         self.given = 0
-        self.asked: dict[Ask, tuple[str, str]] = {}
-        self.owed: dict[Ask, tuple[str, str]] = {}
-        self.dropped: list[Ask] = []
+        self.asked: dict[GroupRequest, tuple[str, str]] = {}
+        self.owed: dict[GroupRequest, tuple[str, str]] = {}
+        self.dropped: list[GroupRequest] = []
         self.ends: dict[str, float] = {}
         self.generation = 0
 
     @property
     def group(self) -> ClassicGroup:
-        return self.play.group
+        return self.harness.group
 
     def _id(self, number: int) -> str:
         """A member, an id given out, one of lately, or one that nobody has."""
@@ -96,18 +96,18 @@ class GroupMachine(RuleBasedStateMachine):
 
     # --- one event, and what it must lead to ---
 
-    def tell(self, apply: Callable[[], Effects]) -> list[Ask]:
+    def tell(self, apply: Callable[[], Effects]) -> list[GroupRequest]:
         """Let the group do something, and hold what it answers against what is owed."""
-        group, now = self.group, self.play.now
+        group, now = self.group, self.harness.now
         before, state = dict(group.members), group.state
         notes: list[Note] = []
-        answered: list[Ask] = []
+        answered: list[GroupRequest] = []
         for effect in apply():
             if isinstance(effect, Note):
                 notes.append(effect)
                 continue
             assert isinstance(effect, Reply)
-            ask = self.play.asks[effect.ticket]
+            ask = self.harness.asks[effect.ticket]
             assert ask not in self.dropped, "answered though replaced"
             assert not ask.answers, "answered twice"
             ask.answers.append(effect.response)
@@ -129,7 +129,7 @@ class GroupMachine(RuleBasedStateMachine):
             if note.reason.startswith(("no heartbeat", "member id was never")):
                 assert end <= now, "removed before its time"
 
-    def _begin_session(self, ask: Ask, state: State, now: float, *, completed: bool) -> None:
+    def _begin_session(self, ask: GroupRequest, state: State, now: float, *, completed: bool) -> None:
         """Answers to parked requests, and those of a join phase that ended with this one, begin a session anew."""
         kind, member_id = self.asked[ask]
         member = self.group.members.get(member_id)
@@ -139,21 +139,21 @@ class GroupMachine(RuleBasedStateMachine):
         if waited and kind in ("join", "sync") and ask.error in (E.NONE, E.REBALANCE_IN_PROGRESS):
             self.ends[member_id] = now + member.session_timeout
 
-    def request(self, ask: Ask, event: Event, kind: str, member_id: str) -> None:
+    def request(self, ask: GroupRequest, event: Event, kind: str, member_id: str) -> None:
         """A request is answered now, or parked in place of an older one of the same kind and member."""
         self.asked[ask] = (kind, member_id)
         leaving = {m.member_id for m in event.members} if isinstance(event, Leave) else set()
         older = [known for known, owed in self.owed.items() if owed == (kind, member_id)]
         fresh = set(self.group.members)
-        if ask not in self.tell(lambda: classic.receive(self.group, event, self.play.now)):
+        if ask not in self.tell(lambda: classic.receive(self.group, event, self.harness.now)):
             assert kind in ("join", "sync"), f"{kind} is never parked"
             self.owed[ask] = (kind, member_id)
             self._drop(known for known in older if known in self.owed)
             for new in set(self.group.members) - fresh:
-                self.ends[new] = self.play.now + rules.NEW_MEMBER_TIMEOUT
+                self.ends[new] = self.harness.now + rules.NEW_MEMBER_TIMEOUT
         self._drop(k for k, owed in list(self.owed.items()) if owed[0] == "sync" and owed[1] in leaving)
 
-    def _drop(self, asks: Iterable[Ask]) -> None:
+    def _drop(self, asks: Iterable[GroupRequest]) -> None:
         for ask in list(asks):
             del self.owed[ask]
             self.dropped.append(ask)
@@ -176,7 +176,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.request(ask, event, "join", fresh)
         assert set(self.group.members) == members
         if ask.error is E.MEMBER_ID_REQUIRED:
-            self.ends[fresh] = self.play.now + given["session"]
+            self.ends[fresh] = self.harness.now + given["session"]
         else:
             assert ask.error is E.INCONSISTENT_GROUP_PROTOCOL
 
@@ -217,7 +217,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(number=who, beside=generations)
     def heartbeat(self, number: int, beside: int) -> None:
         member_id = self._id(number)
-        ask = self.play._ask()
+        ask = self.harness._ask()
         event = Heartbeat(ticket=ask.ticket, member_id=member_id, generation=self.group.generation + beside)
         self.request(ask, event, "heartbeat", member_id)
         if member_id not in self.group.members:
@@ -231,13 +231,13 @@ class GroupMachine(RuleBasedStateMachine):
         member_id = self._id(number)
         generation = self.group.generation + beside
         event = Commit(member_id=member_id, generation=generation)
-        error = heartbeat.commit(self.group, event, self.play.now)
+        error = heartbeat.commit(self.group, event, self.harness.now)
         if error is E.NONE and member_id in self.group.members:
             self.lives(member_id)
 
     @rule(numbers=st.lists(who, min_size=1, max_size=3))
     def leave(self, numbers: list[int]) -> None:
-        ask = self.play._ask()
+        ask = self.harness._ask()
         members = [Leaving(member_id=self._id(number)) for number in numbers]
         event = Leave(ticket=ask.ticket, members=members)
         self.request(ask, event, "leave", "")
@@ -249,17 +249,17 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from(STEPS))
     def let_time_pass(self, seconds: float) -> None:
         """From deadline to deadline, so that what one of them brings can be looked at by itself."""
-        until = self.play.now + seconds
+        until = self.harness.now + seconds
         while (due := self.group.waits.next()) <= until:
-            self.play.now = max(self.play.now, due)
+            self.harness.now = max(self.harness.now, due)
             self.tick()
-        self.play.now = until
+        self.harness.now = until
         self.tick()
 
     @rule(seconds=st.sampled_from(STEPS))
     def oversleep(self, seconds: float) -> None:
         """A timer task that comes late finds several things due."""
-        self.play.now += seconds
+        self.harness.now += seconds
         self.tick()
 
     @precondition(lambda self: self.group.state is State.PREPARING)
@@ -287,8 +287,8 @@ class GroupMachine(RuleBasedStateMachine):
 
     # --- helpers ---
 
-    def sync_as(self, member_id: str, beside: int = 0) -> Ask:
-        ask = self.play._ask()
+    def sync_as(self, member_id: str, beside: int = 0) -> GroupRequest:
+        ask = self.harness._ask()
         plan = {member: member.encode() for member in self.group.members}
         generation = self.group.generation + beside
         event = Sync(ticket=ask.ticket, member_id=member_id, generation=generation, assignments=plan)
@@ -303,8 +303,8 @@ class GroupMachine(RuleBasedStateMachine):
             "protocol_type": self.group.protocol_type,
         }
 
-    def _join(self, member_id: str, fresh_id: str, given: Given, id_required: bool) -> tuple[Ask, Join]:
-        ask = self.play._ask()
+    def _join(self, member_id: str, fresh_id: str, given: Given, id_required: bool) -> tuple[GroupRequest, Join]:
+        ask = self.harness._ask()
         event = Join(
             ticket=ask.ticket,
             member_id=member_id,
@@ -321,10 +321,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     def lives(self, member_id: str) -> None:
         """A sign of life: from now on the member has its session timeout."""
-        self.ends[member_id] = self.play.now + self.group.members[member_id].session_timeout
+        self.ends[member_id] = self.harness.now + self.group.members[member_id].session_timeout
 
     def tick(self) -> None:
-        group, now = self.group, self.play.now
+        group, now = self.group, self.harness.now
         self.tell(lambda: timers.tick(group, now))
         assert group.waits.next() > now, "after a tick the deadline lies ahead"
         assert set(self.ends) == set(group.members) | set(group.pending)
@@ -349,8 +349,8 @@ class GroupMachine(RuleBasedStateMachine):
         assert parked == {ask.ticket: owed for ask, owed in self.owed.items()}
         for ask in self.dropped:
             assert not ask.answers
-        answered = {ask for ask in self.play.asks.values() if ask.answers}
-        assert answered | set(self.owed) | set(self.dropped) == set(self.play.asks.values())
+        answered = {ask for ask in self.harness.asks.values() if ask.answers}
+        assert answered | set(self.owed) | set(self.dropped) == set(self.harness.asks.values())
 
     @invariant()
     def counts_agree_with_members(self) -> None:
@@ -404,10 +404,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When everybody has gone, nothing is left behind."""
-        if not hasattr(self, "play"):
+        if not hasattr(self, "harness"):
             return
         for _ in range(6):
-            self.play.now += 1_000.0
+            self.harness.now += 1_000.0
             self.tick()
         group = self.group
         assert group.state is State.EMPTY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.play import Play
+from tools.group_harness import GroupHarness
 
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
@@ -16,8 +16,8 @@ def subscription(*topics: Any, version: int = 1) -> bytes:
     return encode_stored(ConsumerProtocolSubscription(topics=list(topics)), version)
 
 
-def play(*metadata: Any, protocol_type: str = "consumer") -> Play:
-    found = Play(delay=1.0)
+def harness(*metadata: Any, protocol_type: str = "consumer") -> GroupHarness:
+    found = GroupHarness(delay=1.0)
     for number, data in enumerate(metadata):
         found.join(f"m{number}", (("range", data),), protocol_type=protocol_type)
     found.wait(3.0)
@@ -25,20 +25,24 @@ def play(*metadata: Any, protocol_type: str = "consumer") -> Play:
 
 
 def test_everything_that_somebody_reads():
-    assert subscribed_topics(play(subscription("a", "b"), subscription("b", "c", version=3)).group) == {"a", "b", "c"}
+    assert subscribed_topics(harness(subscription("a", "b"), subscription("b", "c", version=3)).group) == {
+        "a",
+        "b",
+        "c",
+    }
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\0", b"\0\1\xff\xff\xff\xff", bytes(300), b"x" * 2_000_000])
 def test_garbage_is_not_understood_and_does_no_harm(garbage):
-    found = play(subscription("a"), garbage)
+    found = harness(subscription("a"), garbage)
     found.sync_all()
     assert subscribed_topics(found.group) in (None, {"a"})
     assert found.heartbeat("m1").name == "NONE"
 
 
 def test_other_types_are_not_looked_at():
-    assert subscribed_topics(play(subscription("a"), protocol_type="connect").group) is None
+    assert subscribed_topics(harness(subscription("a"), protocol_type="connect").group) is None
 
 
 def test_an_empty_group_reads_nothing_that_is_known():
-    assert subscribed_topics(Play().group) is None
+    assert subscribed_topics(GroupHarness().group) is None

@@ -34,7 +34,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @initialize(assignor=st.sampled_from(["uniform", "range"]))
     def begin(self, assignor: Any) -> None:
-        self.desk = Consumers(topics={"t": 4, "u": 2}, config=CONFIG | {"group.consumer.assignors": assignor})
+        self.harness = Consumers(topics={"t": 4, "u": 2}, config=CONFIG | {"group.consumer.assignors": assignor})
         self.reads: dict[str, frozenset] = {}
         self.told: dict[str, frozenset] = {}
         self.epochs: dict[str, int] = {}
@@ -66,7 +66,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def call_itself(self, name: str, named: Any) -> None:
         """A heartbeat with any instance: the member's own, one it had, somebody else's or nobody's."""
         if name in self.reads and name not in self.lost:
-            answer = self.desk.beat(name, member_epoch=self.epochs[name], instance_id=named)
+            answer = self.harness.beat(name, member_epoch=self.epochs[name], instance_id=named)
             if answer.error_code == E.NONE:
                 self.instances[name] = named
                 self._hear(name, answer)
@@ -74,7 +74,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(name=who, named=instance, epoch=st.sampled_from([-1, -2]))
     def leave_by_instance(self, name: str, named: Any, epoch: int) -> None:
         """For good, or for a while: then what it had stays with it until it is back or its session is over."""
-        if name in self.reads and self.desk.beat(name, member_epoch=epoch, instance_id=named).error_code == E.NONE:
+        if name in self.reads and self.harness.beat(name, member_epoch=epoch, instance_id=named).error_code == E.NONE:
             self._gone(name)
 
     @rule(name=who, other=who, topics=subscription)
@@ -91,13 +91,13 @@ class ConsumerMachine(RuleBasedStateMachine):
         there = holder in self._group().members
         if self._group().members:
             leave = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(group_instance_id=named)])
-            (line,) = self.desk.ask(leave, 5).members
+            (line,) = self.harness.ask(leave, 5).members
             assert line.error_code == (E.NONE if there else E.UNKNOWN_MEMBER_ID)
             if holder in self.reads:
                 self._gone(holder)
 
     def _join(self, name: str, topics: Any, timeout: Any, named: Any) -> Any:
-        return self.desk.beat(
+        return self.harness.beat(
             name,
             member_epoch=0,
             instance_id=named,
@@ -117,7 +117,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def beat(self, name: str, heard: Any, says: Any) -> None:
         """A heartbeat, whose answer may get lost; a client repeats what it owns then."""
         if name in self.reads:
-            owned = self.desk.lines(self.reads[name]) if says else None
+            owned = self.harness.lines(self.reads[name]) if says else None
             self._ask(name, heard, topic_partitions=owned)
 
     @rule(name=who, topics=subscription, heard=st.booleans())
@@ -135,28 +135,28 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(name=who)
     def leave(self, name: str) -> None:
         if name in self.reads:
-            self.desk.beat(name, member_epoch=-1)
+            self.harness.beat(name, member_epoch=-1)
             self._gone(name)
 
     @rule(seconds=st.sampled_from(TIMES))
     def wait(self, seconds: float) -> None:
-        self.desk.wait(seconds)
+        self.harness.wait(seconds)
         for name in set(self.reads) - set(self._group().members):
             self._gone(name)  # it was put out; what it reads until it notices is its own affair, as at Kafka
 
     @rule()
     def grow(self) -> None:
-        cluster = self.desk.broker.cluster
+        cluster = self.harness.broker.cluster
         if len(cluster.topics["t"].partitions) < 6:
             cluster.grow(cluster.topics["t"], [[0]])
 
     def _ask(self, name: str, heard: Any, **fields: Any) -> None:
         """After an answer that was lost a client says everything again, and is told everything."""
         if name in self.lost:
-            owned, topics = self.desk.lines(self.reads[name]), self.topics[name]
+            owned, topics = self.harness.lines(self.reads[name]), self.topics[name]
             fields = {"topic_partitions": owned, "subscribed_topic_names": topics, "rebalance_timeout_ms": 60_000}
         self.lost.discard(name) if heard else self.lost.add(name)
-        answer = self.desk.beat(name, member_epoch=self.epochs[name], **fields)
+        answer = self.harness.beat(name, member_epoch=self.epochs[name], **fields)
         if heard and answer.error_code == E.NONE:
             self._hear(name, answer)
         elif answer.error_code == E.FENCED_MEMBER_EPOCH and heard:
@@ -165,7 +165,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def _hear(self, name: str, answer: Any) -> None:
         self.epochs[name] = answer.member_epoch
         if answer.assignment is not None:
-            self.told[name] = self.desk.read(answer.assignment.topic_partitions)
+            self.told[name] = self.harness.read(answer.assignment.topic_partitions)
         if self.reads[name] <= self.told[name]:
             self.reads[name] = self.told[name]  # nothing to give up
 
@@ -175,17 +175,17 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.instances.pop(name, None)
 
     def _group(self) -> Any:
-        return self.desk.broker.groups.get("g", ConsumerGroup(group_id="g"))
+        return self.harness.broker.groups.get("g", ConsumerGroup(group_id="g"))
 
     @invariant()
     def nobody_reads_what_another_reads(self) -> None:
-        if hasattr(self, "desk"):
+        if hasattr(self, "harness"):
             everything = [partition for reads in self.reads.values() for partition in reads]
             assert len(everything) == len(set(everything)), self.reads
 
     @invariant()
     def state_adds_up(self) -> None:
-        if not hasattr(self, "desk"):
+        if not hasattr(self, "harness"):
             return
         group = self._group()
         held = [p for member in group.members.values() for p in (*member.assigned, *member.revoking)]
@@ -203,23 +203,23 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Everybody beats and does as told: soon nobody moves any more, and every partition that is wanted is read."""
-        if not hasattr(self, "desk"):
+        if not hasattr(self, "harness"):
             return
         for _ in range(3):  # who is away is out then
             for name in list(self.reads):
-                self._ask(name, True, topic_partitions=self.desk.lines(self.reads[name]))
+                self._ask(name, True, topic_partitions=self.harness.lines(self.reads[name]))
                 self.reads[name] = self.told[name]
             self.wait(3.0)
         if self.two_were_one or not all(member.topics for member in self._group().members.values()):
             self._new_epoch()
         for _ in range(3 * len(NAMES)):
             for name in list(self.reads):
-                self._ask(name, True, topic_partitions=self.desk.lines(self.reads[name]))
+                self._ask(name, True, topic_partitions=self.harness.lines(self.reads[name]))
                 self.reads[name] = self.told[name]
             self.nobody_reads_what_another_reads()
         group = self._group()
         assert group.state_name == ("Stable" if self.reads else "Empty")
-        topics = self.desk.broker.cluster.topics
+        topics = self.harness.broker.cluster.topics
         names = {name for topics in self.topics.values() for name in topics} - {"missing"}
         wanted = {(name, index) for name in names for index in range(len(topics[name].partitions))}
         assert {partition for reads in self.reads.values() for partition in reads} == wanted
@@ -229,7 +229,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         member without topics that joins when a target is due (test_consumer.py), and one that takes the place of another
         while it has one of its own."""
         assert self._join("passer-by", ["t"], 60_000, None).error_code == E.NONE
-        assert self.desk.beat("passer-by", member_epoch=-1).error_code == E.NONE
+        assert self.harness.beat("passer-by", member_epoch=-1).error_code == E.NONE
 
 
 QUICK = settings(max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tools.broker_harness import SentRequest
 from tools.consumers import Mixed, subscription
-from tools.desk import Sent
 
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
@@ -33,45 +33,45 @@ def assignment(partitions: Sequence[int] = (0, 1, 2), user_data: bytes | None = 
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=[line], user_data=user_data), 1)
 
 
-def stable(desk: Mixed, *, share: bytes | None = None, metadata: bytes | None = None, **how: Any) -> str:
+def stable(harness: Mixed, *, share: bytes | None = None, metadata: bytes | None = None, **how: Any) -> str:
     """A classic group of one, Stable; its member's id."""
-    old = desk.classic(metadata=metadata, **how)
+    old = harness.classic(metadata=metadata, **how)
     plan = [SyncGroupRequest.Assignment(member_id=old, assignment=assignment() if share is None else share)]
-    answer = desk.sync(
+    answer = harness.sync(
         old, 1, protocol_type=how.get("protocol_type", "consumer"), protocol_name="range", assignments=plan
     )
     assert answer.error_code == E.NONE
-    assert isinstance(desk.group, ClassicGroup)
+    assert isinstance(harness.group, ClassicGroup)
     return old
 
 
 @pytest.fixture
-def desk() -> Mixed:
+def harness() -> Mixed:
     return Mixed()
 
 
 # --- up ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_consumer_member_converts_the_group(desk):
-    old = stable(desk)
-    desk.join("new")
-    assert isinstance(desk.group, ConsumerGroup)
-    assert (desk.clients["new"].epoch, desk.clients["new"].owns) == (2, frozenset())
-    member = desk.group.members[old]
+def test_the_first_consumer_member_converts_the_group(harness):
+    old = stable(harness)
+    harness.join("new")
+    assert isinstance(harness.group, ConsumerGroup)
+    assert (harness.clients["new"].epoch, harness.clients["new"].owns) == (2, frozenset())
+    member = harness.group.members[old]
     assert (member.epoch, len(member.assigned), member.rebalance_timeout) == (1, 3, 5.0)
-    assert desk.heartbeat(old, 1) == E.REBALANCE_IN_PROGRESS
-    assert [event.event for event in desk.journal.events if event.event in ("upgrade", "downgrade")] == ["upgrade"]
+    assert harness.heartbeat(old, 1) == E.REBALANCE_IN_PROGRESS
+    assert [event.event for event in harness.journal.events if event.event in ("upgrade", "downgrade")] == ["upgrade"]
 
 
-def test_who_is_parked_is_told_to_join_again(desk):
-    stable(desk)
-    second = desk.classic_join().member_id
-    parked = desk.send(Mixed.joining(second), 5)
+def test_who_is_parked_is_told_to_join_again(harness):
+    stable(harness)
+    second = harness.classic_join().member_id
+    parked = harness.send(Mixed.joining(second), 5)
     assert parked.parked
-    desk.join("new")
+    harness.join("new")
     assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
-    assert desk.group.state_name in ("Reconciling", "Assigning")
+    assert harness.group.state_name in ("Reconciling", "Assigning")
 
 
 @pytest.mark.parametrize(
@@ -86,40 +86,40 @@ def test_who_is_parked_is_told_to_join_again(desk):
     ],
 )
 def test_groups_that_stay_what_they_are(config, group, text):
-    desk = Mixed(config)
+    harness = Mixed(config)
     second = group.pop("second", False)
-    stable(desk, **group)
+    stable(harness, **group)
     if second:
-        desk.send(Mixed.joining(desk.classic_join().member_id), 5)
-    before = desk.group
-    answer = desk.join("new").answer
+        harness.send(Mixed.joining(harness.classic_join().member_id), 5)
+    before = harness.group
+    answer = harness.join("new").answer
     assert answer.error_code == E.GROUP_ID_NOT_FOUND
     assert answer.error_message.startswith("Cannot upgrade classic group g to consumer group because ")
     assert text in answer.error_message
-    assert desk.group is before
+    assert harness.group is before
 
 
-def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(desk):
-    old = stable(desk)
-    desk.group.offsets.store("t", 0, Committed(offset=5))
-    desk.classic_leave((old, None))
-    assert desk.group.state is State.EMPTY
-    desk.join("new")
-    assert desk.clients["new"].epoch == 1
-    assert desk.group.offsets.get("t", 0) == Committed(offset=5)
+def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(harness):
+    old = stable(harness)
+    harness.group.offsets.store("t", 0, Committed(offset=5))
+    harness.classic_leave((old, None))
+    assert harness.group.state is State.EMPTY
+    harness.join("new")
+    assert harness.clients["new"].epoch == 1
+    assert harness.group.offsets.get("t", 0) == Committed(offset=5)
 
 
-def offsets(desk: Mixed, member_id: str | None = None, epoch: int = -1) -> list[int]:
+def offsets(harness: Mixed, member_id: str | None = None, epoch: int = -1) -> list[int]:
     """Offsets of partition 0 of both topics, as OffsetFetch tells them."""
     kind = OffsetFetchRequest.Group
     topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
     asked = kind(group_id="g", member_id=member_id, member_epoch=epoch, topics=topics)
-    (answer,) = desk.ask(OffsetFetchRequest(groups=[asked]), 9).groups
+    (answer,) = harness.ask(OffsetFetchRequest(groups=[asked]), 9).groups
     assert answer.error_code == E.NONE
     return [topic.partitions[0].committed_offset for topic in answer.topics]
 
 
-def commit(desk: Mixed, member_id: str, epoch: int, topic: str, offset: int) -> None:
+def commit(harness: Mixed, member_id: str, epoch: int, topic: str, offset: int) -> None:
     kind = OffsetCommitRequest.Topic
     place = kind.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
     asked = OffsetCommitRequest(
@@ -128,136 +128,138 @@ def commit(desk: Mixed, member_id: str, epoch: int, topic: str, offset: int) -> 
         generation_id_or_member_epoch=epoch,
         topics=[kind(name=topic, partitions=[place])],
     )
-    answer = desk.ask(asked, 9)
+    answer = harness.ask(asked, 9)
     assert answer.topics[0].partitions[0].error_code == E.NONE
 
 
-def test_offsets_survive_the_way_there_and_back(desk):
-    old = stable(desk)
-    commit(desk, old, 1, "t", 5)
-    desk.join("new")
-    assert isinstance(desk.group, ConsumerGroup)
-    assert offsets(desk) == offsets(desk, "new", 2) == offsets(desk, old, 1) == [5, -1]
-    commit(desk, "new", 2, "u", 6)
-    desk.leave("new")
-    assert isinstance(desk.group, ClassicGroup)
-    assert offsets(desk) == [5, 6]
-    answer = desk.classic_join(old)
-    assert offsets(desk, old, answer.generation_id) == [5, 6]
+def test_offsets_survive_the_way_there_and_back(harness):
+    old = stable(harness)
+    commit(harness, old, 1, "t", 5)
+    harness.join("new")
+    assert isinstance(harness.group, ConsumerGroup)
+    assert offsets(harness) == offsets(harness, "new", 2) == offsets(harness, old, 1) == [5, -1]
+    commit(harness, "new", 2, "u", 6)
+    harness.leave("new")
+    assert isinstance(harness.group, ClassicGroup)
+    assert offsets(harness) == [5, 6]
+    answer = harness.classic_join(old)
+    assert offsets(harness, old, answer.generation_id) == [5, 6]
 
 
-def parked_second(desk: Mixed) -> Sent:
+def parked_second(harness: Mixed) -> SentRequest:
     """A second member, whose JoinGroup waits for the first."""
-    parked = desk.send(Mixed.joining(desk.classic_join().member_id), 5)
+    parked = harness.send(Mixed.joining(harness.classic_join().member_id), 5)
     assert parked.parked
     return parked
 
 
-def upgrades(desk: Mixed) -> list[str]:
-    return [event.event for event in desk.journal.events if event.event == "upgrade"]
+def upgrades(harness: Mixed) -> list[str]:
+    return [event.event for event in harness.journal.events if event.event == "upgrade"]
 
 
 @pytest.mark.parametrize("share", [None, b"\x00\x01\x07"], ids=["wrong expression", "wrong share"])
-def test_refused_upgrade_answers_pending_joins_with_rebalance(desk, share):
-    stable(desk, share=share)
-    parked = parked_second(desk)
-    answer = desk.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})
+def test_refused_upgrade_answers_pending_joins_with_rebalance(harness, share):
+    stable(harness, share=share)
+    parked = parked_second(harness)
+    answer = harness.beat("new", **JOIN | {"subscribed_topic_regex": "((" if share is None else None})
     assert answer.error_code == (E.INVALID_REGULAR_EXPRESSION if share is None else E.GROUP_ID_NOT_FOUND)
     assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
-    assert isinstance(desk.group, ClassicGroup)
-    assert upgrades(desk) == []
+    assert isinstance(harness.group, ClassicGroup)
+    assert upgrades(harness) == []
 
 
-def test_nobody_is_told_if_it_is_not_tried(desk):
-    stable(desk, protocol_type="connect")
-    parked = desk.send(Mixed.joining(desk.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5)
-    assert desk.join("new").answer.error_code == E.GROUP_ID_NOT_FOUND
+def test_nobody_is_told_if_it_is_not_tried(harness):
+    stable(harness, protocol_type="connect")
+    parked = harness.send(
+        Mixed.joining(harness.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5
+    )
+    assert harness.join("new").answer.error_code == E.GROUP_ID_NOT_FOUND
     assert parked.parked
 
 
-def test_one_partition_of_two_members(desk):
+def test_one_partition_of_two_members(harness):
     """What the leader may say, but the consumer protocol cannot hold."""
-    old = stable(desk)
-    parked = parked_second(desk)
-    desk.classic_join(old)
+    old = stable(harness)
+    parked = parked_second(harness)
+    harness.classic_join(old)
     both = [
         SyncGroupRequest.Assignment(member_id=m, assignment=assignment((0,))) for m in (old, parked.answer.member_id)
     ]
-    assert desk.sync(old, 2, protocol_type="consumer", protocol_name="range", assignments=both).error_code == E.NONE
-    before = desk.group
-    answer = desk.join("new").answer
+    assert harness.sync(old, 2, protocol_type="consumer", protocol_name="range", assignments=both).error_code == E.NONE
+    before = harness.group
+    answer = harness.join("new").answer
     assert (answer.error_code, answer.error_message) == (E.UNKNOWN_SERVER_ERROR, None)
-    assert desk.group is before
-    assert upgrades(desk) == []
+    assert harness.group is before
+    assert upgrades(harness) == []
 
 
 # --- down -------------------------------------------------------------------------------------------------------
 
 
 def mixed(config: dict[str, Any] | None = None, **how: Any) -> tuple[Mixed, str]:
-    desk = Mixed(config)
-    desk.join("new")
-    old = desk.classic(**how)
+    harness = Mixed(config)
+    harness.join("new")
+    old = harness.classic(**how)
     for _ in range(3):
-        desk.poll("new")
-        desk.classic_join(old)
-        desk.share(old, 2)
-    return desk, old
+        harness.poll("new")
+        harness.classic_join(old)
+        harness.share(old, 2)
+    return harness, old
 
 
 @pytest.mark.parametrize("way", ["leaves", "is silent", "is put out by an administrator"])
 def test_without_its_last_consumer_member_the_group_is_classic(way):
-    desk, old = mixed({"group.consumer.session.timeout.ms": 1_000})
+    harness, old = mixed({"group.consumer.session.timeout.ms": 1_000})
     match way:
         case "leaves":
-            desk.leave("new")
+            harness.leave("new")
         case "is silent":
-            desk.wait(1.1)
+            harness.wait(1.1)
         case _:
-            desk.classic_leave(("new", None))
-    group = desk.group
+            harness.classic_leave(("new", None))
+    group = harness.group
     assert isinstance(group, ClassicGroup)
     assert (group.state, group.generation) == (State.PREPARING, 2), "and rebalances"
     share, _ = decode_stored(ConsumerProtocolAssignment, group.members[old].assignment)
     assert [len(line.partitions) for line in share.assigned_partitions] == [1]
-    answer = desk.classic_join(old)
+    answer = harness.classic_join(old)
     assert (answer.error_code, answer.generation_id, answer.leader) == (E.NONE, 3, old)
 
 
 @pytest.mark.parametrize("config", [{POLICY: "upgrade"}, {POLICY: "disabled"}])
 def test_not_if_it_is_not_allowed(config):
-    desk, old = mixed(config)
-    desk.leave("new")
-    assert isinstance(desk.group, ConsumerGroup)
-    assert list(desk.group.members) == [old]
+    harness, old = mixed(config)
+    harness.leave("new")
+    assert isinstance(harness.group, ConsumerGroup)
+    assert list(harness.group.members) == [old]
 
 
-def test_not_while_there_is_another(desk):
-    desk.join("new")
-    desk.join("newer")
-    desk.classic()
-    desk.leave("new")
-    assert isinstance(desk.group, ConsumerGroup)
+def test_not_while_there_is_another(harness):
+    harness.join("new")
+    harness.join("newer")
+    harness.classic()
+    harness.leave("new")
+    assert isinstance(harness.group, ConsumerGroup)
 
 
 @pytest.mark.parametrize(("topics", "state"), [(("t",), State.STABLE), (("t", "u"), State.PREPARING)])
 def test_replaced_by_a_classic_member_of_its_name(topics, state):
-    desk = Mixed()
-    desk.join("new", instance_id="i")
-    old = desk.classic()
+    harness = Mixed()
+    harness.join("new", instance_id="i")
+    old = harness.classic()
     for _ in range(3):
-        desk.poll("new")
-    before = desk.group.epoch
-    answer = desk.classic_join(instance_id="i", metadata=subscription(topics))
+        harness.poll("new")
+    before = harness.group.epoch
+    answer = harness.classic_join(instance_id="i", metadata=subscription(topics))
     assert answer.error_code == E.NONE
-    assert isinstance(desk.group, ClassicGroup)
-    assert (desk.group.state, desk.group.generation) == (state, before)
-    assert set(desk.group.members) == {old, answer.member_id}
+    assert isinstance(harness.group, ClassicGroup)
+    assert (harness.group.state, harness.group.generation) == (state, before)
+    assert set(harness.group.members) == {old, answer.member_id}
 
 
-def test_a_downgraded_group_keeps_time(desk):
-    desk.join("new")
-    old = desk.classic(session=6_000, rebalance=60_000)
-    desk.leave("new")
-    desk.wait(6.1)
-    assert old not in desk.group.members
+def test_a_downgraded_group_keeps_time(harness):
+    harness.join("new")
+    old = harness.classic(session=6_000, rebalance=60_000)
+    harness.leave("new")
+    harness.wait(6.1)
+    assert old not in harness.group.members

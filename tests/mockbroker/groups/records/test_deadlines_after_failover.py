@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tools.broker_harness import BrokerHarness, stable_member
 from tools.consumers import Consumers, Mixed
-from tools.desk import Desk, member
 
 from kwire import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -19,128 +19,128 @@ REBALANCE = 4_000  # ms
 
 
 @pytest.fixture
-def desk() -> Consumers:
+def harness() -> Consumers:
     return Consumers(topics={"t": 3}, config=SESSION)
 
 
-def revoking(desk: Consumers, **how: object) -> None:
+def revoking(harness: Consumers, **how: object) -> None:
     """Member a has to give up a partition for b, and does not: from now on it only says that it is alive."""
-    desk.join("a", rebalance_timeout_ms=REBALANCE, **how)
-    desk.poll("a")
-    desk.join("b")
-    desk.beat("a", member_epoch=1, instance_id=how.get("instance_id"))
-    assert desk.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    harness.join("a", rebalance_timeout_ms=REBALANCE, **how)
+    harness.poll("a")
+    harness.join("b")
+    harness.beat("a", member_epoch=1, instance_id=how.get("instance_id"))
+    assert harness.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
 
 
-def stay_alive(desk: Consumers, seconds: float, *, instance_id: str | None = None) -> None:
+def stay_alive(harness: Consumers, seconds: float, *, instance_id: str | None = None) -> None:
     """Member a sends a heartbeat twice a second, and b also does what it is told."""
     for _ in range(round(seconds * 2)):
-        desk.wait(0.5)
-        desk.poll("b")
-        desk.beat("a", member_epoch=1, instance_id=instance_id)
+        harness.wait(0.5)
+        harness.poll("b")
+        harness.beat("a", member_epoch=1, instance_id=instance_id)
 
 
 # --- KIP-848 ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("instance_id", [None, "i"], ids=["dynamic", "static"])
-def test_revoking_member_is_fenced_after_its_rebalance_timeout(desk, instance_id):
+def test_revoking_member_is_fenced_after_its_rebalance_timeout(harness, instance_id):
     """The time begins again with the coordinator: 3 s with the first, and 4 s with the second."""
-    revoking(desk, instance_id=instance_id)
-    stay_alive(desk, 3.0, instance_id=instance_id)
-    Coordinators(desk).fail_over()
-    stay_alive(desk, 3.5, instance_id=instance_id)
-    assert "a" in desk.group.members
-    stay_alive(desk, 1.0, instance_id=instance_id)
-    assert list(desk.group.members) == ["b"]
-    expired = next(event for event in desk.journal.events if event.event == "expire")
+    revoking(harness, instance_id=instance_id)
+    stay_alive(harness, 3.0, instance_id=instance_id)
+    Coordinators(harness).fail_over()
+    stay_alive(harness, 3.5, instance_id=instance_id)
+    assert "a" in harness.group.members
+    stay_alive(harness, 1.0, instance_id=instance_id)
+    assert list(harness.group.members) == ["b"]
+    expired = next(event for event in harness.journal.events if event.event == "expire")
     assert expired.reason == "partitions were not given up within the rebalance timeout"
-    assert desk.beat("a", member_epoch=1).error_code == E.UNKNOWN_MEMBER_ID
+    assert harness.beat("a", member_epoch=1).error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_revoking_member_that_gives_up_after_a_failover_stays(desk):
-    revoking(desk)
-    Coordinators(desk).fail_over()
-    desk.poll("a", rebalance_timeout_ms=REBALANCE, subscribed_topic_names=["t"])  # it reads what it has to keep
-    desk.settle()
+def test_revoking_member_that_gives_up_after_a_failover_stays(harness):
+    revoking(harness)
+    Coordinators(harness).fail_over()
+    harness.poll("a", rebalance_timeout_ms=REBALANCE, subscribed_topic_names=["t"])  # it reads what it has to keep
+    harness.settle()
     for _ in range(20):
-        desk.wait(0.5)
-        desk.settle()
-    assert sorted(desk.group.members) == ["a", "b"]
+        harness.wait(0.5)
+        harness.settle()
+    assert sorted(harness.group.members) == ["a", "b"]
 
 
-def test_member_waiting_for_partitions_has_no_rebalance_deadline(desk):
-    revoking(desk)
-    desk.poll("b", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"])
-    Coordinators(desk).fail_over()
-    stay_alive(desk, 3.0)
-    assert sorted(desk.group.members) == ["a", "b"]
+def test_member_waiting_for_partitions_has_no_rebalance_deadline(harness):
+    revoking(harness)
+    harness.poll("b", rebalance_timeout_ms=1_000, subscribed_topic_names=["t"])
+    Coordinators(harness).fail_over()
+    stay_alive(harness, 3.0)
+    assert sorted(harness.group.members) == ["a", "b"]
 
 
 @pytest.mark.parametrize("instance_id", [None, "i"], ids=["dynamic", "static"])
-def test_session_of_a_kip_848_member_begins_again(desk, instance_id):
-    desk.join("a", instance_id=instance_id)
-    desk.wait(5.0)
-    Coordinators(desk).fail_over()
-    desk.wait(5.9)
-    assert "a" in desk.group.members
-    desk.wait(0.2)
-    assert desk.group.empty
+def test_session_of_a_kip_848_member_begins_again(harness, instance_id):
+    harness.join("a", instance_id=instance_id)
+    harness.wait(5.0)
+    Coordinators(harness).fail_over()
+    harness.wait(5.9)
+    assert "a" in harness.group.members
+    harness.wait(0.2)
+    assert harness.group.empty
 
 
-def test_session_of_a_static_kip_848_member_that_is_away(desk):
-    desk.join("a", instance_id="i")
-    desk.leave("a", -2)
-    desk.wait(5.0)
-    Coordinators(desk).fail_over()
-    desk.wait(5.9)
-    assert "a" in desk.group.members
-    desk.wait(0.2)
-    assert desk.group.empty
+def test_session_of_a_static_kip_848_member_that_is_away(harness):
+    harness.join("a", instance_id="i")
+    harness.leave("a", -2)
+    harness.wait(5.0)
+    Coordinators(harness).fail_over()
+    harness.wait(5.9)
+    assert "a" in harness.group.members
+    harness.wait(0.2)
+    assert harness.group.empty
 
 
-def test_static_member_that_leaves_while_revoking_stays(desk):
+def test_static_member_that_leaves_while_revoking_stays(harness):
     """The rebalance timeout is of the epoch that it was in; away, it has its session."""
-    revoking(desk, instance_id="i")
-    desk.leave("a", -2)
+    revoking(harness, instance_id="i")
+    harness.leave("a", -2)
     for _ in range(11):
-        desk.wait(0.5)
-        desk.poll("b")
-    assert "a" in desk.group.members
+        harness.wait(0.5)
+        harness.poll("b")
+    assert "a" in harness.group.members
     for _ in range(2):
-        desk.wait(0.5)
-        desk.poll("b")
-    assert list(desk.group.members) == ["b"]
+        harness.wait(0.5)
+        harness.poll("b")
+    assert list(harness.group.members) == ["b"]
 
 
 def test_session_of_a_classic_member_of_a_kip_848_group():
     """It has the session of the group's members until its first heartbeat, as at Kafka; then its own again."""
-    desk = Mixed(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
-    desk.join("a")
-    classic = desk.classic(session=20_000)
-    generation = desk.group.epoch
-    Coordinators(desk).fail_over()
-    desk.wait(5.0)
-    desk.poll("a")
-    assert classic in desk.group.members
-    desk.wait(1.5)
-    desk.poll("a")
-    assert classic not in desk.group.members
-    assert desk.heartbeat(classic, generation) == E.UNKNOWN_MEMBER_ID
+    harness = Mixed(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
+    harness.join("a")
+    classic = harness.classic(session=20_000)
+    generation = harness.group.epoch
+    Coordinators(harness).fail_over()
+    harness.wait(5.0)
+    harness.poll("a")
+    assert classic in harness.group.members
+    harness.wait(1.5)
+    harness.poll("a")
+    assert classic not in harness.group.members
+    assert harness.heartbeat(classic, generation) == E.UNKNOWN_MEMBER_ID
 
 
 # --- classic ------------------------------------------------------------------------------------------------------
 
 
 def test_static_classic_member_expires_with_the_next_coordinator():
-    desk = Desk()
-    member(desk, "g", instance_id="i")
-    desk.wait(9.0)
-    Coordinators(desk).fail_over()
-    desk.wait(9.9)
-    assert desk.broker.groups["g"].static
-    desk.wait(0.2)
-    assert desk.broker.groups["g"].empty
+    harness = BrokerHarness()
+    stable_member(harness, "g", instance_id="i")
+    harness.wait(9.0)
+    Coordinators(harness).fail_over()
+    harness.wait(9.9)
+    assert harness.broker.groups["g"].static
+    harness.wait(0.2)
+    assert harness.broker.groups["g"].empty
 
 
 def joining(member_id: str, instance_id: str | None = None, *, rebalance_ms: int) -> JoinGroupRequest:
@@ -158,34 +158,34 @@ def joining(member_id: str, instance_id: str | None = None, *, rebalance_ms: int
 @pytest.mark.parametrize(("rebalance_ms", "answered_after"), [(3_000, 3.0), (25_000, 25.0)])
 def test_next_rebalance_uses_the_timeout_of_the_first_join(rebalance_ms, answered_after):
     """The member that does not come keeps its session, and the rebalance timeout that it asked the first one for."""
-    desk = Desk()
-    first = desk.ask(joining("", "i", rebalance_ms=rebalance_ms), 5).member_id
+    harness = BrokerHarness()
+    first = harness.ask(joining("", "i", rebalance_ms=rebalance_ms), 5).member_id
     plan = [SyncGroupRequest.Assignment(member_id=first)]
-    desk.ask(SyncGroupRequest(group_id="g", generation_id=1, member_id=first, assignments=plan), 3)
-    Coordinators(desk).fail_over()
-    second = desk.send(joining("", rebalance_ms=1_000), 3)
+    harness.ask(SyncGroupRequest(group_id="g", generation_id=1, member_id=first, assignments=plan), 3)
+    Coordinators(harness).fail_over()
+    second = harness.send(joining("", rebalance_ms=1_000), 3)
     for _ in range(round(answered_after) - 1):
-        desk.wait(1.0)
+        harness.wait(1.0)
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first, group_instance_id="i")
-        assert desk.ask(beat, 4).error_code == E.REBALANCE_IN_PROGRESS
+        assert harness.ask(beat, 4).error_code == E.REBALANCE_IN_PROGRESS
     assert second.parked
-    desk.wait(1.1)
+    harness.wait(1.1)
     assert second.answer.leader == second.answer.member_id
 
 
 def test_no_member_must_sync_again_after_a_failover():
     """The leader has synced, a follower has not: the next coordinator is Stable and waits for no SyncGroup."""
-    desk = Desk()
-    first = member(desk, "g")
-    second = desk.send(Desk.join("g"), 3)
-    desk.send(Desk.join("g", first), 3)
+    harness = BrokerHarness()
+    first = stable_member(harness, "g")
+    second = harness.send(BrokerHarness.join("g"), 3)
+    harness.send(BrokerHarness.join("g", first), 3)
     follower = second.answer.member_id
     plan = [SyncGroupRequest.Assignment(member_id=each) for each in (first, follower)]
-    desk.ask(SyncGroupRequest(group_id="g", generation_id=2, member_id=first, assignments=plan), 3)
-    Coordinators(desk).fail_over()
+    harness.ask(SyncGroupRequest(group_id="g", generation_id=2, member_id=first, assignments=plan), 3)
+    Coordinators(harness).fail_over()
     for _ in range(70):  # longer than the rebalance timeout
-        desk.wait(1.0)
+        harness.wait(1.0)
         for member_id in (first, follower):
             beat = HeartbeatRequest(group_id="g", generation_id=2, member_id=member_id)
-            assert desk.ask(beat, 3).error_code == E.NONE
-    assert desk.broker.groups["g"].state is State.STABLE
+            assert harness.ask(beat, 3).error_code == E.NONE
+    assert harness.broker.groups["g"].state is State.STABLE

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
-from tools.desk import WALL, Desk, commit_simple, committed, member
+from tools.broker_harness import WALL, BrokerHarness, commit_without_member, committed, stable_member
+from tools.group_records_check import check_group_records
 from tools.producer import Producer
-from tools.written import check_written
 
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
@@ -47,18 +47,18 @@ LOGS = Path(__file__).parents[4] / "fixtures" / "logs"
 class Coordinators:
     """A coordinator that fails, and the next one."""
 
-    def __init__(self, desk: Desk, group_id: str = "g") -> None:
-        self.desk = desk
+    def __init__(self, harness: BrokerHarness, group_id: str = "g") -> None:
+        self.harness = harness
         self.group_id = group_id
 
     def fail_over(self) -> None:
         """The group is gone from memory, and another coordinator reads the log."""
-        broker = self.desk.broker
+        broker = self.harness.broker
         partition = broker.cluster.topics["__consumer_offsets"].partition_of(self.group_id)
         for group in broker.groups_of(partition.index):
             broker.unload_group(group.group_id)
-        broker.load_groups(partition.index, self.desk.now)
-        check_written(broker, WALL)
+        broker.load_groups(partition.index, self.harness.now)
+        check_group_records(broker, WALL)
 
 
 class FailingOver(ConsumerMachine):
@@ -70,10 +70,10 @@ class FailingOver(ConsumerMachine):
 
     @invariant()
     def everything_is_written(self) -> None:
-        if hasattr(self, "desk"):
+        if hasattr(self, "harness"):
             if not hasattr(self, "keeper"):
-                self.keeper = Coordinators(self.desk)
-            check_written(self.desk.broker, WALL)
+                self.keeper = Coordinators(self.harness)
+            check_group_records(self.harness.broker, WALL)
 
 
 def test_consumer_groups():
@@ -110,167 +110,167 @@ def test_the_stories_catch(monkeypatch, plant):
 # --- classic groups -----------------------------------------------------------------------------------------------
 
 
-def beat(desk: Desk, member_id: str, generation: int) -> E:
+def beat(harness: BrokerHarness, member_id: str, generation: int) -> E:
     asked = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
-    return E(desk.ask(asked, 3).error_code)
+    return E(harness.ask(asked, 3).error_code)
 
 
 def test_a_stable_group_goes_on():
-    desk, keeper = kept()
-    member_id = member(desk, "g", metadata=b"what it said", assignment=b"its share", instance_id="i")
-    commit_simple_of(desk, member_id)
-    before = desk.broker.groups["g"]
+    harness, keeper = kept()
+    member_id = stable_member(harness, "g", metadata=b"what it said", assignment=b"its share", instance_id="i")
+    commit_simple_of(harness, member_id)
+    before = harness.broker.groups["g"]
     keeper.fail_over()
-    after = desk.broker.groups["g"]
+    after = harness.broker.groups["g"]
     assert after is not before
     assert (after.state, after.generation, after.leader) == (State.STABLE, before.generation, member_id)
     assert after.members[member_id].assignment == b"its share"
     assert after.members[member_id].protocols == [("range", b"what it said")]
     assert after.static == {"i": member_id}
-    assert committed(desk, "g") == {("t", 0): 5}
-    assert beat(desk, member_id, 1) == E.NONE
+    assert committed(harness, "g") == {("t", 0): 5}
+    assert beat(harness, member_id, 1) == E.NONE
 
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_what_a_transaction_wrote_goes_with_the_group(ended):
-    desk, keeper = kept()
-    producer = Producer(desk, "p")
+    harness, keeper = kept()
+    producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7)) == (E.NONE, E.NONE)
     if ended:
         assert producer.end(committed=True) == E.NONE
-    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
-    commit_simple(desk, "other")  # so that there is something to read
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    commit_without_member(harness, "other")  # so that there is something to read
     keeper.fail_over()
     assert producer.end(committed=True) == E.NONE
     keeper.fail_over()
-    assert committed(desk, "g") == {}
+    assert committed(harness, "g") == {}
 
 
 def test_what_a_transaction_wrote_expires_with_the_group():
-    desk, keeper = kept()
-    producer = Producer(desk, "p")
+    harness, keeper = kept()
+    producer = Producer(harness, "p")
     assert (producer.init(), producer.commit("g", 7), producer.end(committed=True)) == (E.NONE, E.NONE, E.NONE)
-    commit_simple(desk, "other")  # so that there is something to read
-    desk.now += desk.broker.settings.offsets_retention_minutes * 60.0 + 1.0
-    desk.router.finish(desk.broker.groups.sweep(desk.now), desk.now)
-    assert "g" not in desk.broker.groups
+    commit_without_member(harness, "other")  # so that there is something to read
+    harness.now += harness.broker.settings.offsets_retention_minutes * 60.0 + 1.0
+    harness.router.finish(harness.broker.groups.sweep(harness.now), harness.now)
+    assert "g" not in harness.broker.groups
     keeper.fail_over()
-    assert committed(desk, "g") == {}
+    assert committed(harness, "g") == {}
 
 
 @pytest.mark.parametrize("version", [3, 5])
 def test_a_group_is_there_from_its_first_join_on(version):
-    desk, keeper = kept()
-    joining = desk.send(Desk.join("g"), version)
+    harness, keeper = kept()
+    joining = harness.send(BrokerHarness.join("g"), version)
     assert joining.answer.error_code == (E.MEMBER_ID_REQUIRED if version > 3 else E.NONE)
     keeper.fail_over()
-    group = desk.broker.groups["g"]
+    group = harness.broker.groups["g"]
     assert (group.state, group.generation, group.protocol_type, group.members) == (State.EMPTY, 0, "", {})
-    member(desk, "g")
+    stable_member(harness, "g")
     keeper.fail_over()
-    assert desk.broker.groups["g"].generation == 1
+    assert harness.broker.groups["g"].generation == 1
 
 
 def test_a_group_that_nobody_came_into_goes_for_good():
-    desk, keeper = kept()
-    desk.send(Desk.join("g"), 5)
-    commit_simple(desk, "other")
+    harness, keeper = kept()
+    harness.send(BrokerHarness.join("g"), 5)
+    commit_without_member(harness, "other")
     keeper.fail_over()
-    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
     keeper.fail_over()
-    assert "g" not in desk.broker.groups
+    assert "g" not in harness.broker.groups
 
 
 @pytest.mark.parametrize(
     ("release", "last"), [("4.2", GroupMetadataKey(group="g")), ("3.9", OffsetCommitKey(group="g", topic="t"))]
 )
 def test_the_last_word_on_a_group_without_members(release, last):
-    desk = Desk(release=RELEASES[release])
-    commit_simple(desk, "g")
-    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
-    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    harness = BrokerHarness(release=RELEASES[release])
+    commit_without_member(harness, "g")
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g")
     *_, record = (record for batch in partition.log.batches() for record in batch.records())
     assert (record.key, record.value) == (encode_stored(last, 0), None)
 
 
-def state_timestamps(desk: Desk, group_id: str) -> list[int]:
+def state_timestamps(harness: BrokerHarness, group_id: str) -> list[int]:
     """``currentStateTimestamp`` of what is written of a group, milliseconds since 1970."""
-    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
+    partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
     key = encode_stored(GroupMetadataKey(group=group_id), 0)
     records = [record for batch in partition.log.batches() for record in batch.records() if record.key == key]
     return [decode_stored(GroupMetadataValue, record.value or b"")[0].current_state_timestamp for record in records]
 
 
 def test_new_group_is_empty_since_its_creation():
-    desk, keeper = kept()
-    desk.wait(100.0)
-    desk.send(Desk.join("joined"), 5)
-    commit_simple(desk, "g")
-    assert state_timestamps(desk, "joined") == [round((WALL + 100.0) * 1000)]
-    assert desk.broker.groups["g"].since == 100.0
-    desk.wait(50.0)
+    harness, keeper = kept()
+    harness.wait(100.0)
+    harness.send(BrokerHarness.join("joined"), 5)
+    commit_without_member(harness, "g")
+    assert state_timestamps(harness, "joined") == [round((WALL + 100.0) * 1000)]
+    assert harness.broker.groups["g"].since == 100.0
+    harness.wait(50.0)
     keeper.fail_over()
-    assert desk.broker.groups["g"].since == 150.0  # nothing is written of it but offsets
+    assert harness.broker.groups["g"].since == 150.0  # nothing is written of it but offsets
 
 
 def test_old_coordinator_writes_no_group_before_it_is_stable():
-    desk = Desk(release=RELEASES["3.9"])
-    desk.send(Desk.join("g"), 5)
-    partition = desk.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    harness = BrokerHarness(release=RELEASES["3.9"])
+    harness.send(BrokerHarness.join("g"), 5)
+    partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g")
     assert partition.log.end == 0
 
 
 def test_sessions_begin_anew():
-    desk, keeper = kept()
-    member_id = member(desk, "g")
-    desk.wait(9.0)
+    harness, keeper = kept()
+    member_id = stable_member(harness, "g")
+    harness.wait(9.0)
     keeper.fail_over()
-    desk.wait(9.0)
-    assert beat(desk, member_id, 1) == E.NONE
-    desk.wait(10.1)
-    assert desk.broker.groups["g"].empty
+    harness.wait(9.0)
+    assert beat(harness, member_id, 1) == E.NONE
+    harness.wait(10.1)
+    assert harness.broker.groups["g"].empty
 
 
 def test_a_rebalance_in_progress_is_forgotten():
-    desk, keeper = kept()
-    member_id = member(desk, "g")
-    desk.send(Desk.join("g"), 3)
-    assert desk.broker.groups["g"].state is State.PREPARING
+    harness, keeper = kept()
+    member_id = stable_member(harness, "g")
+    harness.send(BrokerHarness.join("g"), 3)
+    assert harness.broker.groups["g"].state is State.PREPARING
     keeper.fail_over()
-    assert desk.broker.groups["g"].state is State.STABLE
-    assert beat(desk, member_id, 1) == E.NONE
+    assert harness.broker.groups["g"].state is State.STABLE
+    assert beat(harness, member_id, 1) == E.NONE
 
 
 def test_what_is_gone_stays_gone():
-    desk, keeper = kept()
-    member_id = member(desk, "g")
-    commit_simple_of(desk, member_id)
-    desk.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)]), 3)
+    harness, keeper = kept()
+    member_id = stable_member(harness, "g")
+    commit_simple_of(harness, member_id)
+    harness.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member_id)]), 3)
     keeper.fail_over()
-    group = desk.broker.groups["g"]
+    group = harness.broker.groups["g"]
     assert (group.state, group.generation, group.members) == (State.EMPTY, 2, {})
-    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
     keeper.fail_over()
-    assert "g" not in desk.broker.groups
+    assert "g" not in harness.broker.groups
 
 
 def test_offsets_of_nobody_in_particular():
-    desk, keeper = kept()
-    commit_simple(desk, "g")
+    harness, keeper = kept()
+    commit_without_member(harness, "g")
     keeper.fail_over()
-    assert committed(desk, "g") == {("t", 0): 5}
+    assert committed(harness, "g") == {("t", 0): 5}
 
 
-def kept() -> tuple[Desk, Coordinators]:
-    desk = Desk()
-    return desk, Coordinators(desk)
+def kept() -> tuple[BrokerHarness, Coordinators]:
+    harness = BrokerHarness()
+    return harness, Coordinators(harness)
 
 
-def commit_simple_of(desk: Desk, member_id: str) -> None:
+def commit_simple_of(harness: BrokerHarness, member_id: str) -> None:
     place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=5)
     topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
     asked = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=1, member_id=member_id, topics=topics)
-    assert desk.ask(asked, 5).topics[0].partitions[0].error_code == E.NONE
+    assert harness.ask(asked, 5).topics[0].partitions[0].error_code == E.NONE
 
 
 def test_a_member_without_an_expression():
@@ -286,9 +286,9 @@ def read(*told: tuple[object, object]) -> CoordinatedGroup:
     found = Replay()
     for order, (key, value) in enumerate(told):
         found.live[encode_stored(key, 0)] = Kept(encode_stored(value, 0), order)
-    desk = Desk()
-    group = rebuilt(found, GROUP_TYPES, desk.broker.groups.context, Wall(WALL), 0.0)["g"]
-    desk.broker.keeper.adopt(group)
+    harness = BrokerHarness()
+    group = rebuilt(found, GROUP_TYPES, harness.broker.groups.context, Wall(WALL), 0.0)["g"]
+    harness.broker.keeper.adopt(group)
     return group
 
 
@@ -312,8 +312,8 @@ def test_members_without_a_protocol():
 
 def test_records_of_kafka():
     data = (LOGS / "__consumer_offsets.log").read_bytes()
-    desk = Desk()
-    groups = rebuilt(replayed(batches(data)), GROUP_TYPES, desk.broker.groups.context, Wall(WALL), 0.0)
+    harness = BrokerHarness()
+    groups = rebuilt(replayed(batches(data)), GROUP_TYPES, harness.broker.groups.context, Wall(WALL), 0.0)
     assert {"g-classic", "g-consumer"} <= set(groups)
     classic = groups["g-classic"]
     assert (classic.state, classic.generation, classic.protocol_type) == (State.EMPTY, 2, "consumer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import rule
-from tools.desk import Desk, commit_simple, committed, member
-from tools.lasting import Lasting
+from tools.broker_harness import BrokerHarness, commit_without_member, committed, stable_member
+from tools.durable_broker_harness import DurableBrokerHarness
 from tools.producer import Producer, read_committed
 
 from kwire import ErrorCode as E
@@ -20,73 +20,73 @@ from tests.mockbroker.transactions.test_registry import LOOKS_EVERY, Transaction
 
 
 @pytest.fixture
-def desk() -> Lasting:
-    return Lasting()
+def harness() -> DurableBrokerHarness:
+    return DurableBrokerHarness()
 
 
-def test_groups_go_on(desk):
-    member_id = member(desk, "g", assignment=b"its share")
-    commit_simple(desk, "simple", offset=7)
-    desk.restart()
-    assert desk.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 3).error_code == E.NONE
-    assert desk.broker.groups["g"].members[member_id].assignment == b"its share"
-    assert committed(desk, "simple") == {("t", 0): 7}
-    assert [event.event for event in desk.journal.events][-2:] == ["load", "load"]
+def test_groups_go_on(harness):
+    member_id = stable_member(harness, "g", assignment=b"its share")
+    commit_without_member(harness, "simple", offset=7)
+    harness.restart()
+    assert harness.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id), 3).error_code == E.NONE
+    assert harness.broker.groups["g"].members[member_id].assignment == b"its share"
+    assert committed(harness, "simple") == {("t", 0): 7}
+    assert [event.event for event in harness.journal.events][-2:] == ["load", "load"]
 
 
-def test_what_was_deleted_stays_away(desk):
-    commit_simple(desk, "g")
-    assert desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
-    desk.lose_power()
-    assert "g" not in desk.broker.groups
+def test_what_was_deleted_stays_away(harness):
+    commit_without_member(harness, "g")
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    harness.lose_power()
+    assert "g" not in harness.broker.groups
 
 
-def test_what_was_not_synced_was_not_answered(desk):
-    commit_simple(desk, "g", offset=1)
-    desk.data_dir.flush()
-    commit_simple(desk, "g", offset=2)  # the shell holds this answer until it is synced
-    desk.restart(lambda _: 0, flushed=False)
-    assert committed(desk, "g") == {("t", 0): 1}
+def test_what_was_not_synced_was_not_answered(harness):
+    commit_without_member(harness, "g", offset=1)
+    harness.data_dir.flush()
+    commit_without_member(harness, "g", offset=2)  # the shell holds this answer until it is synced
+    harness.restart(lambda _: 0, flushed=False)
+    assert committed(harness, "g") == {("t", 0): 1}
 
 
-def test_a_transaction_goes_on_where_it_was(desk):
-    producer = Producer(desk, "tx", new=True)
+def test_a_transaction_goes_on_where_it_was(harness):
+    producer = Producer(harness, "tx", new=True)
     assert producer.init() == E.NONE
     assert producer.produce(b"v") == E.NONE
     assert producer.commit("g", 5) == E.NONE
-    desk.restart()
-    assert desk.broker.transactions["tx"].state is State.ONGOING
-    assert read_committed(desk) == []
+    harness.restart()
+    assert harness.broker.transactions["tx"].state is State.ONGOING
+    assert read_committed(harness) == []
     assert producer.produce(b"w") == E.NONE
     assert producer.end(committed=True) == E.NONE
-    assert read_committed(desk) == [b"v", b"w"]
-    desk.restart()
-    assert read_committed(desk) == [b"v", b"w"]
-    assert committed(desk, "g") == {("t", 0): 5}
+    assert read_committed(harness) == [b"v", b"w"]
+    harness.restart()
+    assert read_committed(harness) == [b"v", b"w"]
+    assert committed(harness, "g") == {("t", 0): 5}
 
 
 def test_one_that_takes_too_long_is_ended_by_the_next_broker():
-    desk = Lasting(config=LOOKS_EVERY)
-    producer = Producer(desk, "tx", new=True, timeout_ms=3_000)
+    harness = DurableBrokerHarness(config=LOOKS_EVERY)
+    producer = Producer(harness, "tx", new=True, timeout_ms=3_000)
     producer.init()
     producer.produce(b"v")
-    desk.wait(2.0)
-    desk.restart()
-    desk.wait(2.5)
-    assert desk.broker.transactions["tx"].state is State.COMPLETE_ABORT
+    harness.wait(2.0)
+    harness.restart()
+    harness.wait(2.5)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
 
 
 def test_the_end_was_decided_and_its_markers_were_not_written():
-    desk = Lasting(config={"mockbroker.transaction.completion.ms": 1_000})
-    producer = Producer(desk, "tx", new=True)
+    harness = DurableBrokerHarness(config={"mockbroker.transaction.completion.ms": 1_000})
+    producer = Producer(harness, "tx", new=True)
     producer.init()
     producer.produce(b"v")
     assert producer.end(committed=True) == E.NONE
-    desk.restart()
-    assert desk.broker.transactions["tx"].state is State.PREPARE_COMMIT
-    desk.wait(0.0)
-    assert desk.broker.transactions["tx"].state is State.COMPLETE_COMMIT
-    assert read_committed(desk) == [b"v"]
+    harness.restart()
+    assert harness.broker.transactions["tx"].state is State.PREPARE_COMMIT
+    harness.wait(0.0)
+    assert harness.broker.transactions["tx"].state is State.COMPLETE_COMMIT
+    assert read_committed(harness) == [b"v"]
 
 
 class Restarting(Transactions):
@@ -94,14 +94,14 @@ class Restarting(Transactions):
 
     def __init__(self) -> None:
         super().__init__()
-        desk = Lasting(config=LOOKS_EVERY)
+        harness = DurableBrokerHarness(config=LOOKS_EVERY)
         for producer in self.producers:
-            producer.desk = desk
-        self.desk = desk
+            producer.harness = harness
+        self.harness = harness
 
     @rule()
     def restart(self) -> None:
-        self.desk.restart()
+        self.harness.restart()
 
 
 TestRestarting = Restarting.TestCase
@@ -111,50 +111,50 @@ TestRestarting.settings = settings(max_examples=60, stateful_step_count=40, dead
 # --- compaction --------------------------------------------------------------------------------------------------
 
 
-def test_a_log_stays_small(monkeypatch, desk):
+def test_a_log_stays_small(monkeypatch, harness):
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
-    producer = Producer(desk, "tx", new=True)
+    producer = Producer(harness, "tx", new=True)
     producer.init()
     for offset in range(200):
-        commit_simple(desk, "g", offset=offset)
+        commit_without_member(harness, "g", offset=offset)
         if offset % 20 == 0:
             assert producer.commit("g", 1_000 + offset) == E.NONE
             assert producer.end(committed=offset % 40 == 0) == E.NONE
-    log = desk.broker.cluster.partition(*desk.broker.offsets_partition("g")).log
+    log = harness.broker.cluster.partition(*harness.broker.offsets_partition("g")).log
     assert log.size < 8_000
     assert log.end > 200
-    before = committed(desk, "g")
-    desk.lose_power()
-    assert committed(desk, "g") == before == {("t", 0): 199}
-    log = desk.broker.cluster.partition(*desk.broker.offsets_partition("g")).log
+    before = committed(harness, "g")
+    harness.lose_power()
+    assert committed(harness, "g") == before == {("t", 0): 199}
+    log = harness.broker.cluster.partition(*harness.broker.offsets_partition("g")).log
     assert log.end > 200
 
 
-def test_compaction_reads_a_part_with_each_append(monkeypatch, desk):
+def test_compaction_reads_a_part_with_each_append(monkeypatch, harness):
     """What is appended while it goes on stays, and is what the next coordinator reads."""
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 20_000)
     monkeypatch.setattr(compaction, "LEAST", 500)
     read = list[bytes]()
     monkeypatch.setattr(compaction, "read_batch", lambda data: read.append(data) or read_batch(data))
-    log = desk.broker.cluster.partition(*desk.broker.offsets_partition("g")).log
+    log = harness.broker.cluster.partition(*harness.broker.offsets_partition("g")).log
     sizes, most, offset = [log.size], 0, 0
     while sizes[-1] >= sizes[-2:][0]:
         read.clear()
-        commit_simple(desk, "g", offset=offset)
+        commit_without_member(harness, "g", offset=offset)
         sizes.append(log.size)
         most, offset = max(most, len(read)), offset + 1
     assert max(sizes) > 20_000 + 3_000  # it has grown while it was compacted
     assert sizes[-1] < 20_000
     assert 0 < most < 15
     monkeypatch.undo()
-    desk.lose_power()
-    assert committed(desk, "g") == {("t", 0): offset - 1}
+    harness.lose_power()
+    assert committed(harness, "g") == {("t", 0): offset - 1}
 
 
-def test_compaction_gives_up_if_its_batches_are_deleted(desk):
+def test_compaction_gives_up_if_its_batches_are_deleted(harness):
     for offset in range(20):
-        commit_simple(desk, "g", offset=offset)
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+        commit_without_member(harness, "g", offset=offset)
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     steps = compaction.compaction(partition, 1_700_000_000_000)
     next(steps)
     partition.log.delete_before(5)
@@ -164,48 +164,48 @@ def test_compaction_gives_up_if_its_batches_are_deleted(desk):
 
 
 @pytest.mark.parametrize("committed_", [False, True], ids=["aborted", "committed"])
-def test_transaction_that_ends_during_compaction_stays(desk, committed_):
-    producer = Producer(desk, "tx", new=True)
+def test_transaction_that_ends_during_compaction_stays(harness, committed_):
+    producer = Producer(harness, "tx", new=True)
     producer.init()
-    commit_simple(desk, "g", offset=1)
-    commit_simple(desk, "g", offset=2)
+    commit_without_member(harness, "g", offset=1)
+    commit_without_member(harness, "g", offset=2)
     assert producer.commit("g", 9) == E.NONE
-    commit_simple(desk, "h", offset=5)
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    commit_without_member(harness, "h", offset=5)
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     steps = compaction.compaction(partition, 1_700_000_000_000)
     next(steps)
     assert producer.end(committed=committed_) == E.NONE
     assert list(steps) != []
-    desk.lose_power()
-    assert committed(desk, "g") == {("t", 0): 9 if committed_ else 2}
+    harness.lose_power()
+    assert committed(harness, "g") == {("t", 0): 9 if committed_ else 2}
 
 
-def test_a_log_of_transactions_stays_small(monkeypatch, desk):
+def test_a_log_of_transactions_stays_small(monkeypatch, harness):
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
-    producers = [Producer(desk, name, new=True) for name in ("tx", "other")]
+    producers = [Producer(harness, name, new=True) for name in ("tx", "other")]
     for producer in producers:
         assert producer.init() == E.NONE
     for offset in range(50):
         assert producers[0].commit("g", offset) == E.NONE
         assert producers[0].end(committed=True) == E.NONE
-    logs = [partition.log for partition in desk.broker.cluster.topics["__transaction_state"].partitions]
+    logs = [partition.log for partition in harness.broker.cluster.topics["__transaction_state"].partitions]
     assert sum(log.end for log in logs) > 150
     assert sum(log.size for log in logs) < 5_000
-    desk.lose_power()
+    harness.lose_power()
     assert (producers[0].commit("g", 50), producers[0].end(committed=True)) == (E.NONE, E.NONE)
-    assert committed(desk, "g") == {("t", 0): 50}
-    assert set(desk.broker.transactions) == {"tx", "other"}
+    assert committed(harness, "g") == {("t", 0): 50}
+    assert set(harness.broker.transactions) == {"tx", "other"}
 
 
 def test_tombstones_stay_for_a_day():
-    desk = Desk()
-    commit_simple(desk, "g")
-    commit_simple(desk, "h")
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
-    desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
-    commit_simple(desk, "g")
-    desk.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
-    commit_simple(desk, "g2")
+    harness = BrokerHarness()
+    commit_without_member(harness, "g")
+    commit_without_member(harness, "h")
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
+    harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
+    commit_without_member(harness, "g")
+    harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2)
+    commit_without_member(harness, "g2")
     keys = []
     for days in (0.5, 1.5):
         compaction.compact(partition, round((1_700_000_000 + days * 86_400) * 1_000))
@@ -218,60 +218,60 @@ def test_tombstones_stay_for_a_day():
 
 
 @pytest.mark.parametrize("ended", [None, False, True])
-def test_what_may_be_aborted_takes_nothing_away(desk, ended):
-    producer = Producer(desk, "tx", new=True)
+def test_what_may_be_aborted_takes_nothing_away(harness, ended):
+    producer = Producer(harness, "tx", new=True)
     producer.init()
-    commit_simple(desk, "g", offset=1)
+    commit_without_member(harness, "g", offset=1)
     assert producer.commit("g", 9) == E.NONE
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     compaction.compact(partition, 1_700_000_000_000)
-    desk.lose_power()
+    harness.lose_power()
     if ended is not None:
         assert producer.end(committed=ended) == E.NONE
-    assert committed(desk, "g") == {("t", 0): 9 if ended else 1}
+    assert committed(harness, "g") == {("t", 0): 9 if ended else 1}
 
 
-def test_what_was_aborted_is_forgotten(desk):
-    producers = [Producer(desk, name, new=True) for name in ("tx", "other")]
+def test_what_was_aborted_is_forgotten(harness):
+    producers = [Producer(harness, name, new=True) for name in ("tx", "other")]
     assert [producer.init() for producer in producers] == [E.NONE, E.NONE]
     for offset, producer in enumerate(producers * 3):
         assert (producer.commit("g", offset), producer.end(committed=offset == 2)) == (E.NONE, E.NONE)
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     batches = [batch for batch in partition.log.batches() if not batch.control]
     assert [partition.is_committed(batch) for batch in batches] == [False, False, True, False, False, False]
     assert len(partition.aborted) == 5
     compaction.compact(partition, 1_700_000_000_000)
     assert [batch.base_offset for batch in partition.log.batches() if not batch.control] == [batches[2].base_offset]
     assert len(partition.aborted) == 1  # of which the marker is the last batch
-    assert committed(desk, "g") == {("t", 0): 2}
-    desk.lose_power()
-    assert committed(desk, "g") == {("t", 0): 2}
+    assert committed(harness, "g") == {("t", 0): 2}
+    harness.lose_power()
+    assert committed(harness, "g") == {("t", 0): 2}
 
 
-def test_what_is_open_is_left_alone(desk):
-    producer = Producer(desk, "tx", new=True)
+def test_what_is_open_is_left_alone(harness):
+    producer = Producer(harness, "tx", new=True)
     producer.init()
-    commit_simple(desk, "g", offset=1)
-    commit_simple(desk, "g", offset=2)
+    commit_without_member(harness, "g", offset=1)
+    commit_without_member(harness, "g", offset=2)
     producer.commit("g", 9)
-    commit_simple(desk, "g", offset=3)
-    partition = desk.broker.cluster.partition(*desk.broker.offsets_partition("g"))
+    commit_without_member(harness, "g", offset=3)
+    partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     compaction.compact(partition, 1_700_000_000_000)
     assert [batch.base_offset for batch in partition.log.batches()] == [2, 3]
-    desk.restart()
+    harness.restart()
     assert producer.end(committed=True) == E.NONE
-    assert committed(desk, "g") == {("t", 0): 3}
+    assert committed(harness, "g") == {("t", 0): 3}
 
 
-def test_an_id_is_written_when_it_changes(desk):
-    producer = Producer(desk, "tx", new=True)
+def test_an_id_is_written_when_it_changes(harness):
+    producer = Producer(harness, "tx", new=True)
     producer.init()
     producer.produce(b"v")
-    log = desk.broker.cluster.topics["__transaction_state"].partition_of("tx").log
+    log = harness.broker.cluster.topics["__transaction_state"].partition_of("tx").log
     before = log.end
     producer.produce(b"w")
     assert log.end == before
     assert {
         each.transactional_id
-        for each in transaction_records.rebuilt(log.batches(), desk.broker.transaction_keeper._wall)
+        for each in transaction_records.rebuilt(log.batches(), harness.broker.transaction_keeper._wall)
     } == {"tx"}

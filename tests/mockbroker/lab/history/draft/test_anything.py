@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from tools.draft import TOPIC
+from tools.draft_groups import TOPIC
 
 from mockbroker.lab.history.draft import Cluster, Consuming, Options, owners
 from mockbroker.lab.history.draft.failover import STEPS

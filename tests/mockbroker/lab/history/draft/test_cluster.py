@@ -7,7 +7,7 @@ import re
 
 import pytest
 from golden import ROOT
-from tools.draft import (
+from tools.draft_groups import (
     GROUP,
     ILLEGAL,
     TOPIC,

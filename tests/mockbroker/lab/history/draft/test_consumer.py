@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tools.draft import GROUP, TOPIC
+from tools.draft_groups import GROUP, TOPIC
 
 from mockbroker.lab.history.draft import Consuming, Error, Options
 from mockbroker.lab.history.draft.consumer import Close, Connect, Consumer, Effects, Read, Send

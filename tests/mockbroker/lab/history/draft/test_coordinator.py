@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from tools.draft import GROUP, TOPIC, beat, commit, join
+from tools.draft_groups import GROUP, TOPIC, beat, commit, join
 
 from mockbroker.lab.history.draft import Coordinating, Error, Store
 from mockbroker.lab.history.draft.actions import Action, Answer, Cut, Keep, Noticed, Write

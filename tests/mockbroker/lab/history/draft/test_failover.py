@@ -7,7 +7,7 @@ from itertools import count, pairwise
 
 import pytest
 from effort import every
-from tools.draft import (
+from tools.draft_groups import (
     GROUP,
     ILLEGAL,
     TOPIC,

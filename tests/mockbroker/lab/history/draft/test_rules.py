@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from golden import ROOT
-from tools.draft import GROUP, TOPIC, WARM, last_heartbeat, settled
+from tools.draft_groups import GROUP, TOPIC, WARM, last_heartbeat, settled
 
 from mockbroker.lab.history.draft import Cluster, Consuming, Coordinating, Options, Settings, Store
 from mockbroker.lab.history.draft.consumer import Consumer

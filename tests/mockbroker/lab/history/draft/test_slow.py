@@ -7,7 +7,7 @@ D + 0.7 s, c1's at D + 1.9 s, and c2's JoinGroup, the last one that is waited fo
 from __future__ import annotations
 
 import pytest
-from tools.draft import (
+from tools.draft_groups import (
     GROUP,
     ILLEGAL,
     WARM,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from tools.draft import GROUP, TOPIC, WARM, assert_shared, generation, settled
+from tools.draft_groups import GROUP, TOPIC, WARM, assert_shared, generation, settled
 
 from mockbroker.lab.history.draft import Cluster, Store
 from mockbroker.lab.history.draft.store import GroupRecord

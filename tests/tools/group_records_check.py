@@ -1,4 +1,4 @@
-"""What is written of groups, held beside the groups themselves."""
+"""A check that the records of groups in __consumer_offsets are what the groups are in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mockbroker.groups.records.wall_time import Wall
 from mockbroker.topics.model import OFFSETS_TOPIC
 
 
-def check_written(broker: Broker, wall_at_zero: float) -> None:
+def check_group_records(broker: Broker, wall_at_zero: float) -> None:
     """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
     wall = Wall(wall_at_zero)
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:

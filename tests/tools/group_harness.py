@@ -1,4 +1,4 @@
-"""A group on a stage: members with names, virtual time, and answers by ticket."""
+"""The classic state machine by itself: members with names, virtual time, and answers by ticket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Protocols = Sequence[tuple[str, bytes]]
 RANGE: Protocols = (("range", b"m"),)
 
 
-class Ask:
+class GroupRequest:
     """One request: what it was answered, when, and how often."""
 
     def __init__(self, ticket: Ticket) -> None:
@@ -44,7 +44,7 @@ class Ask:
         return [member.member_id for member in self.answer.members]
 
 
-class Play:
+class GroupHarness:
     """``delay``: the initial rebalance delay in seconds; the clock begins at 0 and only ``wait`` moves it.
 
     ``how``: what else a group can be, such as ``max_size``.
@@ -53,7 +53,7 @@ class Play:
     def __init__(self, delay: float = 0.0, **how: Any) -> None:
         self.now = 0.0
         self.group = ClassicGroup(group_id="g", initial_delay=delay, **how)
-        self.asks: dict[Ticket, Ask] = {}
+        self.asks: dict[Ticket, GroupRequest] = {}
         self.notes: list[Note] = []
         self._numbers = count(1)
 
@@ -67,7 +67,7 @@ class Play:
         session: float = 10.0,
         rebalance: float = 60.0,
         protocol_type: str = "consumer",
-    ) -> Ask:
+    ) -> GroupRequest:
         """JoinGroup v0-3 of somebody new (the id it is given is ``member_id``), or of a member or a pending id."""
         known = member_id in self.group.members or member_id in self.group.pending
         return self.join_as(
@@ -81,7 +81,7 @@ class Play:
 
     def ask_id(
         self, member_id: str, protocols: Protocols = RANGE, *, session: float = 10.0, rebalance: float = 60.0
-    ) -> Ask:
+    ) -> GroupRequest:
         """JoinGroup v4+ without a member id: ``member_id`` is given and waits to be used."""
         return self.join_as("", member_id, protocols, session=session, rebalance=rebalance, id_required=True)
 
@@ -97,7 +97,7 @@ class Play:
         id_required: bool = False,
         instance_id: str | None = None,
         can_skip: bool = False,
-    ) -> Ask:
+    ) -> GroupRequest:
         ask = self._ask()
         event = Join(
             ticket=ask.ticket,
@@ -115,7 +115,7 @@ class Play:
         )
         return self._tell(ask, event)
 
-    def join_static(self, instance_id: str, fresh_id: str, protocols: Protocols = RANGE, **how: Any) -> Ask:
+    def join_static(self, instance_id: str, fresh_id: str, protocols: Protocols = RANGE, **how: Any) -> GroupRequest:
         """JoinGroup without a member id of a static member, whose id will be ``fresh_id``."""
         return self.join_as("", fresh_id, protocols, instance_id=instance_id, id_required=True, **how)
 
@@ -126,7 +126,7 @@ class Play:
         *,
         generation: int | None = None,
         **given: Any,
-    ) -> Ask:
+    ) -> GroupRequest:
         ask = self._ask()
         number = self.group.generation if generation is None else generation
         return self._tell(
@@ -211,12 +211,12 @@ class Play:
 
     # --- the machinery ---
 
-    def _ask(self) -> Ask:
-        ask = Ask(Ticket(connection=next(self._numbers), correlation_id=0, api_key=0, version=0))
+    def _ask(self) -> GroupRequest:
+        ask = GroupRequest(Ticket(connection=next(self._numbers), correlation_id=0, api_key=0, version=0))
         self.asks[ask.ticket] = ask
         return ask
 
-    def _tell(self, ask: Ask, event: Any) -> Ask:
+    def _tell(self, ask: GroupRequest, event: Any) -> GroupRequest:
         self._take(classic.receive(self.group, event, self.now))
         self.wait(0.0)  # what is due at once, as an initial delay of zero
         return ask

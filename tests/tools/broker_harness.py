@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from tools.written import check_written
+from tools.group_records_check import check_group_records
 
 import kwire
 from kwire.messages.join_group import JoinGroupRequest
@@ -30,11 +30,11 @@ from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
-WATCHED = 50  # steps after each of which what is written of groups is held beside them
-WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a desk says 0
+CHECKED_TURNS = 50  # steps after each of which what is written of groups is held beside them
+WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a harness says 0
 
 
-class Sent:
+class SentRequest:
     """One request: ``answer`` as the client reads it, None while there is none; ``closed``: the reason, if it was."""
 
     def __init__(self, ticket: Ticket, message: type, node: int = -1) -> None:
@@ -51,7 +51,7 @@ class Sent:
         return not self.done
 
 
-class Desk:
+class BrokerHarness:
     """``topics``: names to partitions, one replica each; ``config``: Kafka's names; the clock begins at 0."""
 
     def __init__(
@@ -74,9 +74,9 @@ class Desk:
         self.journal = Journal(0.0)
         self.router = Router(self.broker, self.journal)
         self.now = 0.0
-        self.sent: dict[Ticket, Sent] = {}
+        self.sent: dict[Ticket, SentRequest] = {}
         self._numbers = count(1)
-        self.watched = WATCHED
+        self.watched = CHECKED_TURNS
 
     @staticmethod
     def join(
@@ -102,14 +102,14 @@ class Desk:
     def leader(self, topic: str, index: int) -> int:
         return self.broker.cluster.topics[topic].partitions[index].leader
 
-    def send(self, request: Any, version: int, *, node: int | None = None, client_id: str = "client") -> Sent:
+    def send(self, request: Any, version: int, *, node: int | None = None, client_id: str = "client") -> SentRequest:
         """A request of a new connection, to broker ``node``."""
         api = schema_of(type(request)).api
         assert api is not None
         assert self.router.serves(api.key, version), f"{api.name} v{version} is not served"
         ticket = Ticket(next(self._numbers), 1, api.key, version)
         node = min(self.broker.cluster.nodes) if node is None else node
-        sent = self.sent[ticket] = Sent(ticket, api.response, node)
+        sent = self.sent[ticket] = SentRequest(ticket, api.response, node)
         frame = kwire.encode_request(request, version, correlation_id=1, client_id=client_id)
         received = kwire.decode(type(request), kwire.encode(request, version), version)
         call = Call(ticket, Client(node, client_id, "/127.0.0.1"), received, frame)
@@ -133,7 +133,7 @@ class Desk:
     def _take(self, outcomes: Iterable[Any]) -> None:
         self.watched -= 1
         if self.watched >= 0:
-            check_written(self.broker, WALL)
+            check_group_records(self.broker, WALL)
         for outcome in self.router.run(outcomes, self.now):
             sent = self.sent[outcome.ticket]
             assert not sent.done, "answered twice"
@@ -147,8 +147,8 @@ class Desk:
                     pass
 
 
-def member(
-    desk: Desk,
+def stable_member(
+    harness: BrokerHarness,
     group: str,
     *,
     metadata: bytes = b"",
@@ -157,26 +157,28 @@ def member(
     instance_id: str | None = None,
 ) -> str:
     """The only member of a Stable group; its id."""
-    node = desk.broker.coordinator(group)
+    node = harness.broker.coordinator(group)
     version = 3 if instance_id is None else 5
-    joined = desk.ask(Desk.join(group, "", metadata, protocol_type, instance_id), version, node=node)
+    joined = harness.ask(BrokerHarness.join(group, "", metadata, protocol_type, instance_id), version, node=node)
     plan = [SyncGroupRequest.Assignment(member_id=joined.member_id, assignment=assignment)]
     sync = SyncGroupRequest(
         group_id=group, generation_id=joined.generation_id, member_id=joined.member_id, assignments=plan
     )
-    assert desk.ask(sync, 2, node=node).error_code == kwire.ErrorCode.NONE
+    assert harness.ask(sync, 2, node=node).error_code == kwire.ErrorCode.NONE
     return joined.member_id
 
 
-def commit_simple(desk: Desk, group: str, *, topic: str = "t", offset: int = 5, node: int | None = None) -> None:
+def commit_without_member(
+    harness: BrokerHarness, group: str, *, topic: str = "t", offset: int = 5, node: int | None = None
+) -> None:
     """A commit of nobody in particular, to partition 0."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
     topics = [OffsetCommitRequest.Topic(name=topic, partitions=[partition])]
-    answer = desk.ask(OffsetCommitRequest(group_id=group, topics=topics), 5, node=node)
+    answer = harness.ask(OffsetCommitRequest(group_id=group, topics=topics), 5, node=node)
     assert [p.error_code for t in answer.topics for p in t.partitions] == [kwire.ErrorCode.NONE]
 
 
-def committed(desk: Desk, group: str) -> dict[tuple[str, int], int]:
+def committed(harness: BrokerHarness, group: str) -> dict[tuple[str, int], int]:
     """What a group has committed, as a client reads it."""
-    answer = desk.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
+    answer = harness.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
     return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

@@ -1,4 +1,4 @@
-"""A story of a cluster on a disk, told together with what must be there after a crash at any moment."""
+"""Changes of a cluster on a disk, recorded together with what must be there after a crash at any moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
 from mockbroker.topics.model import Cluster, Node, Partition, Topic
 
-SMALL = {"segment.bytes": "300"}  # three or four of the story's batches
+SMALL = {"segment.bytes": "300"}  # three or four of the batches below
 EVERYTHING = 2**62
 Log = tuple[bytes, ...]
 
@@ -44,7 +44,7 @@ def a_batch(text: str, **options: Any) -> bytes:
 
 
 @dataclass
-class Past:
+class LogVersion:
     """What a log was at some time since the last flush. ``batches``: with those that were cut off."""
 
     batches: Log = ()
@@ -52,15 +52,15 @@ class Past:
 
 
 @dataclass
-class Story:
-    """Does things to a cluster, and remembers. ``past``: of each partition, by topic id and index, since it was last
-    made sure; the first is what was sure. ``catalogues``: topic names and ids, likewise.
+class DiskChanges:
+    """Makes changes to a cluster, and records them. ``past``: of each partition, by topic id and index, since it was last
+    made durable; the first is what was durable. ``catalogues``: topic names and ids, likewise.
     """
 
     data_dir: DataDir
-    past: dict[tuple[UUID, int], list[Past]] = field(default_factory=dict)
+    past: dict[tuple[UUID, int], list[LogVersion]] = field(default_factory=dict)
     catalogues: list[dict[str, UUID]] = field(default_factory=lambda: [{}])
-    said: int = 0
+    appended: int = 0
 
     @property
     def cluster(self) -> Cluster:
@@ -72,8 +72,8 @@ class Story:
     def append(self, topic: Topic, index: int, number: int = 1, **options: int) -> None:
         partition = topic.partitions[index]
         for _ in range(number):
-            self.said += 1
-            partition.append(read_batch(a_batch(f"record {self.said}", **options)))
+            self.appended += 1
+            partition.append(read_batch(a_batch(f"record {self.appended}", **options)))
             options = {}
             self._note(topic, index, (*self._last(topic, index).batches, content(partition)[-1]), partition.log.start)
 
@@ -91,9 +91,9 @@ class Story:
     def flush(self) -> None:
         self.catalogues.append({name: topic.topic_id for name, topic in self.cluster.topics.items()})
         self.data_dir.flush()
-        self.made_sure()
+        self.mark_durable()
 
-    def made_sure(self) -> None:
+    def mark_durable(self) -> None:
         self.past = {place: past[-1:] for place, past in self.past.items()}
         self.catalogues = self.catalogues[-1:]
 
@@ -103,9 +103,9 @@ class Story:
         assert found in self.catalogues
         for topic in cluster.topics.values():
             for partition in topic.partitions:
-                self._check_partition(partition, self.past.get((topic.topic_id, partition.index), [Past()]))
+                self._check_partition(partition, self.past.get((topic.topic_id, partition.index), [LogVersion()]))
 
-    def _check_partition(self, partition: Partition, past: list[Past]) -> None:
+    def _check_partition(self, partition: Partition, past: list[LogVersion]) -> None:
         start = partition.log.start
         assert start in {each.start for each in past}
         possible = [tuple(data for data in each.batches if read_batch(data).last_offset >= start) for each in past]
@@ -113,45 +113,45 @@ class Story:
         ends = {read_batch(each.batches[-1]).last_offset + 1 if each.batches else 0 for each in past}
         assert partition.log.end in ends
 
-    def _last(self, topic: Topic, index: int) -> Past:
-        return self.past.setdefault((topic.topic_id, index), [Past()])[-1]
+    def _last(self, topic: Topic, index: int) -> LogVersion:
+        return self.past.setdefault((topic.topic_id, index), [LogVersion()])[-1]
 
     def _note(self, topic: Topic, index: int, log: Log, start: int) -> None:
-        self.past[topic.topic_id, index].append(Past(log, start))
+        self.past[topic.topic_id, index].append(LogVersion(log, start))
 
 
-def tell(story: Story) -> None:
+def make_all_changes(changes: DiskChanges) -> None:
     """Everything that can happen to a log and a topic."""
-    a = story.topic("a", 2)
-    story.append(a, 0, 3)
-    story.append(a, 1)
-    story.flush()
-    story.append(a, 0, 9)
-    story.flush()
-    b = story.topic("b", 1)
-    story.append(b, 0, 2)
-    story.cluster.grow(a, [[0]])
-    story.append(a, 2, producer_id=5, producer_epoch=0, base_sequence=0)
-    story.flush()
-    story.cut(a, 0, 5)
-    story.append(a, 0)
-    story.cut(b, 0, 1)
-    story.flush()
-    story.append(a, 0, 2)
-    story.compact(a, 0)
-    story.append(a, 0, 5)
-    story.flush()
-    story.cluster.delete_topic(b)
-    b = story.topic("b", 2)
-    story.append(b, 0)
-    story.flush()
-    story.cluster.configure(a, SMALL | {"retention.ms": "1"})
-    story.cluster.new_producer_id()
+    a = changes.topic("a", 2)
+    changes.append(a, 0, 3)
+    changes.append(a, 1)
+    changes.flush()
+    changes.append(a, 0, 9)
+    changes.flush()
+    b = changes.topic("b", 1)
+    changes.append(b, 0, 2)
+    changes.cluster.grow(a, [[0]])
+    changes.append(a, 2, producer_id=5, producer_epoch=0, base_sequence=0)
+    changes.flush()
+    changes.cut(a, 0, 5)
+    changes.append(a, 0)
+    changes.cut(b, 0, 1)
+    changes.flush()
+    changes.append(a, 0, 2)
+    changes.compact(a, 0)
+    changes.append(a, 0, 5)
+    changes.flush()
+    changes.cluster.delete_topic(b)
+    b = changes.topic("b", 2)
+    changes.append(b, 0)
+    changes.flush()
+    changes.cluster.configure(a, SMALL | {"retention.ms": "1"})
+    changes.cluster.new_producer_id()
     a.partitions[1].leader_epoch += 1
-    story.cluster.changed()
-    story.append(a, 1, 6)
-    story.flush()
-    story.compact(a, 1)
-    story.cut(b, 0, 1)
-    story.flush()
-    story.data_dir.close()
+    changes.cluster.changed()
+    changes.append(a, 1, 6)
+    changes.flush()
+    changes.compact(a, 1)
+    changes.cut(b, 0, 1)
+    changes.flush()
+    changes.data_dir.close()

@@ -1,6 +1,6 @@
-"""Kills the coordinator of a group at an exact moment of a request, in a cluster that runs or on a desk.
+"""Kills the coordinator of a group at an exact moment of a request, in a served cluster or in a harness.
 
-It stands around the router, so that the moment is the same whatever clients and threads do: ``before``: the request is
+It wraps the router, so that the moment is the same whatever clients and threads do: ``before``: the request is
 there and nothing has come of it; ``during``: the answer is made, what belongs to it is written, and nothing has been
 sent; ``after``: it has been sent, and nothing else was handled.
 """
@@ -21,8 +21,8 @@ from mockbroker.broker.router import Router
 from mockbroker.broker.stages import Stage
 
 Wanted = Callable[[Any], bool]
-SAYS_WHAT_IT_HAS: Wanted = lambda body: body.member_epoch > 0 and bool(body.topic_partitions)  # noqa: E731
-STEPS: dict[str, tuple[str, Wanted]] = {  # by the words of scenarios.py
+REPORTS_PARTITIONS: Wanted = lambda body: body.member_epoch > 0 and bool(body.topic_partitions)  # noqa: E731
+KILL_POINTS: dict[str, tuple[str, Wanted]] = {  # by the words of scenarios.py
     "FindCoordinator": ("FindCoordinator", lambda _: True),
     "JoinGroup": ("JoinGroup", lambda body: bool(body.member_id or body.group_instance_id)),  # not to get an id
     "SyncGroup": ("SyncGroup", lambda body: bool(body.assignments)),
@@ -32,11 +32,11 @@ STEPS: dict[str, tuple[str, Wanted]] = {  # by the words of scenarios.py
     "ConsumerGroupHeartbeat": ("ConsumerGroupHeartbeat", lambda body: body.member_epoch > 0),
     "ConsumerGroupHeartbeat, epoch 0": ("ConsumerGroupHeartbeat", lambda body: body.member_epoch == 0),
     "ConsumerGroupHeartbeat, epoch -1": ("ConsumerGroupHeartbeat", lambda body: body.member_epoch < 0),
-    "ConsumerGroupHeartbeat, the first that says what it has": ("ConsumerGroupHeartbeat", SAYS_WHAT_IT_HAS),
+    "ConsumerGroupHeartbeat, the first that says what it has": ("ConsumerGroupHeartbeat", REPORTS_PARTITIONS),
 }
 
 
-class Place(Protocol):
+class KillableBrokers(Protocol):
     """Where brokers run that can be killed."""
 
     router: Router
@@ -51,15 +51,15 @@ class Place(Protocol):
         """Call it once the answers that are made now have been sent."""
 
 
-class Strike:
+class CoordinatorKill:
     """Armed once made. ``killed``: the broker that was, None so far; ``happened``: set then; ``request``: the one.
 
     ``client``: only requests of this client id, "" for any.
     """
 
-    def __init__(self, place: Place, group: str, asked: str, moment: str, client: str = "") -> None:
+    def __init__(self, place: KillableBrokers, group: str, asked: str, moment: str, client: str = "") -> None:
         self.place, self.group, self.moment, self.client = place, group, moment, client
-        self.api, self.wanted = STEPS[asked]
+        self.api, self.wanted = KILL_POINTS[asked]
         self.killed: int | None = None
         self.happened = threading.Event()
         self.request: Any = None
@@ -133,7 +133,7 @@ class _Running:
         trio.lowlevel.current_trio_token().run_sync_soon(what)
 
 
-def strike(
+def arm_kill(
     cluster: ThreadCluster,
     group: str,
     asked: str,
@@ -141,10 +141,10 @@ def strike(
     client: str = "",
     noticed_after: float = 0.0,
     also: Callable[[Cluster, int], object] = lambda _, __: None,
-) -> Strike:
-    """A strike at a cluster in a thread."""
+) -> CoordinatorKill:
+    """Return an armed kill of a cluster in a thread."""
     return cluster._thread.call(
-        lambda inner: Strike(_Running(inner, noticed_after, also), group, asked, moment, client)
+        lambda inner: CoordinatorKill(_Running(inner, noticed_after, also), group, asked, moment, client)
     )
 
 

@@ -1,4 +1,4 @@
-"""Calls made by hand: what a capture would hold."""
+"""Calls made by hand, as a capture has them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEGIN = 1_700_000_000_000_000  # microseconds: where the times of a test begin
 GROUP = "billing"
 
 
-class Wire:
+class CallLog:
     """Collects calls; times are milliseconds since BEGIN."""
 
     def __init__(self) -> None:
@@ -161,22 +161,22 @@ def blob(partitions: list[int] | list[str]) -> bytes:
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=shares), 0)
 
 
-def two_members() -> Wire:
+def two_members() -> CallLog:
     """A and B share topic tea: A joins, B joins, B leaves. All times are chosen."""
-    wire = Wire()
-    wire.join("a", 0, 1, "a")
-    wire.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
-    wire.join("b", 100, 2, took=60)
-    wire.beat("a", 120, 1, error=27)
-    wire.join("a", 150, 2, "a", "b", took=10)
-    wire.sync("b", 161, 2, [1], took=9)
-    wire.sync("a", 165, 2, [0], {"a": [0], "b": [1]}, took=3)
-    wire.beat("a", 400, 2)
-    wire.leave("b", 500)
-    wire.beat("a", 700, 2, error=27)
-    wire.join("a", 710, 3, "a")
-    wire.sync("a", 720, 3, [0, 1], {"a": [0, 1]}, took=4)
-    return wire
+    log = CallLog()
+    log.join("a", 0, 1, "a")
+    log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
+    log.join("b", 100, 2, took=60)
+    log.beat("a", 120, 1, error=27)
+    log.join("a", 150, 2, "a", "b", took=10)
+    log.sync("b", 161, 2, [1], took=9)
+    log.sync("a", 165, 2, [0], {"a": [0], "b": [1]}, took=3)
+    log.beat("a", 400, 2)
+    log.leave("b", 500)
+    log.beat("a", 700, 2, error=27)
+    log.join("a", 710, 3, "a")
+    log.sync("a", 720, 3, [0, 1], {"a": [0, 1]}, took=4)
+    return log
 
 
 def line(row: Row, names: str) -> tuple[Any, ...]:

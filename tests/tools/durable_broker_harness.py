@@ -1,4 +1,4 @@
-"""A desk whose cluster is kept on a pretend disk, and goes on there after a crash."""
+"""A broker harness whose cluster is kept on a pretend disk, and continues there after a crash."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from tools.desk import QUICK, WALL, WATCHED, Desk
-from tools.written import check_written
+from tools.broker_harness import CHECKED_TURNS, QUICK, WALL, BrokerHarness
+from tools.group_records_check import check_group_records
 
 from mockbroker.base.settings import Settings
 from mockbroker.broker import failover
@@ -19,7 +19,7 @@ from mockbroker.storage.pretend import PretendDisk, none
 from mockbroker.topics.model import Node
 
 
-class Lasting(Desk):
+class DurableBrokerHarness(BrokerHarness):
     """``restart``: the next broker has what is on the disk, and nothing else."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Lasting(Desk):
             if not sent.done:
                 sent.done, sent.closed = True, "the broker has gone"
         self._begin()
-        check_written(self.broker, WALL)
+        check_group_records(self.broker, WALL)
 
     def lose_power(self) -> None:
         """What was synced is there, and nothing else."""
@@ -57,7 +57,7 @@ class Lasting(Desk):
         cluster = self.data_dir.open(self._nodes, self._new_uuid)
         self.broker = Broker(self._nodes, self._settings, self._new_uuid, wall_at_zero=WALL, cluster=cluster)
         self.router = Router(self.broker, self.journal)
-        self.watched = WATCHED
+        self.watched = CHECKED_TURNS
         self._take(self.router.finish(failover.recovered(self.broker, self.now), self.now))
 
     def _new_uuid(self) -> UUID:

@@ -81,7 +81,7 @@ class Peer:
         sock.close()
 
 
-class Place:
+class ServedBroker:
     """A served cluster of one broker."""
 
     def __init__(self, server: Server, port: int) -> None:
@@ -114,7 +114,7 @@ async def serving(
     users: Users | None = None,
     tls: ssl.SSLContext | None = None,
     disk: Disk | None = None,
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[ServedBroker]:
     """``users``: they come in by SASL; ``tls``: context of the listener; ``disk``: what the cluster is kept on."""
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
@@ -136,7 +136,7 @@ async def serving(
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(server.run)
-        place = Place(server, port)
+        place = ServedBroker(server, port)
         try:
             yield place
         finally:

@@ -12,7 +12,7 @@ from mockbroker import Cluster
 from mockbroker.net.in_process import Line, LineClosedError
 
 
-class InsideStream(trio.abc.Stream):
+class InProcessStream(trio.abc.Stream):
     """One connection. Whoever reads carries the request that is next; the broker answers one after the other."""
 
     def __init__(self, line: Line) -> None:
@@ -60,12 +60,12 @@ class InsideStream(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
 
-class Wires:
+class InProcessNetwork:
     """``connect`` for consumers of a cluster. ``streams``: all that were made, with the node; ``down``: nodes that refuse."""
 
     def __init__(self, cluster: Cluster, client_id: str = "inside") -> None:
         self.cluster, self.client_id = cluster, client_id
-        self.streams: list[tuple[int, InsideStream]] = []
+        self.streams: list[tuple[int, InProcessStream]] = []
         self.down: set[int] = set()
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
@@ -73,6 +73,6 @@ class Wires:
         (node,) = [node.node_id for node in self.cluster.nodes if node.port == port]
         if node in self.down:
             raise OSError("refused")
-        stream = InsideStream(self.cluster.connect(node, self.client_id))
+        stream = InProcessStream(self.cluster.connect(node, self.client_id))
         self.streams.append((node, stream))
         return stream
