@@ -138,7 +138,13 @@ TESTED_ELSEWHERE = {
     "kwire/capture/files/gzipped": "tests/kwire/capture/files/test_capture_file.py and test_hostile.py",
     "kwire/capture/files/framelog": "tests/kwire/capture/files/test_capture_file.py",
     "kwire/capture/files/pcap*": "tests/kwire/capture/files/test_capture_file.py and test_hostile.py",
-    "kwire/capture/calls/exchange": "tests/kwire/capture/calls/test_conversation.py",
+    **dict.fromkeys(
+        (
+            f"kwire/capture/calls/{part}"
+            for part in ("bodies", "exchange", "frame_checks", "lost", "pending", "sasl_tokens")
+        ),
+        "tests/kwire/capture/calls/test_conversation.py and tests/kwire/capture/test_hostile.py",
+    ),
     "kwire/capture/tcp/headers": "tests/kwire/capture/tcp/test_packets.py",
     "kwire/capture/tcp/fragments": "tests/kwire/capture/tcp/test_packets.py and tests/kwire/capture/test_hostile.py",
     "kwire/capture/limits": "tests/kwire/capture/test_hostile.py, and those of what is limited",

@@ -326,7 +326,7 @@ class Conversation:
         if len(payload) < 14:
             return False
         end = 4 + INT32(payload, 0)[0]
-        return 14 <= end <= len(payload) and self._exchange.is_frame(True, payload[:end])
+        return 14 <= end <= len(payload) and self._exchange.checks.is_frame(True, payload[:end])
 
     def _advance(self, now_us: int) -> None:
         """Deliver what is in order, requests first; give up holes that will not be filled."""

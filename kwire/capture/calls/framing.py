@@ -17,18 +17,25 @@ SYNC, SEARCH, OFF = 0, 1, 2  # what a direction does: frame by frame, looking fo
 TAIL = 13  # bytes in which a header may have begun that is not all there
 
 
-class Owner(Protocol):
-    """Who is told of frames, and knows what can be one. Frames have their prefix of four bytes."""
+class Checks(Protocol):
+    """What can be a frame."""
 
-    def request(self, frame: bytes, framer: Framer, /) -> bool: ...
-    def response(self, frame: bytes, framer: Framer, /) -> bool: ...
-    def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer, /) -> None: ...
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
     def pass_over(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
     def places(self, is_request: bool, data: bytes, start: int, /) -> list[int]: ...
     def is_frame(self, is_request: bool, frame: bytes, /) -> bool: ...
     def may_follow(self, is_request: bool, head: bytes, /) -> bool: ...
     def is_chain(self, data: bytes, /) -> bool: ...
+
+
+class Owner(Protocol):
+    """The receiver of frames. Frames have their prefix of four bytes."""
+
+    @property
+    def checks(self) -> Checks: ...
+    def request(self, frame: bytes, framer: Framer, /) -> bool: ...
+    def response(self, frame: bytes, framer: Framer, /) -> bool: ...
+    def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer, /) -> None: ...
     def strayed(self, is_request: bool, /) -> None: ...
     def lost_track(self, is_request: bool, /) -> None: ...
     def found_again(self, is_request: bool, /) -> None: ...
@@ -45,7 +52,7 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """One direction: bytes in order to frames. ``owner`` is told of them, and not kept, so that this can be pickled."""
+    """One direction: bytes in order to frames. The owner receives them, and is not kept: so this can be pickled."""
 
     __slots__ = (
         "begun",
@@ -115,7 +122,7 @@ class Framer:
                 if self.have < 4:
                     break
                 (size,) = INT32(b"".join(self.parts), 0)
-                if not owner.is_size(self.is_request, size):
+                if not owner.checks.is_size(self.is_request, size):
                     head = b"".join(self.parts)
                     origins = [self._origin(0, self.file, self.begun), self._origin(len(head), file, position)]
                     self._lose_track(owner)
@@ -132,7 +139,7 @@ class Framer:
                 self._frame(owner, frame)
             elif self.have >= HEAD and self.need > HEAD and len(self.parts) < 8:
                 head = b"".join(self.parts)
-                passed, why = owner.pass_over(self.is_request, head, self.need)
+                passed, why = owner.checks.pass_over(self.is_request, head, self.need)
                 if passed:
                     self._leave(head, why)
         if at < end and self.mode == SEARCH:
@@ -227,7 +234,7 @@ class Framer:
         found, before = None, len(self.buffer)
         self.buffer += data
         self.origins += [origin._replace(at=origin.at + before) for origin in origins]
-        if not self.maybe and not self.is_request and owner.is_chain(data):
+        if not self.maybe and not self.is_request and owner.checks.is_chain(data):
             found = before
         if found is None:
             found = self._found(owner)
@@ -266,7 +273,7 @@ class Framer:
         """Where a frame begins in the buffer: one that is all there, decodes, and is followed by another or nothing."""
         size = len(self.buffer)
         data = bytes(self.buffer)
-        new = owner.places(self.is_request, data, max(0, self.looked - TAIL))
+        new = owner.checks.places(self.is_request, data, max(0, self.looked - TAIL))
         places = sorted({*self.maybe, *new})[:MAX_TRIES]
         self.looked, self.maybe = size, []
         for at in places:
@@ -276,7 +283,7 @@ class Framer:
             end = at + 4 + INT32(data, at)[0]
             if end > size:
                 self.maybe.append(at)
-            elif owner.is_frame(self.is_request, data[at:end]) and owner.may_follow(
+            elif owner.checks.is_frame(self.is_request, data[at:end]) and owner.checks.may_follow(
                 self.is_request, data[end : end + 14]
             ):
                 return at

@@ -28,6 +28,10 @@ class Listener:
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
         self.partials.append((len(head), size, why))
 
+    @property
+    def checks(self) -> Listener:
+        return self
+
     def is_size(self, is_request: bool, size: int) -> bool:
         return 0 <= size <= 2**21
 

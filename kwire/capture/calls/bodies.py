@@ -1,0 +1,94 @@
+"""Bodies of requests and responses: which are decoded, which are kept as bytes, and what is hidden in them."""
+
+from __future__ import annotations
+
+from kwire.apikeys import ApiKey
+from kwire.capture.calls.frame_headers import Form, body_at, form_of, leading_group, response_body
+from kwire.capture.calls.model import UNKNOWN_VERSION, UNREADABLE, Call, Connection
+from kwire.envelope import answers_unsupported
+from kwire.errors import DecodeError
+from kwire.messages import APIS
+from kwire.redact import redact
+
+# APIs whose frames may hold what redact hides.
+SECRET_APIS = (
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+)
+
+
+class BodyReader:
+    """Bodies of one connection. Frames have their prefix of four bytes.
+
+    wanted: keys of the APIs whose bodies are decoded; None for all.
+    raw: keep every frame as bytes as well.
+    redacted: hide secrets.
+    """
+
+    __slots__ = ("connection", "raw", "redacted", "wanted")
+
+    def __init__(self, connection: Connection, wanted: frozenset[int] | None, raw: bool, redacted: bool) -> None:
+        self.connection, self.wanted, self.raw, self.redacted = connection, wanted, raw, redacted
+
+    def kept(self, frame: bytes, key: int | None) -> bytes | None:
+        """Return a frame as it is kept undecoded: without its prefix, and None if it may hold secrets."""
+        return None if self.redacted and key in SECRET_APIS else frame[4:]
+
+    def read_request(self, call: Call, form: Form | None, frame: bytes, at: int) -> None:
+        """Set the request of a call; its body begins ``at``. ``form``: None for a version that is not known."""
+        if form is None:
+            call.reason, call.request_raw = UNKNOWN_VERSION, self.kept(frame, call.api_key)
+        elif self.wanted is None or call.api_key in self.wanted:
+            self._decode_request(call, form, frame, at)
+        if self.raw:
+            call.request_raw = self.kept(frame, call.api_key)
+
+    def _decode_request(self, call: Call, form: Form, frame: bytes, at: int) -> None:
+        try:
+            call.request, _ = body_at(form.request, frame, at, form.version)
+        except DecodeError as error:
+            call.reason, call.error = UNREADABLE, str(error)
+            call.request_raw = self.kept(frame, call.api_key)
+            call.group_id = leading_group(form, frame, at)
+            return
+        if self.redacted and call.api_key in SECRET_APIS:
+            redact(call.request)
+        if call.api_key == ApiKey.API_VERSIONS and form.version >= 3:
+            self.connection.software_name = call.request.client_software_name
+            self.connection.software_version = call.request.client_software_version
+
+    def read_response(self, call: Call, frame: bytes) -> None:
+        """Set the response of a call."""
+        assert call.api_key is not None
+        form = form_of(call.api_key, call.api_version or 0)
+        if form is None and call.api_key in APIS and answers_unsupported(APIS[call.api_key], frame, 8):
+            form = form_of(ApiKey.API_VERSIONS, 0)
+        if form is None:
+            call.response_raw = self.kept(frame, call.api_key)
+        elif self.wanted is None or call.api_key in self.wanted or call.api_key == ApiKey.SASL_HANDSHAKE:
+            self._decode_response(call, form, frame)
+        if self.raw:
+            call.response_raw = self.kept(frame, call.api_key)
+
+    def _decode_response(self, call: Call, form: Form, frame: bytes) -> None:
+        try:
+            at = response_body(form, frame, 4)
+            version = form.version
+            try:
+                call.response, _ = body_at(form.response, frame, at, version)
+            except DecodeError:
+                if not answers_unsupported(APIS[call.api_key or 0], frame, at):
+                    raise
+                version = 0
+                call.response, _ = body_at(form.response, frame, at, version)
+        except DecodeError as error:
+            call.reason, call.error = UNREADABLE, str(error)
+            call.response_raw = self.kept(frame, call.api_key)
+            return
+        call.response_version = version
+        if self.redacted and call.api_key in SECRET_APIS:
+            redact(call.response)

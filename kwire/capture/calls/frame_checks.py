@@ -1,0 +1,113 @@
+"""What can be a frame of a connection, for a framer that looks for one after a hole.
+
+Where bytes were lost, a frame is only believed after the hole if it decodes to its last byte; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kwire.capture.calls import frame_search
+from kwire.capture.calls.bodies import BodyReader
+from kwire.capture.calls.frame_headers import (
+    INT32,
+    LEAST_REQUEST,
+    LEAST_RESPONSE,
+    MAX_VERSION,
+    body_at,
+    form_of,
+    read_header,
+    response_body,
+)
+from kwire.capture.calls.model import TOO_LARGE
+from kwire.capture.calls.pending import PendingCalls
+from kwire.capture.calls.sasl_tokens import SaslTokens
+from kwire.capture.limits import MAX_KEPT_FRAME
+from kwire.errors import DecodeError
+from kwire.limits import MAX_FRAME
+from kwire.messages import APIS
+
+
+class FrameChecks:
+    """Checks by what a connection has sent so far. Frames have their prefix of four bytes.
+
+    client_id: of the latest request, as on the wire.
+    """
+
+    __slots__ = ("_bodies", "_pending", "_tokens", "client_id")
+
+    def __init__(self, pending: PendingCalls, tokens: SaslTokens, bodies: BodyReader) -> None:
+        self._pending, self._tokens, self._bodies = pending, tokens, bodies
+        self.client_id: bytes | None = None
+
+    def is_size(self, is_request: bool, size: int) -> bool:
+        """True if a frame may be of so many bytes."""
+        least = 0 if self._tokens.expected else LEAST_REQUEST if is_request else LEAST_RESPONSE
+        return least <= size <= MAX_FRAME
+
+    def pass_over(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
+        """Return whether a frame with these first bytes is passed over, and the reason; None if it is not wanted."""
+        wanted = self._bodies.wanted
+        if size > MAX_KEPT_FRAME:
+            return True, TOO_LARGE
+        if wanted is None or self._bodies.raw or self._tokens.expected:
+            return False, None
+        if is_request:
+            try:
+                header = read_header(head, 4)
+            except (DecodeError, struct.error):
+                return False, None
+            return header.form is not None and header.key not in wanted, None
+        calls = self._pending.by_id.get(INT32(head, 4)[0], ())
+        return any(call.api_key not in wanted for call in calls), None
+
+    def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
+        """Return where a frame may begin, from ``start`` on."""
+        if is_request:
+            return frame_search.requests(data, start, self.client_id)
+        return frame_search.responses(data, start, self._pending.by_id)
+
+    def is_frame(self, is_request: bool, frame: bytes) -> bool:
+        """True if a frame decodes to its last byte."""
+        try:
+            return self._is_request(frame) if is_request else self._is_response(frame)
+        except (DecodeError, struct.error, UnicodeDecodeError):
+            return False
+
+    def _is_request(self, frame: bytes) -> bool:
+        header = read_header(frame, 4)
+        form = header.form
+        if form is None:
+            return False
+        _, end = body_at(form.request, frame, header.body, form.version)
+        if header.client_id:
+            header.client_id.decode()
+        return end == len(frame)
+
+    def _is_response(self, frame: bytes) -> bool:
+        calls = self._pending.by_id.get(INT32(frame, 4)[0])
+        form = form_of(calls[0].api_key or 0, calls[0].api_version or 0) if calls else None
+        if form is None:
+            return False
+        _, end = body_at(form.response, frame, response_body(form, frame, 4), form.version)
+        return end == len(frame)
+
+    def may_follow(self, is_request: bool, head: bytes) -> bool:
+        """True if the next frame may begin like this."""
+        if len(head) < 8:
+            return True
+        (size,) = INT32(head, 0)
+        if not is_request:
+            return LEAST_RESPONSE <= size <= MAX_FRAME and INT32(head, 4)[0] in self._pending.by_id
+        key, version = struct.unpack_from(">hh", head, 4)
+        return LEAST_REQUEST <= size <= MAX_FRAME and key in APIS and 0 <= version < MAX_VERSION
+
+    def is_chain(self, data: bytes) -> bool:
+        """True if a segment is nothing but whole frames, to none of which the request was seen."""
+        at = 0
+        while at + 8 <= len(data):
+            size, correlation_id = struct.unpack_from(">ii", data, at)
+            if not LEAST_RESPONSE <= size <= MAX_FRAME or correlation_id in self._pending.by_id:
+                return False
+            at += 4 + size
+        return at == len(data)

@@ -1,0 +1,50 @@
+"""Calls whose response is due, by correlation id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.capture.calls.model import Call
+from kwire.capture.limits import MAX_PENDING
+
+
+class PendingCalls:
+    """Requests in order, at most MAX_PENDING of them. A correlation id may be used by several."""
+
+    __slots__ = ("_count", "by_id")
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, list[Call]] = {}
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.by_id)
+
+    def __iter__(self) -> Iterator[Call]:
+        for calls in self.by_id.values():
+            yield from calls
+
+    def add(self, call: Call) -> Call | None:
+        """Add a request; return the oldest one if it has to make room."""
+        assert call.correlation_id is not None
+        calls = self.by_id.get(call.correlation_id)
+        if calls is None:
+            self.by_id[call.correlation_id] = [call]
+        else:
+            calls.append(call)
+        self._count += 1
+        return self.pop(next(iter(self.by_id))) if self._count > MAX_PENDING else None
+
+    def pop(self, correlation_id: int) -> Call:
+        """Remove and return the oldest request with this id."""
+        calls = self.by_id[correlation_id]
+        call = calls.pop(0)
+        if not calls:
+            del self.by_id[correlation_id]
+        self._count -= 1
+        return call
+
+    def clear(self) -> None:
+        """Remove all requests."""
+        self.by_id.clear()
+        self._count = 0

@@ -1,0 +1,49 @@
+"""SASL tokens without a header, as they follow a SaslHandshake v0."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kwire.capture.calls.model import Call
+from kwire.capture.limits import MAX_TOKENS
+
+
+class SaslTokens:
+    """Tokens of one connection.
+
+    expected: whether the next frames may be tokens.
+    """
+
+    __slots__ = ("_seen", "_unanswered", "expected")
+
+    def __init__(self) -> None:
+        self.expected = False
+        self._seen = 0
+        self._unanswered: deque[Call] = deque()
+
+    def expect(self) -> None:
+        """A SaslHandshake v0 was accepted."""
+        self.expected, self._seen = True, 0
+
+    def end(self) -> None:
+        """A request came: there are no more tokens."""
+        self.expected = False
+
+    def count(self) -> bool:
+        """Count a token of the client; False if there are more than a mechanism sends."""
+        self._seen += 1
+        return self._seen <= MAX_TOKENS - 1
+
+    def add(self, call: Call) -> None:
+        """Add a token of the client, to be answered."""
+        self._unanswered.append(call)
+
+    def pop(self) -> Call | None:
+        """Remove and return the oldest token that is not answered."""
+        return self._unanswered.popleft() if self._unanswered else None
+
+    def pop_all(self) -> list[Call]:
+        """Remove and return all tokens that are not answered."""
+        calls = list(self._unanswered)
+        self._unanswered.clear()
+        return calls
