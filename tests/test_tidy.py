@@ -148,6 +148,8 @@ TESTED_ELSEWHERE = {
     "kwire/capture/tcp/headers": "tests/kwire/capture/tcp/test_packets.py",
     "kwire/capture/tcp/fragments": "tests/kwire/capture/tcp/test_packets.py and tests/kwire/capture/test_hostile.py",
     "kwire/capture/limits": "tests/kwire/capture/test_hostile.py, and those of what is limited",
+    "kwire/analysis/groups/classic_*": "tests/kwire/analysis/groups/test_classic.py and test_exact.py",
+    "kwire/analysis/groups/consumer_*": "tests/kwire/analysis/groups/test_consumer.py and test_exact.py",
     "kwire/analysis/groups/generations": "tests/kwire/analysis/groups/test_classic.py",
     "kwire/analysis/groups/sessions": "tests/kwire/analysis/groups/test_classic.py and test_exact.py",
     "kwire/analysis/groups/outcome": "tests/kwire/analysis/groups/test_classic.py and test_consumer.py",

@@ -1,0 +1,38 @@
+"""One life of a classic group: its events, and what is known of its members while it is folded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.groups.generations import phases_of
+from kwire.analysis.groups.joins import Join, joins_of
+from kwire.analysis.groups.outcome import Membership, Outcome
+from kwire.analysis.groups.sessions import Sessions
+
+
+class ClassicLife:
+    """Events of one life, and its members.
+
+    out: rows that come out.
+    events: all events of the life, sorted.
+    until: when the next life began; None for the last.
+    end: the last moment of the life, in microseconds.
+    people: members by id, as they become known.
+    asks: JoinGroups by member id.
+    """
+
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent], until: int | None) -> None:
+        self.out = out
+        self.events = events
+        self.until = until
+        self.end = events[-1].ts if until is None else until
+        self.joins = joins_of(events)
+        self.phases = phases_of(events, self.joins)
+        self.sessions = Sessions(events)
+        self.people: dict[str, Membership] = {}
+        self.asks: dict[str, list[Join]] = defaultdict(list)
+        for join in self.joins:
+            if join.member_id:
+                self.asks[join.member_id].append(join)

@@ -1,0 +1,101 @@
+"""Partitions of a classic group from generation to generation: who has them, and since when nobody reads them."""
+
+from __future__ import annotations
+
+from kwire.analysis.groups.classic_life import ClassicLife
+from kwire.analysis.groups.generations import Phase
+from kwire.analysis.groups.outcome import Stop
+
+
+class Partitions:
+    """Ownership and stops of one life.
+
+    free_since: partitions that no member reads, and since when.
+    resumed: when each member last received a share.
+    """
+
+    def __init__(self, life: ClassicLife) -> None:
+        self.life = life
+        self.free_since: dict[str, int] = {}
+        self.resumed: dict[str, int] = {}
+
+    def stop_of(self, phase: Phase, member: str) -> Stop:
+        """From the first JoinGroup since its last share to this one, or without an end if it received none."""
+        told, last = phase.told.get(member), self.resumed.get(member)
+        until = phase.done_ts if told is None else told.ts
+        asked = [
+            join.asked
+            for join in self.life.asks[member]
+            if (last is None or join.sent.ts > last) and join.sent.ts <= until
+        ]
+        stop = Stop(resumed=None if told is None else told.ts, asked=min(asked, default=None))
+        if last is not None and not phase.cooperative:
+            stop.stopped = stop.asked
+        return stop
+
+    def free(self, shares: dict[str, list[str]], owners: dict[str, str], phase: Phase) -> None:
+        """Since when partitions are not read: their owner is gone, or cooperative and has a share without them."""
+        for partition, owner in owners.items():
+            if owner not in phase.members:
+                self.free_since.setdefault(partition, self._gone_since(owner, phase))
+            elif phase.cooperative and partition not in shares.get(owner, []):
+                told = phase.told.get(owner)
+                self.free_since.setdefault(partition, told.ts if told else phase.done_ts)
+
+    def _gone_since(self, owner: str, phase: Phase) -> int:
+        """When a member of the generation before left, or sent its last request if it did not leave."""
+        person = self.life.people[owner]
+        left = phase.done_ts if person.left_ts is None else person.left_ts
+        if person.left_how == "leave" or self.life.sessions.is_heard(owner, left):
+            return left
+        return self.life.sessions.last_sign(owner, left) or left
+
+    def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
+        """Members that get partitions that were not read: the longest of it is their stop."""
+        for member in phase.told:
+            share, stop = shares.get(member, []), stops.get(member)
+            freed = [self.free_since.pop(partition) for partition in share if partition in self.free_since]
+            if freed and stop is not None:
+                stop.stopped = min(freed) if stop.stopped is None else min(*freed, stop.stopped)
+        if not phase.cooperative and shares and not phase.incomplete():
+            self.free_since.clear()  # what no member received is not subscribed to any more
+
+    def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
+        """Owners of the generation before; a static member that has a new id since then stands under it."""
+        by_instance = {self.life.people[m].instance_id: m for m in phase.members if self.life.people[m].instance_id}
+        return {
+            partition: by_instance.get(self.life.people[owner].instance_id, owner)
+            for partition, owner in owners.items()
+        }
+
+    def owners(self, phase: Phase) -> dict[str, str]:
+        return {
+            partition: member
+            for member, share in sorted(phase.shares().items())
+            if member in self.life.people
+            for partition in share
+        }
+
+    def report_two_owners(self, phase: Phase, shares: dict[str, list[str]]) -> None:
+        owners: dict[str, str] = {}
+        for member, share in sorted(shares.items()):
+            for partition in share:
+                other = owners.setdefault(partition, member)
+                if other == member:
+                    continue
+                person = self.life.people[member]
+                topic, _, index = partition.rpartition("-")
+                self.life.out.violation(
+                    phase.told[member].ts if member in phase.told else phase.done_ts,
+                    "two_owners",
+                    f"{partition} was given to {other} and {member} in generation {phase.generation}",
+                    generation=phase.generation,
+                    member_id=member,
+                    client_id=person.client_id,
+                    topic=topic,
+                    partition=int(index),
+                )
+
+
+def moved(shares: dict[str, list[str]], owners: dict[str, str]) -> int:
+    return sum(owners.get(partition, member) != member for member, share in shares.items() for partition in share)

@@ -1,0 +1,52 @@
+"""Rules that members of classic groups break: gaps between signs of life, and commits that are not theirs to make."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import pairwise
+
+from kwire.analysis.columns import MS
+from kwire.analysis.groups.classic_life import ClassicLife
+from kwire.analysis.groups.sessions import GONE
+
+
+def report_gaps(life: ClassicLife) -> None:
+    """Report members that were silent for longer than their session timeout."""
+    for member, person in life.people.items():
+        timeout = person.session_timeout_ms
+        if timeout is None:
+            continue
+        parked = life.sessions.parked[member]
+        signs = [ts for ts in life.sessions.signs[member] if person.left_ts is None or ts <= person.left_ts]
+        for earlier, later in pairwise(signs):
+            if later - earlier <= timeout * MS:
+                continue
+            if not any(begin <= earlier and later <= end for begin, end in parked):
+                life.out.violation(
+                    later,
+                    "heartbeat_gap",
+                    f"nothing was heard for {(later - earlier) / MS:.0f} ms; its session timeout is {timeout} ms",
+                    since=earlier,
+                    member_id=member,
+                    client_id=person.client_id,
+                )
+
+
+def report_commits(life: ClassicLife) -> None:
+    """Report commits of members that were fenced, of old generations, and of partitions of others."""
+    moments = [phase.done_ts for phase in life.phases]
+    for event in life.events:
+        person = life.people.get(event.member_id or "")
+        if event.offset is None or person is None or event.generation is None:
+            continue
+        place = bisect_left(moments, event.ts)
+        current = life.phases[place - 1] if place else None
+        kind = detail = ""
+        if person.gone(event.ts) or event.error_code in GONE:
+            kind, detail = "commit_fenced", f"it was no member any more ({person.left_how or 'not known'})"
+        elif current is not None and event.generation < current.generation:
+            kind, detail = "commit_old_generation", f"the group was in generation {current.generation}"
+        elif not life.sessions.may_commit(event):
+            kind, detail = "commit_not_owner", "the partition was not its own"
+        if kind:
+            life.out.bad_commit(event, kind, detail)

@@ -1,0 +1,157 @@
+"""Epochs of a group whose coordinator assigns: each is a rebalance, from the first member that is in it to the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.groups.consumer_members import Member, Members
+from kwire.analysis.groups.outcome import BY_BROKER, LEFT, UNKNOWN, Membership, Stop, Trigger
+
+
+@dataclass(slots=True)
+class Epoch:
+    """A rebalance under way."""
+
+    number: int
+    before: int | None
+    first_ts: int
+    ended_ts: int
+    trigger: Trigger
+    members_before: list[str] | None
+    owners: dict[str, str]  # of the epoch before
+    reached: set[str] = field(default_factory=set)
+    stops: dict[str, Stop] = field(default_factory=dict)
+    seen_from_start: bool = True
+    late: set[str] = field(default_factory=set)  # static members that came back in it: not of the rebalance
+    replaced: dict[str, str] = field(default_factory=dict)  # of these, the new member id -> the old
+
+    def keeps_stop(self, name: str) -> bool:
+        """Whether the member's stop is over: it is back under its own id, and its stop was that of the rebalance."""
+        return name in self.late and name not in self.replaced
+
+
+class Epochs:
+    """The epochs of one life.
+
+    current: the rebalance under way; None before the first.
+    owners: partitions and their owners, as far as they are known.
+    stops: epoch, member and stop of every member of every epoch that is closed.
+    """
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.current: Epoch | None = None
+        self.owners: dict[str, str] = {}
+        self.stops: list[tuple[int, Membership, Stop]] = []
+        self._previous: list[str] = []  # members of the epoch before
+
+    def reach(self, event: GroupEvent, member: Member, asked: int) -> None:
+        """A member is told an epoch."""
+        self.advance(event)
+        number = event.generation or 0
+        member.epoch = number
+        assert self.current is not None
+        if number == self.current.number:
+            name = member.who.member_id
+            self.current.reached.add(name)
+            self.extend(member, event.ts)
+            if self.current.keeps_stop(name):
+                return
+            stop = self.current.stops.setdefault(name, Stop())
+            stop.asked = asked if name in self.current.late else min(asked, self.current.trigger.ts)
+            stop.resumed = stop.resumed or event.ts
+
+    def extend(self, member: Member, ts: int) -> None:
+        """The rebalance is not over before this; a static member that is back has nothing to do with it."""
+        if self.current is not None and member.who.member_id not in self.current.late:
+            self.current.ended_ts = max(self.current.ended_ts, ts)
+
+    def advance(self, event: GroupEvent) -> None:
+        """An epoch that nobody was told before is a rebalance."""
+        number = event.generation or 0
+        if self.current is None or number > self.current.number:
+            self.members.notice_silent(event.ts)
+            self.close()
+            self._open(number, event.ts)
+
+    def _open(self, number: int, ts: int) -> None:
+        earlier = self.current
+        found = sorted(self.members.triggers, key=lambda trigger: trigger.rank)
+        trigger = (
+            found[0] if found else Trigger(ts=ts, kind=UNKNOWN, evidence="an epoch was told, and nothing before it")
+        )
+        self.members.triggers = []
+        known = earlier is not None or number == 1
+        self.current = Epoch(
+            number,
+            earlier.number if earlier else 0 if number == 1 else None,
+            ts,
+            ts,
+            trigger,
+            list(self._previous) if earlier else [] if known else None,
+            dict(self.owners),
+            seen_from_start=known,
+        )
+
+    def close(self) -> None:
+        """The rows of the epoch that ends, with everybody who is in it now."""
+        epoch = self.current
+        if epoch is None:
+            return
+        replaced = set(epoch.replaced.values())
+        departed = {name: member for name, member in self.members.departed.items() if name in epoch.reached | replaced}
+        there = dict(sorted((departed | self.members.now).items()))
+        shares = {name: sorted(member.told) for name, member in there.items()}
+        after = [name for name in there if name not in epoch.replaced]
+        moved = sum(epoch.owners.get(p, name) != name for name in after for p in shares[name])
+        for name, member in there.items():
+            before = dict.fromkeys(shares[name], epoch.replaced[name]) if name in epoch.replaced else epoch.owners
+            self.members.out.share(epoch.number, member.who, shares[name], before, "told")
+            self.stops.append((epoch.number, member.who, epoch.stops.get(name, Stop())))
+        self.members.out.rebalance(
+            epoch.trigger,
+            [stop for name, stop in epoch.stops.items() if name not in epoch.replaced],
+            from_generation=epoch.before,
+            to_generation=epoch.number,
+            joined_ts=epoch.first_ts,
+            ended_ts=epoch.ended_ts,
+            members_before=epoch.members_before,
+            members_after=after,
+            stw_kind=BY_BROKER,
+            partitions_moved=moved,
+            incomplete=not epoch.seen_from_start
+            or any(name not in epoch.reached and member.away is None for name, member in self.members.now.items()),
+        )
+        present = [name for name in there if name not in replaced]
+        self.owners |= {partition: name for name in present for partition in shares[name]}
+        self._previous = present
+        self.members.departed = {}
+
+    def finish(self) -> None:
+        """Members that left after the last epoch that anybody was told: each counts one up."""
+        gone = [trigger for trigger in self.members.triggers if trigger.kind == LEFT]
+        if not gone or self.current is None:
+            return
+        empty = not any(member.away is None for member in self.members.now.values())
+        self.members.out.rebalance(
+            min(self.members.triggers, key=lambda trigger: trigger.rank),
+            [],
+            from_generation=self.current.number,
+            to_generation=self.current.number + len(gone) if empty else None,
+            joined_ts=gone[-1].ts if empty else None,
+            ended_ts=gone[-1].ts if empty else None,
+            members_before=self._previous,
+            members_after=[] if empty else None,
+            partitions_moved=0 if empty else None,
+            incomplete=not empty,
+        )
+
+    def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
+        """A member gets partitions, not read ``since``. Of several stops in one epoch the longest is the member's."""
+        if self.current is None or self.current.keeps_stop(member.who.member_id):
+            return
+        stop = self.current.stops.setdefault(member.who.member_id, Stop())
+        longest = 0 if stop.stopped is None or stop.resumed is None else stop.resumed - stop.stopped
+        if not longest or (since is not None and event.ts - since > longest):
+            stop.stopped, stop.resumed = since, event.ts

@@ -1,0 +1,139 @@
+"""Members of a group whose coordinator assigns: what each has, when it was heard, and the rules that it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from kwire.analysis.columns import MS
+from kwire.analysis.events import SHARE, GroupEvent, split_partition
+from kwire.analysis.groups.outcome import EXPIRED, Membership, Outcome, Trigger
+
+SILENT = 2  # heartbeat intervals without a sign, after which a member that is never heard of again counts as gone
+LATE = 3  # heartbeat intervals between two signs that are a violation
+DEFAULT_INTERVAL = 5000  # ms, where no answer told it
+
+
+@dataclass(slots=True)
+class Member:
+    """A member now. ``told``: its share; ``holding``: what it may still read, until it says that it does not."""
+
+    who: Membership
+    epoch: int = 0
+    told: set[str] = field(default_factory=set)
+    holding: set[str] = field(default_factory=set)
+    heard: int = 0
+    interval_ms: int = DEFAULT_INTERVAL
+    away: int | None = None  # when a static member said that it will be back
+
+
+class Members:
+    """Members of one life of a group.
+
+    out: rows that come out.
+    now: members by id; ``former``: members that ended; ``departed``: those that ended since the epoch began.
+    triggers: what may have set off the next epoch.
+    free_since: partitions that no member reads, and since when.
+    """
+
+    def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
+        self.out = out
+        self.now: dict[str, Member] = {}
+        self.former: dict[str, Membership] = {}
+        self.departed: dict[str, Member] = {}
+        self.triggers: list[Trigger] = []
+        self.free_since: dict[str, int] = {}
+        self._last_heard = {event.member_id: event.ts for event in events if event.member_id}
+
+    def known(self, event: GroupEvent) -> Member:
+        """The member, also one that was there before the capture began."""
+        name = event.member_id or ""
+        if name not in self.now:
+            self.now[name] = Member(Membership(member_id=name))
+        self.now[name].who.learn(event)
+        return self.now[name]
+
+    def free(self, member: Member, ts: int) -> None:
+        for partition in member.told | member.holding:
+            self.free_since.setdefault(partition, ts)
+
+    def end(self, member: Member, ts: int, how: str) -> None:
+        member.who.end(ts, how)
+        self.former[member.who.member_id] = member.who
+        self.departed[member.who.member_id] = member
+        self.now.pop(member.who.member_id, None)
+
+    def hear(self, member: Member, event: GroupEvent) -> None:
+        member.interval_ms = event.interval_ms or member.interval_ms
+        gap = event.ts - member.heard
+        if member.heard and member.away is None and gap > LATE * member.interval_ms * MS:
+            self.out.violation(
+                event.ts,
+                "heartbeat_gap",
+                f"nothing was heard for {gap / MS:.0f} ms; the interval is {member.interval_ms} ms",
+                since=member.heard,
+                generation=member.epoch,
+                member_id=member.who.member_id,
+                client_id=member.who.client_id,
+            )
+        member.heard = event.ts
+
+    def trigger(self, ts: int, kind: str, member: Member, evidence: str) -> None:
+        """Add what may have set off the next epoch."""
+        who = member.who
+        self.triggers.append(
+            Trigger(ts=ts, kind=kind, member_id=who.member_id, client_id=who.client_id, evidence=evidence)
+        )
+
+    def notice_silent(self, ts: int) -> None:
+        """Members that are never heard of again, where the group goes on."""
+        for name, member in sorted(self.now.items()):
+            final = self._last_heard.get(name, 0)
+            if final < ts and ts - final > SILENT * member.interval_ms * MS:
+                said = f"nothing heard since {(ts - final) / MS:.0f} ms; the session timeout is the broker's"
+                if member.away is not None:
+                    said = f"a static member that went away did not come back within {(ts - final) / MS:.0f} ms"
+                self.trigger(ts, EXPIRED, member, said)
+                self.out.infer(ts, "member_silent", member.who, said)
+                self.free(member, final)
+                self.end(member, ts, "silent")
+
+    def check_owner(self, event: GroupEvent, member: Member, partition: str) -> None:
+        if self.out.protocol == SHARE:
+            return
+        for name, other in self.now.items():
+            if other is not member and other.away is None and partition in other.told | other.holding:
+                topic, index = split_partition(partition)
+                self.out.violation(
+                    event.ts,
+                    "two_owners",
+                    f"{partition} was given to it before {name} said that it gave it up",
+                    since=-inf,
+                    generation=event.generation,
+                    member_id=member.who.member_id,
+                    client_id=member.who.client_id,
+                    topic=topic,
+                    partition=index,
+                )
+
+    def check_commit(self, event: GroupEvent) -> None:
+        member, past = self.now.get(event.member_id or ""), self.former.get(event.member_id or "")
+        if member is None and past is None:
+            return
+        kind = detail = ""
+        if member is None and past is not None:
+            kind, detail = "commit_fenced", f"it was no member any more ({past.left_how})"
+        elif member is not None and event.generation is not None and 0 <= event.generation < member.epoch:
+            kind, detail = "commit_old_generation", f"it was in epoch {member.epoch}"
+        elif member is not None and not _may_own(event, member.told | member.holding):
+            kind, detail = "commit_not_owner", "the partition was not its own"
+        if kind:
+            self.out.bad_commit(event, kind, detail)
+
+
+def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
+    """Whether the partition of a commit is among these; a topic known by its id alone may be any that has a name."""
+    is_id = (event.topic or "").startswith("id:")
+    unknown = any(partition.startswith("id:") != is_id for partition in owned)
+    return unknown or f"{event.topic}-{event.partition}" in owned
