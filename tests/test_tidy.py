@@ -159,20 +159,122 @@ TESTED_ELSEWHERE = {
     "kwire/cli/frames": "tests of the verbs",
     "kwire/spark/*": "tests/spark, in one session of Spark",
     "kwire/cli/pipeline": "tests/spark/test_job.py",
+    "mockbroker/consumer": "tests/mockbroker/client/test_consumer.py: its public names",
+    **dict.fromkeys(
+        (
+            f"mockbroker/api/{name}"
+            for name in ("certificates", "clock", "open_listeners", "plan", "records", "snapshots", "wait")
+        ),
+        "tests/mockbroker/api/test_cluster.py and test_thread.py, with a whole cluster",
+    ),
+    "mockbroker/base/effects": "data of the machines",
+    "mockbroker/base/texts": "tests/mockbroker/broker/handlers/test_delete_topics.py, and those of other handlers",
+    "mockbroker/base/timers": "tests/mockbroker/broker/test_router.py",
+    "mockbroker/broker/slices": "tests/mockbroker/net/test_pump.py",
+    "mockbroker/broker/fetch/*": "tests/mockbroker/broker/handlers/test_fetch.py",
+    "mockbroker/broker/sasl/mechanism": "tests of the mechanisms",
+    "mockbroker/broker/sasl/users": "tests/mockbroker/broker/sasl/test_scram.py",
+    **dict.fromkeys(
+        (f"mockbroker/broker/handlers/{name}" for name in ("*_txn", "*_transactions", "txn_*", "*_txn_markers")),
+        "tests/mockbroker/transactions/test_registry.py, all handlers of transactions together",
+    ),
+    "mockbroker/broker/handlers/handler": "tests/mockbroker/broker/test_router.py",
+    "mockbroker/cli/history_lines": "tests/mockbroker/lab/history/test_comparison.py",
+    "mockbroker/cli/simulate": "tests/mockbroker/lab/simulation/test_run.py",
+    "mockbroker/client/backoff": "tests/mockbroker/client/test_network.py",
+    "mockbroker/client/call": "tests/mockbroker/client/test_link.py",
+    "mockbroker/client/classic/*": "tests/mockbroker/client/classic/test_member.py, all requests of a member together",
+    "mockbroker/client/committed": "tests/mockbroker/client/test_resolving.py",
+    "mockbroker/client/engine": "tests/mockbroker/client/test_engine_in_trouble.py, and all that use the fake cluster",
+    "mockbroker/client/log_offsets": "tests/mockbroker/client/test_resolving.py",
+    "mockbroker/client/validating": "tests/mockbroker/client/test_fetching.py",
+    **dict.fromkeys(
+        (f"mockbroker/client/{name}" for name in ("by_leader", "membership", "parts", "positions", "question")),
+        "tests of the engine's parts, which share them",
+    ),
+    "mockbroker/groups/coordinated": "tests/mockbroker/groups/test_changes.py",
+    "mockbroker/groups/events": "data of the machines",
+    "mockbroker/groups/group_type": "tests/mockbroker/groups/test_group_types.py, with a type of its own",
+    "mockbroker/groups/registry": "tests/mockbroker/groups/test_group_types.py",
+    "mockbroker/groups/classic/*": "tests/mockbroker/groups/classic/test_machine.py and test_stateful.py, as one machine",
+    "mockbroker/groups/consumer/*": "tests/mockbroker/groups/consumer/test_machine.py and test_stateful.py, as one machine",
+    "mockbroker/groups/records/*": "tests/mockbroker/groups/records/test_keeper.py and test_restart.py",
+    "mockbroker/importing/forms": "tests/mockbroker/importing/test_data_dir.py",
+    "mockbroker/lab/conform/*": "tests/mockbroker/lab/conform/test_runner.py and test_pace.py",
+    "mockbroker/lab/demo/*": "tests/mockbroker/cli/test_demo.py, as a whole",
+    "mockbroker/lab/history/*": "tests/mockbroker/lab/history/test_comparison.py, all schemes together",
+    "mockbroker/lab/history/draft/*": "tests/mockbroker/lab/history/draft/test_cluster.py",
+    "mockbroker/lab/simulation/*": "tests/mockbroker/lab/simulation/test_run.py",
+    "mockbroker/lab/simulation/clients/*": "tests/mockbroker/lab/simulation/test_clients.py",
+    "mockbroker/lab/simulation/invariants/*": "tests/mockbroker/lab/simulation/test_invariants.py and test_planted.py",
+    "mockbroker/net/bound_listeners": "tests/mockbroker/net/test_server.py",
+    "mockbroker/net/durability": "tests/mockbroker/net/test_server_on_disk.py",
+    "mockbroker/net/sockets": "tests/mockbroker/net/test_server.py",
+    "mockbroker/net/timekeeper": "tests/mockbroker/net/test_clock.py",
+    "mockbroker/net/tls": "tests/mockbroker/test_security.py",
+    **dict.fromkeys(
+        (
+            f"mockbroker/storage/{name}"
+            for name in ("catalogue", "disk", "layout", "partition_files", "pretend", "work")
+        ),
+        "tests/mockbroker/storage/test_data_dir.py and test_recovery.py, as one directory",
+    ),
+    "mockbroker/storage/indexes": "tests/interop/test_dump_log_segments.py, by the tool of Kafka",
+    "mockbroker/topics/configs": "tests/mockbroker/broker/handlers/test_describe_configs.py",
+    "mockbroker/topics/epochs": "tests/mockbroker/broker/handlers/test_offset_for_leader_epoch.py",
+    "mockbroker/transactions/*": "tests/mockbroker/transactions/test_registry.py",
     "*/__main__": "cli/test_main.py, as a process",
     "*/__init__": "test_init.py, or the tests beside it",
 }
 NO_HANDLERS = {"broker/handlers/handler"}  # files in handlers/ that all of them share
-TESTS_OF_MANY = [
-    "test_bad_inputs",
-    "test_golden",
-    "test_init",
-    "test_typing",
-    "cli/test_main",
-    "messages/test_definitions",
-]
-TESTS_OF_MANY += ["analysis/test_exact", *(f"assignors/test_{name}" for name in ("init", "properties", "documents"))]
-TESTS_OF_MANY += ["records/test_init", "records/test_hostile", "capture/test_hostile"]
+TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no module has for itself
+    "kwire": [
+        "test_bad_inputs",
+        "test_golden",
+        "test_init",
+        "test_typing",
+        "cli/test_main",
+        "messages/test_definitions",
+        "analysis/test_exact",
+        "assignors/test_documents",
+        "assignors/test_init",
+        "assignors/test_properties",
+        "capture/test_hostile",
+        "records/test_hostile",
+        "records/test_init",
+    ],
+    "mockbroker": [
+        "test_bad_input",  # malformed bytes to a served broker
+        "test_costs",  # work of one request
+        "test_documents",  # facts of docs/sources.md
+        "test_init",  # the public names
+        "test_load",  # many groups and members
+        "test_scenarios",  # failures of a coordinator
+        "test_security",  # SASL and TLS on sockets
+        "broker/test_recorded_failover",  # beside a real broker
+        "cli/test_main",
+        "cli/test_serve_data_dir",  # processes that are killed
+        "client/test_engine_in_trouble",  # members and errors at random
+        "client/test_no_record_twice",
+        "client/test_own_assignors",
+        "client/test_reading",
+        "client/test_slow_handlers",
+        "client/test_until_revoked",
+        "client/test_who_left",
+        "groups/test_documents",
+        "groups/*/test_stateful",  # the machine of a type under any requests
+        "groups/classic/test_size",
+        "groups/classic/test_static",
+        "groups/records/test_deadlines_after_failover",
+        "groups/records/test_restart",
+        "lab/history/draft/test_anything",
+        "lab/history/draft/test_slow",
+        "lab/simulation/test_clients",
+        "lab/simulation/test_invariants",
+        "lab/simulation/test_planted",
+        "net/test_server_on_disk",
+    ],
+}
 
 
 @cache
@@ -467,14 +569,33 @@ def test_every_handler_has_a_message_of_its_stem() -> None:
     assert handlers - NO_HANDLERS <= {name.replace("messages/", "broker/handlers/") for name in modules("kwire")}
 
 
-def test_kwire_and_its_tests_are_one_tree() -> None:
-    tests = ROOT / "tests" / "kwire"
+def tested_elsewhere(package: str, name: str) -> bool:
+    return any(fnmatch(f"{package}/{name}", pattern) for pattern in TESTED_ELSEWHERE)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_and_its_tests_are_one_tree(package: str) -> None:
+    tests = ROOT / "tests" / package
     found = {path.relative_to(tests).with_suffix("").as_posix() for path in tests.rglob("test_*.py")}
-    modules_alone = {
-        name for name in modules("kwire") if not any(fnmatch(f"kwire/{name}", pattern) for pattern in TESTED_ELSEWHERE)
+    expected = {
+        (Path(name).parent / f"test_{Path(name).name}").as_posix(): tested_elsewhere(package, name)
+        for name in modules(package)
     }
-    expected = {(Path(name).parent / f"test_{Path(name).name}").as_posix() for name in modules_alone}
-    assert found == expected | set(TESTS_OF_MANY)
+    missing = {test for test, elsewhere in expected.items() if not elsewhere and test not in found}
+    assert missing == set(), "write the test, or say in TESTED_ELSEWHERE where the proof is"
+    alone = {test for test in found - expected.keys() if not any(fits(test, each) for each in TESTS_OF_MANY[package])}
+    assert alone == set(), "name the test after its module, or list it in TESTS_OF_MANY"
+
+
+def test_the_lists_of_tests_name_files_that_exist() -> None:
+    for pattern, where in TESTED_ELSEWHERE.items():
+        package, _, _ = pattern.partition("/")
+        packages = PACKAGES if package == "*" else [package]
+        assert any(fnmatch(f"{each}/{module}", pattern) for each in packages for module in modules(each)), pattern
+        assert all((ROOT / path).exists() for path in re.findall(r"tests/[\w/]+(?:\.py)?", where)), where
+    for package, patterns in TESTS_OF_MANY.items():
+        for pattern in patterns:
+            assert list((ROOT / "tests" / package).glob(f"{pattern}.py")), pattern
 
 
 BAD_FILES = [  # text, what is said of it

@@ -1,4 +1,4 @@
-"""Why a poll gives only so many records: who is long at work with them is taken for dead (document 003)."""
+"""Why a poll gives only so many records: who is long at work with them is taken for dead."""
 
 from __future__ import annotations
 
