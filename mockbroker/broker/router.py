@@ -206,8 +206,8 @@ class Router:
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Write down what changed in groups and what happened, and give each answer the form that its version wants."""
-        if self.broker.groups.touched or self.broker.grown:
-            effects = [*effects, *complete_appended(self.broker, self.broker.write_changes(now))]
+        if (self.broker.groups.touched or self.broker.grown) and (grown := self.broker.write_changes(now)):
+            effects = [*effects, *complete_appended(self.broker, grown)]
         if self._passed:
             effects = self._after(effects, now)
         found: list[Outcome] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
@@ -96,7 +96,7 @@ class Becomes:
     group: CoordinatedGroup
 
 
-Turn: TypeAlias = list[Effect | Becomes]
+Turn: TypeAlias = Sequence[Effect | Becomes]
 
 
 def member_note(

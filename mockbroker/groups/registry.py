@@ -74,9 +74,11 @@ class Groups(dict[str, CoordinatedGroup]):
         return effects
 
     def _schedule(self, group: CoordinatedGroup) -> None:
-        self.touched[group.group_id] = None
-        self._count_unused(group.group_id, group.unused_ids)
-        self._waits.set(group.group_id, group.waits.next())
+        group_id, unused = group.group_id, group.unused_ids
+        self.touched[group_id] = None
+        if unused or group_id in self._unused:
+            self._count_unused(group_id, unused)
+        self._waits.set(group_id, group.waits.next())
 
     def _count_unused(self, group_id: str, number: int) -> None:
         self.context.unused_ids += number - self._unused.pop(group_id, 0)

@@ -165,7 +165,7 @@ class GroupHarness:
         until = self.now + seconds
         while (due := self.group.waits.next()) <= until:
             self.now = max(self.now, due)
-            self._take(timers.tick(self.group, self.now))
+            self._take(timers.tick(self.group, 0.0, self.now))
             assert self.group.waits.next() > self.now
         self.now = until
 

@@ -47,29 +47,25 @@ class ClassicType(GroupType[ClassicGroup]):
         """Return what a request does to a group."""
         if isinstance(event, Join) and _exhausts_ids(event, context):
             return [_refused(event)]
-        return self._step(group, event, context, now)
+        return machine.receive(group, event, now)
 
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> Turn:
         """A JoinGroup without member id makes the group, also in the place of an empty one of another type."""
         if not isinstance(event, Join) or event.member_id or (other is not None and not other.empty):
-            return [*machine.absent(event)]
+            return machine.absent(event)
         if _exhausts_ids(event, context):
             return [_refused(event)]
         group = self.new(group_id, context, now)
         if other is not None:
             group.offsets = other.offsets
         group.begun = not (context.quirks.group_written_when_stable or other is not None)
-        return [Becomes(group), *self._step(group, event, context, now)]
+        return [Becomes(group), *machine.receive(group, event, now)]
 
-    def _step(self, group: ClassicGroup, event: Event, context: Context, now: float) -> Turn:
-        group.settle = context.settle
-        return [*machine.receive(group, event, now)]
-
-    def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:  # noqa: ARG002
+    def tick(self, group: ClassicGroup, context: Context, now: float) -> Turn:
         """Return everything that is due."""
-        return [*timers.tick(group, now)]
+        return timers.tick(group, context.settle, now)
 
     # --- failover ---
 

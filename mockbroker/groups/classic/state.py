@@ -82,14 +82,13 @@ class ClassicGroup(CoordinatedGroup):
     ``begun``: it is written though nobody is in it yet, as a JoinGroup made it.
 
     ``delay``, ``delay_left``, ``joined_in_delay``: the initial rebalance delay in force, how much longer it may be
-    stretched, and whether it has to be. ``settle``: how long after ``last_join`` it ends at the earliest.
+    stretched, and whether it has to be.
     """
 
     type_name: ClassVar[str] = CLASSIC
     TRANSIENT: ClassVar[frozenset[str]] = frozenset(
         {
             "initial_delay",
-            "settle",
             "max_size",
             "quirks",
             "came_from",
@@ -109,7 +108,6 @@ class ClassicGroup(CoordinatedGroup):
     )
     group_id: str
     initial_delay: float
-    settle: float = 0.0
     max_size: int = 2**31 - 1
     quirks: Quirks = SINCE_4_0
     state: State = State.EMPTY
@@ -141,7 +139,6 @@ class ClassicGroup(CoordinatedGroup):
             group_id=group_id,
             since=now,
             initial_delay=settings.group_initial_rebalance_delay_ms / 1000,
-            settle=settings.mockbroker_join_settle_ms / 1000,
             max_size=settings.group_max_size,
             quirks=quirks,
         )

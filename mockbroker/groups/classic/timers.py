@@ -10,13 +10,16 @@ from mockbroker.groups.classic.state import DELAY, ClassicGroup, Member
 MOST_SETTLING = 0.1  # seconds that a first join phase may go on because somebody joins every moment
 
 
-def tick(group: ClassicGroup, now: float) -> Effects:
-    """Everything that is due. Afterwards the next deadline lies ahead of ``now``."""
+def tick(group: ClassicGroup, settle: float, now: float) -> Effects:
+    """Return everything that is due. Afterwards the next deadline lies ahead of ``now``.
+
+    ``settle``: how long the initial rebalance delay lasts at least after the last JoinGroup, in seconds.
+    """
     effects: Effects = []
     while wait := group.waits.pop_due(now):
         match wait:
             case ("delay", _):
-                effects += _delay_over(group, now)
+                effects += _delay_over(group, settle, now)
             case ("join", _):
                 effects += phases.complete_join(group, now)
             case ("sync", _):
@@ -29,7 +32,7 @@ def tick(group: ClassicGroup, now: float) -> Effects:
     return effects
 
 
-def _delay_over(group: ClassicGroup, now: float) -> Effects:
+def _delay_over(group: ClassicGroup, settle: float, now: float) -> Effects:
     if group.joined_in_delay and group.delay_left > 0:
         group.joined_in_delay = False
         longer = min(group.initial_delay, group.delay_left)
@@ -37,7 +40,7 @@ def _delay_over(group: ClassicGroup, now: float) -> Effects:
         group.delay = longer
         group.waits.set(DELAY, now + longer)
         return []
-    settled = min(group.last_join + group.settle, group.since + MOST_SETTLING)
+    settled = min(group.last_join + settle, group.since + MOST_SETTLING)
     if now < settled:
         group.waits.set(DELAY, settled)
         return []

@@ -37,7 +37,7 @@ class ConsumerType(GroupType[ConsumerGroup]):
         """Return what a heartbeat does to a group. Raises: Refused."""
         if event.epoch < 0:
             return machine.leave(group, event, context, now)
-        return [*machine.heartbeat(group, machine.with_member_id(event, context), context, now)]
+        return machine.heartbeat(group, machine.with_member_id(event, context), context, now)
 
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat, context: Context, now: float

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from kwire import ErrorCode
 from kwire.json.objects import uuid_text
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from mockbroker.base.effects import Effects, Note, Reply, Ticket
+from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.consumer import regex
 from mockbroker.groups.consumer.reconcile import Goal, next_step
@@ -406,7 +406,9 @@ def fence(
     ``said``: by member id, reasons that members gave themselves.
     """
     going = list(members)
-    effects: Turn = [note(group, event, member, said.get(member.member_id) or reason) for member in going]
+    effects: list[Effect | Becomes] = [
+        note(group, event, member, said.get(member.member_id) or reason) for member in going
+    ]
     names = ", ".join(member.member_id for member in going)
     turn = context.converted(group, going, now, f"{reason}: {names}")
     if turn is not None:
@@ -441,7 +443,7 @@ LATE: Mapping[str, str] = {
 def tick(group: ConsumerGroup, context: Context, now: float) -> Turn:
     """What is due, up to one expression. Afterwards the next deadline lies ahead of ``now`` unless another expression
     is to be resolved, or the group is another."""
-    effects: Turn = []
+    effects: list[Effect | Becomes] = []
     while wait := group.waits.pop_due(now):
         kind, member_id = wait
         if wait == REGEX:

@@ -18,7 +18,7 @@ from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupResponse
 from kwire.messages.sync_group import SyncGroupResponse
-from mockbroker.base.effects import Reply
+from mockbroker.base.effects import Effect, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import replies
 from mockbroker.groups.classic.subscription import CONSUMER
@@ -32,7 +32,7 @@ from mockbroker.groups.consumer.state import (
     join_of,
     sync_of,
 )
-from mockbroker.groups.coordinated import Turn, session_of
+from mockbroker.groups.coordinated import Becomes, Turn, session_of
 from mockbroker.groups.events import Event, Heartbeat, Join, Leave, Leaving, Sync
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.migration import convert as migration
@@ -71,7 +71,7 @@ def _joined(group: ConsumerGroup, event: Join, context: Context, now: float) -> 
     )
     owned = migration.share_of(subscription.owned_partitions, context.cluster)
     changed = before.topics != after.topics or before.regex != after.regex
-    effects: Turn = []
+    effects: list[Effect | Becomes] = []
     if event.instance_id is not None and old is not None and _downgrades(group, old, context):
         effects += consumer.place(group, old, after)
         if not changed:

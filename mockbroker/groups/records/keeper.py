@@ -29,6 +29,13 @@ class _Kept:
     offsets: Offsets | None = None
     places: dict[Place, bytes | None] = field(default_factory=dict)
 
+    def is_current(self, group: CoordinatedGroup) -> bool:
+        """True if nothing of this group has changed since it was written, as after a heartbeat."""
+        offsets = group.offsets
+        return (
+            self.group is group and self.offsets is offsets and not (group.changes or offsets.changed or offsets.held)
+        )
+
     def all_places(self) -> dict[Place, bytes | None]:
         """Where something is written, also by transactions: those that have ended, and those that are open; what is
         gone since, and not written yet, is among them."""
@@ -59,7 +66,10 @@ class Keeper:
     def write(self, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
         """Write what has changed in a group, None if it is gone; the partition if that was anything."""
         kept = self._kept.get(group_id)
-        if kept is None and group is None:
+        if group is None:
+            if kept is None:
+                return None
+        elif kept is not None and kept.is_current(group):
             return None
         found: list[Change] = []
         held: list[tuple[int, int, list[Change]]] = []

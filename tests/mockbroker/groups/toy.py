@@ -19,7 +19,7 @@ from kwire.blobs.offsets_topic import (
 )
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.effects import Effects, Note, Reply, Ticket
+from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Recorded
@@ -103,7 +103,7 @@ class ToyType(GroupType[ToyGroup]):
         return ToyGroup(group_id=group_id)
 
     def receive(self, group: ToyGroup, event: Hello, context: Context, now: float) -> Turn:
-        turn: Turn = []
+        turn: list[Effect | Becomes] = []
         member = group.members.get(event.member_id)
         if member is None:
             member = group.members[event.member_id] = ToyMember(member_id=event.member_id, client_id=event.client_id)
@@ -130,7 +130,7 @@ class ToyType(GroupType[ToyGroup]):
         return [Becomes(group), *self.receive(group, event, context, now)]
 
     def tick(self, group: ToyGroup, context: Context, now: float) -> Turn:
-        turn: Turn = []
+        turn: list[Effect | Becomes] = []
         while wait := group.waits.pop_due(now):
             del group.members[wait[1]]
             group.epoch += 1

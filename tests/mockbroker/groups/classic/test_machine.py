@@ -785,7 +785,7 @@ def test_late_tick_handles_every_due_deadline(harness):
     harness.stable("a", "b", session=2.0, rebalance=3.0)
     ask = harness.join("c", session=2.0, rebalance=3.0)
     harness.now += 1_000.0
-    harness._take(timers.tick(harness.group, harness.now))
+    harness._take(timers.tick(harness.group, 0.0, harness.now))
     assert not ask.parked
     assert harness.group.waits.next() > harness.now
 

@@ -325,7 +325,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def tick(self) -> None:
         group, now = self.group, self.harness.now
-        self.tell(lambda: timers.tick(group, now))
+        self.tell(lambda: timers.tick(group, 0.0, now))
         assert group.waits.next() > now, "after a tick the deadline lies ahead"
         assert set(self.ends) == set(group.members) | set(group.pending)
         for member_id, end in self.ends.items():
