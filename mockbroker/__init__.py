@@ -10,10 +10,8 @@ from functools import cache
 @cache
 def _homes() -> dict[str, str]:
     """Return the module of each public name, as the stub imports them."""
-    from pkgutil import get_data
-
     homes = {}
-    for line in (get_data(__name__, "__init__.pyi") or b"").decode().splitlines():
+    for line in __spec__.loader.get_data(f"{__file__}i").decode().splitlines():  # ``__init__.pyi``
         if line.startswith("from "):
             module, names = line.removeprefix("from ").split(" import ")
             homes |= {name.split(" as ")[0]: module for name in names.split(", ")}

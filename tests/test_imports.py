@@ -68,3 +68,9 @@ def test_the_plugin_loads_nothing_of_the_broker() -> None:
     """pytest loads the plugin in every run."""
     ours = [name for name in loaded_by("import mockbroker.pytest_plugin") if name.partition(".")[0] in OWN]
     assert ours == ["mockbroker", "mockbroker.pytest_plugin"]
+
+
+def test_a_cluster_in_memory_loads_no_data_directory() -> None:
+    modules = loaded_by("import mockbroker\nwith mockbroker.run_cluster(): pass")
+    stored = [name for name in modules if name.startswith("mockbroker.storage")]
+    assert stored == ["mockbroker.storage", "mockbroker.storage.disk"]  # where the public DataDirError is

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -28,9 +29,11 @@ from mockbroker.net.in_process import Line
 from mockbroker.net.listeners import LAST_PORT
 from mockbroker.net.server import Server
 from mockbroker.net.tls import TlsFiles
-from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.topics.model import Node
+
+if TYPE_CHECKING:  # most clusters keep nothing on disk
+    from mockbroker.storage.data_dir import DataDir
 
 WAIT = 10.0  # seconds that wait_group gives a group: three real clients need one or two
 log = logging.getLogger("mockbroker")
@@ -189,12 +192,13 @@ async def open_cluster(
         raise SettingsError(f"port: {port} for {brokers} brokers is not within 0 to {LAST_PORT}")
     addresses = Addresses(plan.settings, plan.listeners, host)
     _log_without_effect(plan.without_effect())
-    disk = None
+    disk = kept = None
     if data_dir is not None:
+        from mockbroker.storage.data_dir import DataDir
         from mockbroker.storage.real_disk import RealDisk  # which not every system can have
 
         disk = RealDisk(Path(data_dir))
-    kept = None if disk is None else DataDir(disk, str(data_dir))
+        kept = DataDir(disk, str(data_dir))
     tls = Certificates(host)
     try:
         bound = open_listeners(plan, host, port, first_node, tls, addresses)

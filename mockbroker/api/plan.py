@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_bytes
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mockbroker.api import records
@@ -15,8 +16,10 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.sasl.users import SCRAM_HASHES, Scram, Users
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.listeners import Listener, of_settings, users_of
-from mockbroker.storage.data_dir import DataDir
 from mockbroker.topics.model import Node
+
+if TYPE_CHECKING:
+    from mockbroker.storage.data_dir import DataDir
 
 SALT_BYTES = 16
 REPLICATION = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")  # as far as brokers go

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,14 +20,16 @@ from mockbroker.broker.router import Router
 from mockbroker.net.bound_listeners import BoundListener, Listeners
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.connection import Session
-from mockbroker.net.durability import Durability
 from mockbroker.net.in_process import HOST, InProcessConnection, Line
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch, best
 from mockbroker.net.sockets import SocketConnection, Sockets
 from mockbroker.net.timekeeper import Timekeeper
-from mockbroker.storage.data_dir import DataDir
-from mockbroker.storage.disk import DataDirError
+
+if TYPE_CHECKING:
+    from mockbroker.net.durability import Durability
+    from mockbroker.storage.data_dir import DataDir
+    from mockbroker.storage.disk import DataDirError
 
 
 class Server:
@@ -55,7 +58,11 @@ class Server:
         self._sockets = Sockets(self.pump, self._new_number, watch, self._turn)
         self._listeners = Listeners(bound, self._sockets.open)
         self._timekeeper = Timekeeper(self.pump, self.clock, self._catch_up, self._turn, time.perf_counter)
-        self._durability = None if data_dir is None else Durability(self.pump, data_dir, self._turn)
+        self._durability: Durability | None = None
+        if data_dir is not None:
+            from mockbroker.net.durability import Durability  # most clusters keep nothing on disk
+
+            self._durability = Durability(self.pump, data_dir, self._turn)
 
     @property
     def connections(self) -> Mapping[int, SocketConnection]:
