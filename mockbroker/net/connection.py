@@ -15,6 +15,7 @@ from mockbroker.broker.router import Router, Served, UnsupportedVersion
 
 BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlation id, the rest
 NO_TAGS = b"\0"
+UNASKED = "an answer without a request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
 REPEATED = 512  # bytes of a request that may come again as it is, as heartbeats and the fetches of who waits do
@@ -124,7 +125,9 @@ class Session:
 
         Raises: kwire.WireError; ResponseTooLargeError.
         """
-        self._take_ticket()
+        if self.ticket is None:
+            raise LocalProtocolError(UNASKED)
+        self.ticket = None
         ticket, response = reply.ticket, reply.response
         if reply.encoded is None:
             body = codec.encode(response, ticket.version)
@@ -138,9 +141,6 @@ class Session:
 
     def skip_answer(self) -> None:
         """The request last given out gets no answer."""
-        self._take_ticket()
-
-    def _take_ticket(self) -> None:
         if self.ticket is None:
-            raise LocalProtocolError("an answer without a request")
+            raise LocalProtocolError(UNASKED)
         self.ticket = None

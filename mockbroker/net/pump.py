@@ -211,41 +211,47 @@ class Pump:
         Those that ask for much wait for the others, but have a share in every second turn.
         """
         ready, heavy, stopwatch = self._ready, self._heavy, self._stopwatch
-        until, over, waiting = stopwatch() + SLICE, False, bool(heavy)
+        began = stopwatch()
+        until, over, waiting = began + SLICE, False, bool(heavy)
         while ready and not over:
-            self._serve_next(ready, now)
-            over = stopwatch() > until
+            began = self._serve_next(ready, now, began)
+            over = began > until
         if waiting:
             self._heavy_waits = over and not self._heavy_waits
             if not self._heavy_waits:
-                self._serve_next(heavy, now)
+                self._serve_next(heavy, now, began)
         return bool(ready or heavy)
 
-    def _serve_next(self, queue: deque[Connection], now: float) -> None:
+    def serve(self, connection: Connection, now: float) -> None:
+        """Serve a connection at once."""
+        self._serve(connection, now, self._stopwatch())
+
+    def _serve_next(self, queue: deque[Connection], now: float, began: float) -> float:
+        """Serve the first of a queue, beginning at this moment of the stopwatch; the moment at which that ended."""
         connection = queue.popleft()
         connection.queued = False
-        self.serve(connection, now)
+        return self._serve(connection, now, began)
 
-    def serve(self, connection: Connection, now: float) -> None:
+    def _serve(self, connection: Connection, now: float, began: float) -> float:
         """Handle complete requests of a connection and send the answers; the rest is left to its next turn.
 
         A request that cannot be read, or that a handler fails on, closes this connection only.
         """
-        stopwatch = self._stopwatch
-        until = stopwatch() + SLICE
-        more = (
-            self._resume(connection, now)
-            if connection.work is not None
-            else self._serve_requests(connection, now, until)
-        )
-        connection.slow = stopwatch() > until
+        if connection.work is not None:
+            more = self._resume(connection, now)
+        else:
+            more = self._serve_requests(connection, now, began + SLICE)
         self.flush(connection)
         self.weigh(connection)
+        ended = self._stopwatch()
+        connection.slow = ended - began > SLICE
         if more:
             self.enqueue(connection)
         if not connection.closed:
             connection.regulate()
-            self.close_if_over(connection)
+            if connection.ended:
+                self.close_if_over(connection)
+        return ended
 
     def _serve_requests(self, connection: Connection, now: float, until: float) -> bool:
         """Handle complete requests until a share is used up; True if there may be more of them."""

@@ -33,6 +33,6 @@ class SaslSession(Session):
         settings, known = self._router.broker.settings, self.authentication.progress is Progress.OPEN
         self._frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
         if isinstance(reply.response, Token):
-            self._take_ticket()
+            self.skip_answer()
             return pack(reply.response.data)
         return super().answer(reply)

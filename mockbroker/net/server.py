@@ -146,12 +146,13 @@ class Server:
         self.pump.serve(connection, self.clock.read())
         self._turn()
 
-    def _turn(self) -> bool:
+    def _turn(self, outside: float | None = None) -> bool:
         """Serve what is ready for a while, and see to what that changed: deadlines, and what is to be written.
 
-        True if not all were served; then ``_serve_rest`` goes on, after other tasks had their turn.
+        ``outside``: trio's time, if it was read already. True if not all were served; then ``_serve_rest`` goes on,
+        after other tasks had their turn.
         """
-        remain = self.pump.turn(self.clock.read())
+        remain = self.pump.turn(outside if outside is not None and self.clock.real else self.clock.read())
         self._timekeeper.reschedule()
         if self._durability is not None:
             self._durability.wake()

@@ -107,7 +107,8 @@ class SocketConnection(Connection):
     def regulate(self) -> None:
         self._note_request()
         if self.watched:
-            if self._full:
+            busy = self.draining or self.held or self.queued or self.session.ticket is not None
+            if busy and self._full:
                 self.stop_reading()
         elif not (self.ended or self.given_up or self._full):
             self.watched = True
@@ -140,7 +141,7 @@ class Sockets:
     """All connections on sockets.
 
     connections: those that are open, by number
-    turn: serves what is ready
+    turn: serves what is ready, at this time of trio
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Sockets:
         pump: Pump,
         numbers: Callable[[], int],
         watch: Callable[[Ready[SocketConnection]], Watch[SocketConnection]],
-        turn: Callable[[], bool],
+        turn: Callable[[float], bool],
     ) -> None:
         self.connections: dict[int, SocketConnection] = {}
         self.watch: Watch[SocketConnection]
@@ -249,7 +250,7 @@ class Sockets:
                 self._pump.weigh(connection)
                 if not connection.closed:
                     connection.regulate()
-        return self._turn()
+        return self._turn(now)
 
     async def _drain(self, connection: SocketConnection) -> None:
         """Send what the peer was too slow to read; give it up if it reads nothing for a while."""
@@ -273,7 +274,7 @@ class Sockets:
         if connection.begun is not None:  # the rest was not read meanwhile
             connection.begun = connection.active
         self._pump.enqueue(connection)
-        self._turn()
+        self._turn(connection.active)
 
     async def _close_idle(self) -> None:
         """Close connections that send nothing for long, or never finish the request that they began."""
