@@ -569,7 +569,7 @@ def test_every_handler_has_a_message_of_its_stem() -> None:
     assert handlers - NO_HANDLERS <= {name.replace("messages/", "broker/handlers/") for name in modules("kwire")}
 
 
-def tested_elsewhere(package: str, name: str) -> bool:
+def proven_elsewhere(package: str, name: str) -> bool:
     return any(fnmatch(f"{package}/{name}", pattern) for pattern in TESTED_ELSEWHERE)
 
 
@@ -578,7 +578,7 @@ def test_a_package_and_its_tests_are_one_tree(package: str) -> None:
     tests = ROOT / "tests" / package
     found = {path.relative_to(tests).with_suffix("").as_posix() for path in tests.rglob("test_*.py")}
     expected = {
-        (Path(name).parent / f"test_{Path(name).name}").as_posix(): tested_elsewhere(package, name)
+        (Path(name).parent / f"test_{Path(name).name}").as_posix(): proven_elsewhere(package, name)
         for name in modules(package)
     }
     missing = {test for test, elsewhere in expected.items() if not elsewhere and test not in found}
