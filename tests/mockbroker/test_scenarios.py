@@ -12,15 +12,24 @@ from golden import ROOT
 from scenarios import MOMENTS, SCENARIOS, Scenario
 from scenarios import page as table
 from tools.coordinator_kill import CoordinatorKill
-from tools.survivors import GROUP, PARTITIONS, REBALANCE, RECORDS, Classic, Consumer, Member, World
+from tools.failover_members import (
+    GROUP,
+    PARTITIONS,
+    REBALANCE,
+    RECORDS,
+    FailoverClassicMember,
+    FailoverConsumerMember,
+    FailoverMember,
+    FailoverWorld,
+)
 
 from mockbroker.groups.classic.state import ClassicGroup, State
 
-KINDS: dict[str, tuple[type[Member], bool]] = {  # whether static
-    "classic": (Classic, False),
-    "static": (Classic, True),
-    "consumer": (Consumer, False),
-    "static consumer": (Consumer, True),
+KINDS: dict[str, tuple[type[FailoverMember], bool]] = {  # whether static
+    "classic": (FailoverClassicMember, False),
+    "static": (FailoverClassicMember, True),
+    "consumer": (FailoverConsumerMember, False),
+    "static consumer": (FailoverConsumerMember, True),
 }
 CONDITIONS = {
     "at once": {},
@@ -34,7 +43,7 @@ CASES = [
     (scenario, request, kind)
     for scenario in SCENARIOS
     for kind, (member, _) in KINDS.items()
-    for request in getattr(scenario.step, member.asks)
+    for request in getattr(scenario.step, member.group_type)
 ]
 OUTCOMES = ROOT / "fixtures" / "failover" / "outcomes.txt"  # PYTHONPATH=tests python tests/mockbroker/test_scenarios.py
 
@@ -46,7 +55,7 @@ class Outcome:
     ``joined``: how often each member joined since then; ``heard``: what was not answered well.
     """
 
-    world: World
+    world: FailoverWorld
     killed: int
     before: int
     seconds: float
@@ -67,7 +76,7 @@ class Outcome:
 def play(scenario: Scenario, request: str, kind: str, condition: str = "at once") -> Outcome:
     """Two members and an actor; the coordinator dies; what then is. Raises: AssertionError where something is broken."""
     of, static = KINDS[kind]
-    world = World(**CONDITIONS[condition])
+    world = FailoverWorld(**CONDITIONS[condition])
     leaves = request in ("LeaveGroup", "ConsumerGroupHeartbeat, epoch -1")
     standing = ["a", "b", "c"] if leaves else ["a", "b"]
     for name in standing:
@@ -75,7 +84,7 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
     world.run(2.0)
     assert at_rest(world)
     before = generation_of(world)
-    heard = {name: len(member.heard) for name, member in world.members.items()}
+    heard = {name: len(member.errors) for name, member in world.members.items()}
     joins = {name: member.joins for name, member in world.members.items()}
     actor = "c" if scenario.step.newcomer or leaves else "a"
     kill = CoordinatorKill(world, GROUP, request, scenario.moment, "" if request == "SyncGroup" else actor)
@@ -95,18 +104,21 @@ def play(scenario: Scenario, request: str, kind: str, condition: str = "at once"
         world,
         kill.killed,
         before,
-        max(0.0, *(member.came - world.struck_at for member in world.members.values())),
+        max(0.0, *(member.changed_at - world.struck_at for member in world.members.values())),
         {name: member.joins - joins.get(name, 0) for name, member in world.members.items()},
-        {name: member.heard[heard.get(name, 0) :] for name, member in world.members.items()},
+        {
+            name: [failed[1:] for failed in member.errors[heard.get(name, 0) :]]
+            for name, member in world.members.items()
+        },
     )
 
 
-def generation_of(world: World) -> int:
+def generation_of(world: FailoverWorld) -> int:
     group = world.broker.groups[GROUP]
     return group.generation if isinstance(group, ClassicGroup) else group.epoch
 
 
-def at_rest(world: World) -> bool:
+def at_rest(world: FailoverWorld) -> bool:
     """True if the group and its members are of one mind, and each partition has one reader."""
     group, there = world.broker.groups.get(GROUP), [each for each in world.members.values() if not each.gone]
     if group is None or set(group.members) != {member.member_id for member in there}:
@@ -120,7 +132,7 @@ def at_rest(world: World) -> bool:
     return agreed and told and owned == list(range(PARTITIONS)) and all(None not in m.owned.values() for m in there)
 
 
-def check_nothing_lost(world: World) -> None:
+def check_nothing_lost(world: FailoverWorld) -> None:
     """Every record was read, and what members heard to be committed is. (That none is read again, each looks itself.)"""
     read = {record for member in world.members.values() for record in member.records}
     assert read == {(index, at) for index in range(PARTITIONS) for at in range(RECORDS)}
@@ -128,7 +140,7 @@ def check_nothing_lost(world: World) -> None:
     assert all(committed.get(index, 0) >= offset for index, offset in world.acknowledged.items())
 
 
-def written(world: World) -> list[int]:
+def written(world: FailoverWorld) -> list[int]:
     """The generations that coordinators read, and those whose shares were told, as they came."""
     return [event.generation for event in world.journal.events if event.event in ("load", "assign")]
 
@@ -149,15 +161,15 @@ def cases() -> Iterator[Any]:
 def test_the_group_survives(scenario: Scenario, asked: str, kind: str, condition: str) -> None:
     outcome = play(scenario, asked, kind, condition)
     world, generation = outcome.world, generation_of(outcome.world)
-    if KINDS[kind][0] is Classic:
+    if KINDS[kind][0] is FailoverClassicMember:
         assert written(world) == sorted(written(world))
     world.start(outcome.killed)
-    before = {name: (len(member.heard), member.joins) for name, member in world.members.items()}
+    before = {name: (len(member.errors), member.joins) for name, member in world.members.items()}
     while any(at < RECORDS for member in world.members.values() for at in member.owned.values()):
         world.run(0.5)
     assert at_rest(world)
     assert generation_of(world) == generation
-    assert {name: (len(member.heard), member.joins) for name, member in world.members.items()} == before
+    assert {name: (len(member.errors), member.joins) for name, member in world.members.items()} == before
     check_nothing_lost(world)
 
 

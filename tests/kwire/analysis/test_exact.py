@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.virtual import World, micros
+from tools.captured_members import CapturedWorld, micros
 
 WORDS = {"rejoined as leader": "metadata"}
 
 
-def truth(world: World) -> Iterator[tuple[Any, ...]]:
+def truth(world: CapturedWorld) -> Iterator[tuple[Any, ...]]:
     """Generation, trigger, who, begin, end of the joins, end, members: of each rebalance, by the journal."""
     ends: dict[int, float] = {}
     synced: set[tuple[int, str]] = set()
@@ -59,7 +59,7 @@ def said(reason: str, expired: str) -> tuple[str, str]:
     return WORDS.get(why, why), member
 
 
-def stops(world: World) -> dict[tuple[int, str], tuple[int | None, int]]:
+def stops(world: CapturedWorld) -> dict[tuple[int, str], tuple[int | None, int]]:
     """When each member of a generation stopped, or a member that is gone last read what it got; when it was told."""
     told = {
         (generation, member): (None if asked is None else micros(asked), micros(now))
@@ -90,57 +90,57 @@ def stops(world: World) -> dict[tuple[int, str], tuple[int | None, int]]:
 FACTS = ["to_generation", "trigger", "trigger_member", "started_ts", "joined_ts", "ended_ts", "members_after"]
 
 
-def alone(world: World) -> None:
+def alone(world: CapturedWorld) -> None:
     world.member("a", 1.000_003)
     world.run(3)
 
 
-def second_joins(world: World) -> None:
+def second_joins(world: CapturedWorld) -> None:
     world.member("a", 1.000_003)
     world.member("b", 2.345_678)
     world.run(5)
 
 
-def leaves(world: World) -> None:
+def leaves(world: CapturedWorld) -> None:
     world.member("a", 1.000_003)
     b = world.member("b", 2.345_678)
     world.at(4.000_111, b, b.leave)
     world.run(7)
 
 
-def everybody_leaves(world: World) -> None:
+def everybody_leaves(world: CapturedWorld) -> None:
     a, b = world.member("a", 1.000_003), world.member("b", 1.345_678)
     world.at(4.000_111, b, b.leave)
     world.at(6.000_222, a, a.leave)
     world.run(8)
 
 
-def session_runs_out(world: World) -> None:
+def session_runs_out(world: CapturedWorld) -> None:
     world.member("a", 1.000_003)
     b = world.member("b", 2.345_678)
-    world.at(4.000_111, b, b.die)
+    world.at(4.000_111, b, b.stop)
     world.run(12)
 
 
-def static_restart(world: World) -> None:
+def static_restart(world: CapturedWorld) -> None:
     world.member("a", 1.000_003, instance="one")
     b = world.member("b", 2.345_678, instance="two")
-    world.at(4.000_111, b, b.die)
+    world.at(4.000_111, b, b.stop)
     world.member("b2", 5.200_007, instance="two")
     world.run(9)
 
 
-def never_syncs(world: World) -> None:
+def never_syncs(world: CapturedWorld) -> None:
     world.member("a", 1.000_003, session=30.0)
     world.member("b", 2.345_678, session=30.0, rebalance=2.0, syncs=False)
     world.run(20)
 
 
-def never_rejoins(world: World) -> None:
+def never_rejoins(world: CapturedWorld) -> None:
     """B is alive for its session, but does not come to the rebalance that C sets off: dropped after the timeout."""
     world.member("a", 1.000_003, session=30.0, rebalance=2.0)
     b = world.member("b", 2.345_678, session=30.0, rebalance=2.0)
-    world.at(4.000_111, b, b.die)
+    world.at(4.000_111, b, b.stop)
     world.member("c", 4.100_009, session=30.0, rebalance=2.0)
     world.run(20)
 
@@ -157,7 +157,7 @@ STORIES = [
 ]
 
 
-def check(world: World, tmp_path: Path) -> None:
+def check(world: CapturedWorld, tmp_path: Path) -> None:
     tables = world.tables(tmp_path)
     rows = [row for row in tables["rebalances"] if row["to_generation"] is not None]
     last = max(segment.time_us for segment in world.segments())
@@ -178,8 +178,8 @@ def check(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_exact(story: Callable[[World], None], tmp_path: Path) -> None:
-    world = World()
+def test_exact(story: Callable[[CapturedWorld], None], tmp_path: Path) -> None:
+    world = CapturedWorld()
     story(world)
     check(world, tmp_path)
 
@@ -188,12 +188,12 @@ def test_exact(story: Callable[[World], None], tmp_path: Path) -> None:
 def test_exact_whatever_happens(seed: int, tmp_path: Path) -> None:
     """Five to eight members that come, leave and die at any moment."""
     chance = random.Random(seed)
-    world = World(**{"group.initial.rebalance.delay.ms": chance.choice([0, 500])})
+    world = CapturedWorld(**{"group.initial.rebalance.delay.ms": chance.choice([0, 500])})
     for number in range(chance.randint(5, 8)):
         begins = round(chance.uniform(1, 12), 6)
         member = world.member(f"m{number}", begins, session=chance.choice([1.5, 3.0]))
         ends = begins + round(chance.uniform(2, 15), 6)
-        what = chance.choice([member.leave, member.die, None])
+        what = chance.choice([member.leave, member.stop, None])
         if what is not None:
             world.at(ends, member, what)
     world.run(40)

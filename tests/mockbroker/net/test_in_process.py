@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import trio
-from tools.members import Classic, Consumer
+from tools.group_members import ClassicMember, ConsumerMember, Timing
+from tools.in_process_members import InProcessTransport
 
 from kwire import EncodeError
 from kwire import ErrorCode as E
@@ -148,15 +149,16 @@ async def test_a_produce_without_answer(autojump_clock):
 async def test_three_members_with_default_timeouts(autojump_clock):
     """The initial delay of 3 s is stretched once, since others came in it; then all know their shares at once."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
-        members = [Classic(cluster, name) for name in "abc"]
+        transport = InProcessTransport(cluster, nursery)
+        members = [ClassicMember(transport, name) for name in "abc"]
         for member in members:
-            nursery.start_soon(member.run)
+            member.start()
         group = await cluster.wait_group("g", members=3)
         assert group.generation == 1
         await trio.sleep(1)
         assert happened(cluster, "rebalance", "generation") == [(0.0, "rebalance"), (6.0, "generation")]
-        assert [at for member in members for at, _ in member.told] == [6.0, 6.0, 6.0]
-        assert sorted(n for member in members for n in member.told[0][1]) == [0, 1, 2, 3, 4, 5]
+        assert [at for member in members for at, _ in member.assignments] == [6.0, 6.0, 6.0]
+        assert sorted(n for member in members for n in member.assignments[0].partitions) == [0, 1, 2, 3, 4, 5]
         await trio.sleep(DAY / 24)  # heartbeats keep it
         assert happened(cluster, "expire", "generation") == [(6.0, "generation")]
         nursery.cancel_scope.cancel()
@@ -165,14 +167,15 @@ async def test_three_members_with_default_timeouts(autojump_clock):
 async def test_a_member_that_falls_silent(autojump_clock):
     """Its session of 45 s began with its last heartbeat, at 18 s; the other hears of it at its own next one."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
-        a, b = Classic(cluster, "a"), Classic(cluster, "b")
-        nursery.start_soon(a.run)
-        scope = b.start(nursery)
+        transport = InProcessTransport(cluster, nursery)
+        a, b = ClassicMember(transport, "a"), ClassicMember(transport, "b")
+        a.start()
+        b.start()
         await trio.sleep(19.5)
-        scope.cancel()
+        b.stop()
         await trio.sleep(60)
         assert happened(cluster, "expire") == [(18.0 + 45, "expire")]
-        ((at, share),) = a.told[1:]
+        ((at, share),) = a.assignments[1:]
         assert at in (63.0, 66.0)  # a beats at 63 s as well, before that or after
         assert share == [0, 1, 2, 3, 4, 5]
         nursery.cancel_scope.cancel()
@@ -181,13 +184,13 @@ async def test_a_member_that_falls_silent(autojump_clock):
 async def test_a_slow_joiner_is_out_at_the_rebalance_timeout(autojump_clock):
     """b hears at its heartbeat that c has left, and takes longer than the 5 minutes that a rebalance may last."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
-        a, b, c = Classic(cluster, "a"), Classic(cluster, "b", slow=400.0, session=1_000.0), Classic(cluster, "c")
-        a.start(nursery)
-        b.start(nursery)
-        scope = c.start(nursery)
+        transport = InProcessTransport(cluster, nursery)
+        a, c = ClassicMember(transport, "a"), ClassicMember(transport, "c")
+        b = ClassicMember(transport, "b", timing=Timing(slow=400.0, session=1_000.0))
+        for member in (a, b, c):
+            member.start()
         await trio.sleep(20)
-        scope.cancel()
-        await c.leave()
+        c.leave()
         await trio.sleep(301)
         assert happened(cluster, "leave", "expire", "generation")[1:] == [
             (20.0, "leave"),
@@ -195,61 +198,69 @@ async def test_a_slow_joiner_is_out_at_the_rebalance_timeout(autojump_clock):
             (320.0, "generation"),
         ]
         assert [member.client_id for member in cluster.groups()["g"].members] == ["a"]
-        assert a.told[-1] == (320.0, [0, 1, 2, 3, 4, 5])
+        assert a.assignments[-1] == (320.0, [0, 1, 2, 3, 4, 5])
         await cluster.wait_group("g", members=2, timeout=1_000)
-        assert b.refused == [(21.0, E.REBALANCE_IN_PROGRESS), (421.0, E.UNKNOWN_MEMBER_ID)]
+        assert b.errors == [
+            (21.0, "Heartbeat", "REBALANCE_IN_PROGRESS"),
+            (421.0, "JoinGroup", "UNKNOWN_MEMBER_ID"),
+        ]
         nursery.cancel_scope.cancel()
 
 
 async def test_a_static_member_bounces(autojump_clock):
     """It is away for 44 s of its session of 45, and nobody else notices."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
-        a, b = Classic(cluster, "a"), Classic(cluster, "b", instance="b1")
-        nursery.start_soon(a.run)
-        scope = b.start(nursery)
+        transport = InProcessTransport(cluster, nursery)
+        a, b = ClassicMember(transport, "a"), ClassicMember(transport, "b", instance="b1")
+        a.start()
+        b.start()
         await trio.sleep(19.5)  # its last heartbeat was at 18
-        scope.cancel()
+        b.stop()
         await trio.sleep(18 + 44 - 19.5)
-        back = Classic(cluster, "b", instance="b1")
-        nursery.start_soon(back.run)
+        back = ClassicMember(transport, "b", instance="b1")
+        back.start()
         await trio.sleep(100)
-        assert back.told == [(62.0, b.told[0][1])]
+        assert back.assignments == [(62.0, b.assignments[0].partitions)]
         assert happened(cluster, "generation", "expire") == [(6.0, "generation")]
         nursery.cancel_scope.cancel()
 
 
 async def test_a_static_member_that_stays_away_longer(autojump_clock):
-    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster:
-        b = Classic(cluster, "b", instance="b1")
-        with trio.move_on_after(7.5):
-            await b.run()
+    async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
+        b = ClassicMember(InProcessTransport(cluster, nursery), "b", instance="b1")
+        b.start()
+        await trio.sleep(7.5)
+        b.stop()
         await cluster.wait_group("g", state="Empty", timeout=100)
         assert happened(cluster, "expire") == [(pytest.approx(6.0 + 45, abs=3.0), "expire")]
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_group_of_the_consumer_protocol_revokes(autojump_clock):
     """a gives up half only after 20 s; b gets it at its next heartbeat then, not before."""
     async with open_cluster(topics={"t": 4}) as cluster, trio.open_nursery() as nursery:
-        a, b = Consumer(cluster, "a", slow=20.0), Consumer(cluster, "b")
-        nursery.start_soon(a.run)
+        transport = InProcessTransport(cluster, nursery)
+        a, b = ConsumerMember(transport, "a", timing=Timing(slow=20.0)), ConsumerMember(transport, "b")
+        a.start()
         await trio.sleep(1)
-        assert a.told == [(0.0, [0, 1, 2, 3])]
-        nursery.start_soon(b.run)
+        assert a.assignments == [(0.0, [0, 1, 2, 3])]
+        b.start()
         await trio.sleep(100)
-        assert a.told[1:] == [(25.0, [0, 1])]  # its heartbeat at 5 s said it
-        assert [owned for _, owned in b.told][-1] == [2, 3]
-        assert b.told[-1][0] == 26.0  # it asks at 1, 6, ... 26
+        assert a.assignments[1:] == [(25.0, [0, 1])]  # its heartbeat at 5 s said it
+        assert [owned for _, owned in b.assignments][-1] == [2, 3]
+        assert b.assignments[-1][0] == 26.0  # it asks at 1, 6, ... 26
         nursery.cancel_scope.cancel()
 
 
 async def test_offsets_are_kept_for_seven_days(autojump_clock):
     """From when the group is empty; the broker looks every 10 minutes."""
     async with open_cluster(topics={"t": 1}, config=EXACT) as cluster, trio.open_nursery() as nursery:
-        a = Classic(cluster, "a")
-        scope = a.start(nursery)
+        transport = InProcessTransport(cluster, nursery)
+        a = ClassicMember(transport, "a")
+        a.start()
         await trio.sleep(100)
-        assert await a.commit(5) == E.NONE
-        scope.cancel()
+        assert await transport.commit(a, 5) == E.NONE
+        a.stop()
         await trio.sleep(DAY)
         emptied = happened(cluster, "empty")[0][0]
         await trio.sleep(6 * DAY + 60)
