@@ -238,7 +238,7 @@ class Pump:
         A request that cannot be read, or that a handler fails on, closes this connection only.
         """
         if connection.work is not None:
-            more = self._resume(connection, now)
+            more = self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
         self.flush(connection)
@@ -276,7 +276,7 @@ class Pump:
                 break
         return connection.session.ticket is None
 
-    def _resume(self, connection: Connection, now: float) -> bool:
+    def resume(self, connection: Connection, now: float) -> bool:
         """Handle the next slice of a request, also if its connection is closed; True if there may be more to serve."""
         work, connection.work = connection.work, None
         assert work is not None
@@ -405,6 +405,12 @@ class Pump:
         """Close it if the peer has closed its half and has been answered, but for a request that is pending."""
         if connection.ended and not (connection.draining or connection.held or connection.queued):
             self.close(connection)
+
+    def stop(self, node: int) -> None:
+        """A broker has ended: what remains of the requests to it is not carried out. Its connections are closed."""
+        for connection in self._heavy:
+            if connection.session.node == node:
+                connection.work = None
 
     def close(self, connection: Connection, reason: str = "") -> None:
         """Close at once; a request of it that is pending is forgotten."""

@@ -106,6 +106,7 @@ class Server:
     def stop_broker(self, node: int, *, abruptly: bool) -> None:
         """Close the listeners and connections of a broker; ``abruptly``: clients see a reset."""
         self._listeners.stop(node)
+        self.pump.stop(node)
         self._sockets.stop(node, abruptly=abruptly)
         for connection in self._in_process():
             if connection.session.node == node:

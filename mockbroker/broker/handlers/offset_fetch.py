@@ -81,8 +81,8 @@ class _Seen:
         """Read by one request, all at the same time: what takes more than one slice is read from a copy."""
         group = broker.groups.get(group_id)
         offsets = group.offsets if group else NO_OFFSETS  # that a group does not exist is no error
-        count = len(offsets.committed) if asked is None else sum(len(topic.partition_indexes) for topic in asked)
-        return cls(offsets.copy() if count > slice_.left else offsets, call.request.require_stable, room)
+        most = 2 * len(offsets.committed) if asked is None else sum(1 + len(topic.partition_indexes) for topic in asked)
+        return cls(offsets.copy() if most > slice_.left else offsets, call.request.require_stable, room)
 
 
 def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effects:  # noqa: ARG001

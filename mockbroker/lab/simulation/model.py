@@ -1,4 +1,4 @@
-"""A small reference of committed offsets, made of what brokers said yes to, and of nothing that they hold.
+"""A small reference of committed offsets, made of what the journal and the answers say, and of nothing that they hold.
 
 Commits of transactions hold from the end of the transaction on; of two for one place the one asked for last holds.
 A crash may undo what was not acknowledged, and nothing else: then the reference becomes what is left, if that may be.
@@ -47,21 +47,32 @@ class Model:
     undecided: dict[int, None] = field(default_factory=dict)  # producers whose transaction may or may not have ended
     unsettled: list[dict[Key, Stored]] = field(default_factory=list)  # of such, until their groups are loaded
     numbers: dict[tuple[int, int], int] = field(default_factory=dict)  # of calls that were answered
+    parts: dict[tuple[int, int], list[tuple[Place, int]]] = field(default_factory=dict)  # of commits without an answer
     kept: dict[str, int] = field(default_factory=dict)  # of ``producers``, those that were acknowledged
 
     def of(self, group: str) -> dict[Place, int]:
         return {place: stored.offset for place, stored in self.offsets.get(group, {}).items()}
 
-    def unstable(self, group: str, place: Place) -> bool:
-        return any((group, place) in held for held in self.held.values())
+    def unstable(self, group: str) -> set[Place]:
+        """Places that an open transaction would change."""
+        return {place for held in self.held.values() for name, place in held if name == group}
 
-    def answered(self, call: Call[Any], response: Any, now: float) -> None:
-        """What an answer means for the offsets."""
+    def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
+        """A commit, or a slice of it, was stored; its answer has to say so."""
+        places = self.parts.setdefault((call.ticket.connection, call.ticket.correlation_id), [])
+        for topic, found in offsets.items():
+            for index, offset in found.items():
+                places.append(((topic, index), offset))
+                self._store((call.request.group_id, (topic, index)), self._next(offset, now))
+
+    def answered(self, call: Call[Any], response: Any, now: float) -> str:
+        """What an answer means for the offsets; what is wrong with it, or ""."""
         request = call.request
         match call.ticket.api_key:
             case ApiKey.OFFSET_COMMIT:
-                for place, offset in accepted(request, response):
-                    self._store((request.group_id, place), self._next(offset, now))
+                places = self.parts.pop((call.ticket.connection, call.ticket.correlation_id), [])
+                if places != (told := accepted(request, response)):
+                    return f"a commit to {request.group_id} stored {places}, and its answer accepts {told}"
             case ApiKey.TXN_OFFSET_COMMIT:
                 held = self.held.setdefault(request.producer_id, {})
                 for place, offset in accepted(request, response):
@@ -85,6 +96,7 @@ class Model:
                         if not partition.error_code:
                             self.forget(request.group_id, (topic.name, partition.partition_index))
         self.numbers[call.ticket.connection, call.ticket.correlation_id] = self.order
+        return ""
 
     def acknowledged(self, call: Call[Any]) -> None:
         """The answer has left: everything up to it is there for good."""
@@ -196,7 +208,7 @@ class Model:
                 found.setdefault(producer_id, {})[key] = asked[-1]
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]
         self.undecided = {producer_id: None for producer_id in open_still if producer_id in found}
-        self.held, self.ended, self.numbers, self.unsettled = found, [], {}, []
+        self.held, self.ended, self.numbers, self.unsettled, self.parts = found, [], {}, [], {}
         self.producers = dict(self.kept)  # an id that was not acknowledged may be given to another
         return ""
 

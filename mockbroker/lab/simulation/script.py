@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from mockbroker.broker.broker import IN_A_SLICE
+
 # What can go wrong, or is done, at a numbered event. ``who``: the number of a member, or of a broker.
 MEMBER_FAULTS = (
     "lose-request",  # the next request never arrives, and the connection is gone
@@ -87,7 +89,8 @@ class MemberScript:
 class Script:
     """``events``: how long faults go on; what heals comes on top. ``settings``: by Kafka's names.
 
-    ``sync``: seconds that a sync of the disk takes at the most; negative: there is no disk.
+    ``sync``: seconds that a sync of the disk takes at the most; negative: there is no disk. ``in_a_slice``: elements of
+    a request that are handled before other requests have their turn.
     """
 
     seed: int
@@ -100,6 +103,7 @@ class Script:
     sync: float
     members: tuple[MemberScript, ...]
     faults: tuple[Fault, ...]
+    in_a_slice: int = IN_A_SLICE
 
     def lines(self) -> list[str]:
         """To be read: what is left of it after shrinking says what is needed for the failure."""
@@ -108,6 +112,7 @@ class Script:
             f"seed {self.seed}, scheme {self.scheme}, {self.events} events, {self.brokers} brokers like {self.release}",
             f"settings {settings}",
             f"disk {f'syncs in {self.sync} s' if self.sync >= 0 else 'none'}",
+            f"slices of {self.in_a_slice} elements",
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *map(str, self.members),
             *map(str, self.faults),

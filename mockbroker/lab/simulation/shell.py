@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable
 from math import inf, nextafter
 from typing import Any
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Effects, Reply, Ticket
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Outcome, Router
 from mockbroker.lab.simulation import network
+from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.network import Network
 from mockbroker.lab.simulation.queue import Queue
@@ -27,6 +30,7 @@ from mockbroker.net.pump import Connection, Pump
 
 LOOK_EVERY = 32  # events between two looks at the whole state
 NOTES_KEPT = 100
+SLICE_TIME = 0.005  # seconds that a slice takes at the most
 RESTART = 0.5  # seconds that a process takes to come back after its disk has failed
 Answer = tuple[Call[Any], Any]  # a request and its response
 
@@ -101,9 +105,18 @@ class ObservedPump(Pump):
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
         shell = self._shell
         shell.begin_request(call, now)
+        shell.served = call
         super().handle(connection, call, now)
-        for handled in shell.watchers.handled:
-            handled(shell.broker, call, now)
+        shell.handled(call, now)
+
+    def resume(self, connection: Connection, now: float) -> bool:
+        shell = self._shell
+        assert connection.work is not None
+        call = shell.served = shell.waiting[connection.work.ticket]
+        shell.watchers.tell("resumed", shell.broker, call, now)
+        more = super().resume(connection, now)
+        shell.handled(call, now)
+        return more
 
     def unclaimed(self, outcome: Outcome) -> None:
         self._shell.unclaimed(outcome)
@@ -121,6 +134,9 @@ class Shell:
     away: brokers of the cluster that are stopped while the process lives
     disk: what answers wait for; None if there is none
     successor: makes the broker that goes on with what is on the disk
+    slices: draws how long a slice takes
+    waiting: requests that have no answer, by ticket
+    served: the request that is being handled
     """
 
     def __init__(
@@ -131,6 +147,7 @@ class Shell:
         watchers: Watchers,
         disk: Disk | None,
         successor: Callable[[Disk], Broker],
+        slices: Dice | None = None,
     ) -> None:
         self.queue = queue
         self.trace = trace
@@ -144,7 +161,9 @@ class Shell:
         self.away: dict[int, None] = {}
         self.pump = ObservedPump(self)
         self._successor = successor
-        self._waiting: dict[Ticket, Call[Any]] = {}
+        self.waiting: dict[Ticket, Call[Any]] = {}
+        self.served: Call[Any] | None = None
+        self._slices = slices or Dice("slices")
         self._unsent: deque[tuple[int, Answer]] = deque()  # whose connections were closed, and what is synced before
         self._life = 0  # of the process
         self._tick_at = inf
@@ -193,7 +212,8 @@ class Shell:
         if self.queue.now < self.stalled or self.down:
             return
         if self.pump.turn(self.now):
-            self.queue.at(self.queue.now, self.turn)
+            sliced = any(connection.work is not None for connection in self.pump.connections.values())
+            self.queue.after(self._slices.between(0.0, SLICE_TIME) if sliced else 0.0, self.turn)
         if self.pump.unsynced:
             self._sync()
         self._tell_unsent()
@@ -202,18 +222,24 @@ class Shell:
 
     # --- what the pump and its connections report ---
 
+    def handled(self, call: Call[Any], now: float) -> None:
+        """A request, or a slice of it, was handled."""
+        self.served = None
+        for handled in self.watchers.handled:
+            handled(self.broker, call, now)
+
     def begin_request(self, call: Call[Any], now: float) -> None:
         """A request is about to be handled."""
         self.trace.add(
             now, f"{call.client.client_id}>{call.client.node} {told_request(call.ticket.api_key, call.request)}"
         )
-        self._waiting[call.ticket] = call
+        self.waiting[call.ticket] = call
         for before in self.watchers.before:
             before(self.broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
         """A request has its answer, which may have to wait for the disk."""
-        del self._waiting[call.ticket]
+        del self.waiting[call.ticket]
         for answered in self.watchers.answered:
             answered(self.broker, call, response, self.now)
 
@@ -237,7 +263,7 @@ class Shell:
     def unclaimed(self, outcome: Outcome) -> None:
         """An answer that is not for the pending request of an open connection: that connection must be closed."""
         ticket = outcome.ticket
-        call = self._waiting.get(ticket)
+        call = self.waiting.get(ticket)
         if call is None:
             raise Broken("I7", f"an answer to {ticket}, which is not pending: it was answered before, or never asked")
         if ticket.connection in self.pump.connections:
@@ -289,7 +315,7 @@ class Shell:
         self._life += 1
         connections = list(self.pump.connections.values())
         self.pump = ObservedPump(self)
-        self._waiting.clear()
+        self.waiting.clear()
         self._unsent.clear()
         self._tick_at = inf
         for connection in connections:
@@ -326,6 +352,7 @@ class Shell:
     def take_away(self, node: int) -> None:
         """Nobody reaches this broker any more."""
         self.away[node] = None
+        self.pump.stop(node)
         for connection in list(self.pump.connections.values()):
             if connection.session.node == node:
                 self.pump.close(connection)
@@ -387,6 +414,9 @@ class Shell:
     def _noted(self, event: Event) -> None:
         for noted in self.watchers.noted:
             noted(self.broker, event)
+        served = self.served
+        if event.event == EventKind.COMMIT and served is not None and served.ticket.api_key == ApiKey.OFFSET_COMMIT:
+            self.watchers.tell("stored", self.broker, served, event.offsets, self.now)
 
     def _look(self, now: float) -> None:
         if self.trace.events - self._looked >= LOOK_EVERY:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
@@ -14,6 +14,7 @@ from mockbroker.broker.journal import Event
 from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC
 
 V = TypeVar("V")
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]  # by topic and partition
 
 
 class Broken(Exception):
@@ -43,7 +44,13 @@ class Watcher:
         """The broker has an answer, perhaps to a request that has waited."""
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """A request was handled; it is answered, or waits."""
+        """A request, or a slice of it, was handled; it is answered, or waits."""
+
+    def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
+        """The next slice of a request is about to be handled; ``handled`` follows."""
+
+    def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
+        """A commit, or a slice of it, was stored, by the journal; its answer may come later."""
 
     def ticked(self, broker: Broker, now: float) -> None:
         """Everything that was due was done."""
@@ -86,7 +93,7 @@ def is_away(broker: Broker, group_id: str) -> bool:
 
 HOOKS = (
     "before", "noted", "answered", "handled", "ticked", "acknowledged", "closed", "gone", "back", "look",
-    "healed", "emptied", "stood",
+    "healed", "emptied", "stood", "resumed", "stored",
 )  # fmt: skip
 
 

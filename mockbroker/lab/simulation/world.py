@@ -59,7 +59,9 @@ class World:
 
         def broker_on(kept: Disk | None) -> Broker:
             cluster = None if kept is None else kept.open(nodes, ids.uuid)
-            return Broker(nodes, settings, ids.uuid, release, cluster=cluster)
+            broker = Broker(nodes, settings, ids.uuid, release, cluster=cluster)
+            broker.in_a_slice = script.in_a_slice
+            return broker
 
         broker = broker_on(disk)
         for name, partitions in script.topics.items():
@@ -72,6 +74,7 @@ class World:
             Watchers(watchers(self.patience)),
             disk,
             broker_on,
+            Dice("slices of time", script.seed),
         )
         self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
         admin = MemberScript(number=len(script.members), kind="admin", group="", topics=())

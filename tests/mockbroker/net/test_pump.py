@@ -207,6 +207,17 @@ def test_commit_is_finished_when_its_connection_is_closed() -> None:
     assert len(place.harness.broker.groups["g"].offsets.committed) == 3_000
 
 
+def test_slices_of_a_stopped_broker_are_not_handled() -> None:
+    place = Place(t=3_000)
+    wire = place.connect()
+    place.send(wire, commit(range(3_000)))
+    place.pump.turn(0.0)
+    place.pump.stop(0)
+    place.pump.close(wire)
+    place.turns()
+    assert len(place.harness.broker.groups["g"].offsets.committed) == 1_000
+
+
 def test_slices_are_forgotten_with_their_broker() -> None:
     place = Place(t=3_000)
     wire = place.connect()
@@ -283,6 +294,24 @@ def test_offset_fetch_in_slices_reads_the_offsets_of_one_moment() -> None:
     assert [number for number, _ in place.log][-2:] == [short.number, long.number]
     for group in long.sent[0].groups:
         assert [each.committed_offset for each in group.topics[0].partitions] == list(range(2_700))
+
+
+def test_offset_fetch_of_one_partition_may_take_two_slices() -> None:
+    """Groups and topics count as well as partitions."""
+    place = Place(t=1)
+    place.harness.broker.in_a_slice = 2
+    long, short = place.connect(), place.connect()
+    place.send(short, commit([0]))
+    place.turns()
+    wanted = [OffsetFetchRequest.Group.Topic(name="t", partition_indexes=[0])]
+    place.send(long, (OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=wanted)]), 8))
+    place.pump.turn(0.0)
+    kind = OffsetCommitRequest.Topic
+    moved = kind.Partition(partition_index=0, committed_offset=9_999, committed_metadata="")
+    place.send(short, (OffsetCommitRequest(group_id="g", topics=[kind(name="t", partitions=[moved])]), 5))
+    place.turns()
+    assert [number for number, _ in place.log][-2:] == [short.number, long.number]
+    assert long.sent[0].groups[0].topics[0].partitions[0].committed_offset == 0
 
 
 def test_response_that_grows_too_large_in_slices_is_refused() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
-from mockbroker.base.effects import Call
+from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.lab.simulation.model import Key, Model
-from mockbroker.lab.simulation.watching import Watcher, is_away
+from mockbroker.lab.simulation.model import Key, Model, Place
+from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 
 
 class CommitsKept(Watcher):
@@ -21,24 +21,37 @@ class CommitsKept(Watcher):
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self._asked: dict[
+            Ticket, dict[str, tuple[dict[Place, int], set[Place]]]
+        ] = {}  # as it was, and what was unstable
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        """An OffsetFetch that takes several slices is answered with the offsets that were there before the first."""
+        if call.ticket.api_key == ApiKey.OFFSET_FETCH:
+            names = [group.group_id for group in call.request.groups]
+            self._asked[call.ticket] = {name: (self.model.of(name), self.model.unstable(name)) for name in names}
+
+    def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
+        self.model.stored(call, offsets, now)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if call.ticket.api_key == ApiKey.OFFSET_FETCH:
+            asked = self._asked.pop(call.ticket)
             for group in response.groups:
                 if not group.error_code:
-                    self._fetched(group, stable=call.request.require_stable)
+                    self._fetched(group, *asked[group.group_id], stable=call.request.require_stable)
         else:
-            self.model.answered(call, response, now)
+            if wrong := self.model.answered(call, response, now):
+                raise self.broken(wrong)
             for group in {key[0]: None for transaction in self.model.unsettled for key in transaction}:
                 if not is_away(broker, group):  # a commit of it was noted when it was made
                     self.model.settle(group, {})
 
-    def _fetched(self, group: Any, *, stable: bool) -> None:
-        expected = self.model.of(group.group_id)
+    def _fetched(self, group: Any, expected: dict[Place, int], pending: set[Place], *, stable: bool) -> None:
         for topic in group.topics:
             for partition in topic.partitions:
                 place = topic.name, partition.partition_index
-                unstable = stable and self.model.unstable(group.group_id, place)
+                unstable = stable and place in pending
                 if partition.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT and unstable:
                     continue
                 wanted = expected.get(place, -1)

@@ -6,12 +6,11 @@ from typing import Any
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
-from mockbroker.base.effects import Call
+from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.lab.simulation.model import accepted
 from mockbroker.lab.simulation.watching import Watcher, is_away
 
 
@@ -24,29 +23,30 @@ class MembersCommit(Watcher):
     name = "I6"
 
     def __init__(self) -> None:
-        self._may: dict[tuple[int, int], str] = {}  # by connection and correlation id: why not, "" if it may
+        self._may: dict[Ticket, list[str]] = {}  # why not, "" if it may, for each slice
         self._holders: dict[tuple[str, str], str] = {}  # of instance ids, by group
         self._fenced: dict[tuple[str, str], None] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key == ApiKey.OFFSET_COMMIT:
+            self._may[call.ticket] = []
+            self.resumed(broker, call, now)
+
+    def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
+        if call.ticket in self._may:
             why = self._why_not(broker, call.request)
             node, group_id = call.client.node, call.request.group_id
             if broker.coordinator(group_id) != node:
                 why = f"broker {node} is not the coordinator"
             elif is_away(broker, group_id):
                 why = f"broker {node} has not read the group yet"
-            self._may[call.ticket.connection, call.ticket.correlation_id] = why
+            self._may[call.ticket].append(why)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request
         match call.ticket.api_key:
             case ApiKey.OFFSET_COMMIT:
-                why = self._may.pop((call.ticket.connection, call.ticket.correlation_id), "")
-                if why and accepted(request, response):
-                    raise self.broken(f"a commit to {request.group_id} by {request.member_id!r} was accepted: {why}")
-                if not why and self._refused(response, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-                    raise self.broken(f"a commit to {request.group_id} by {request.member_id!r} was refused")
+                self._committed(broker, call, response)
             case ApiKey.JOIN_GROUP | ApiKey.CONSUMER_GROUP_HEARTBEAT if not response.error_code:
                 self._joined(call, response)
             case ApiKey.LEAVE_GROUP if not response.error_code:
@@ -63,6 +63,17 @@ class MembersCommit(Watcher):
         self._fenced.clear()
         self._may.clear()
 
+    def _committed(self, broker: Broker, call: Call[Any], response: Any) -> None:
+        """Each slice of a commit is accepted or refused by what the group was before it."""
+        errors = [partition.error_code for topic in response.topics for partition in topic.partitions]
+        who = f"a commit to {call.request.group_id} by {call.request.member_id!r}"
+        for number, why in enumerate(self._may.pop(call.ticket, [])):
+            part = errors[number * broker.in_a_slice :][: broker.in_a_slice]
+            if why and ErrorCode.NONE in part:
+                raise self.broken(f"{who} was accepted: {why}")
+            if not why and {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID} & {*part}:
+                raise self.broken(f"{who} was refused")
+
     def _joined(self, call: Call[Any], response: Any) -> None:
         request = call.request
         instance = request.group_instance_id if call.ticket.api_key == ApiKey.JOIN_GROUP else request.instance_id
@@ -72,9 +83,6 @@ class MembersCommit(Watcher):
             if before is not None and before != response.member_id:
                 self._fenced[request.group_id, before] = None
             self._holders[request.group_id, instance] = response.member_id
-
-    def _refused(self, response: Any, *errors: ErrorCode) -> bool:
-        return any(partition.error_code in errors for topic in response.topics for partition in topic.partitions)
 
     def _why_not(self, broker: Broker, request: Any) -> str:
         group = broker.groups.get(request.group_id)

@@ -30,6 +30,9 @@ class OthersUntouched(Watcher):
             mine = _group_of(call.request)
             self._prints = {name: _print(group) for name, group in broker.groups.items() if name != mine}
 
+    def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self.before(broker, call, now)
+
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key in OF_TRANSACTIONS:
             return

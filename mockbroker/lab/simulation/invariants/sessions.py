@@ -11,7 +11,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.lab.simulation.watching import Watcher
+from mockbroker.lab.simulation.watching import Offsets, Watcher
 
 ALIVE = (E.NONE, E.REBALANCE_IN_PROGRESS)
 SLACK = 0.05  # seconds: journal times are whole milliseconds, and a tick of its own may follow
@@ -57,10 +57,6 @@ class Sessions(Watcher):
                     self._sign(request.group_id, request.member_id, now, sure=True)
             case ApiKey.SYNC_GROUP:
                 self._sign(request.group_id, request.member_id, now, sure=False)  # also if a rebalance interrupted it
-            case ApiKey.OFFSET_COMMIT:
-                if request.member_id and not response.topics[0].partitions[0].error_code:
-                    classic = broker.groups.typed(request.group_id, ClassicGroup) is not None
-                    self._sign(request.group_id, request.member_id, now, sure=classic)
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
                     who = request.group_id, response.member_id
@@ -68,6 +64,12 @@ class Sessions(Watcher):
                     self._sign(*who, now, sure=request.member_epoch >= 0)
             case _:
                 pass
+
+    def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
+        request = call.request
+        if request.member_id:
+            classic = broker.groups.typed(request.group_id, ClassicGroup) is not None
+            self._sign(request.group_id, request.member_id, now, sure=classic)
 
     def noted(self, broker: Broker, event: Event) -> None:
         who = event.group, event.member_id

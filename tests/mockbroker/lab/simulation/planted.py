@@ -19,7 +19,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.list_groups import ListGroupsRequest
-from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from mockbroker.api import snapshots
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.base.effects import Call, Effects, Note, Reply, Ticket
@@ -34,6 +34,7 @@ from mockbroker.broker.handlers import (
     offset_commit,
     offset_fetch,
 )
+from mockbroker.broker.slices import in_slices
 from mockbroker.groups import expiry
 from mockbroker.groups.changes import Changes
 from mockbroker.groups.classic import join as classic_join
@@ -54,6 +55,7 @@ from mockbroker.groups.records import image, keeper
 from mockbroker.groups.records.keeper import Keeper
 from mockbroker.groups.records.wall_time import Wall
 from mockbroker.lab.simulation.clients.client import Client
+from mockbroker.net.pump import Pump
 from mockbroker.storage.partition_files import PartitionFiles
 from mockbroker.storage.work import Worker
 from mockbroker.topics.model import Partition
@@ -422,6 +424,40 @@ def a_commit_of_a_stranger_counts(patch: Patch) -> None:
 @bug("I6")
 def a_commit_of_a_stale_epoch_counts(patch: Patch) -> None:
     patch.setattr(commit_rules, "_epoch_error", lambda member, epoch: E.NONE)
+
+
+@bug("I6")
+def only_the_first_slice_of_a_commit_is_checked(patch: Patch) -> None:
+    real, checked = offset_commit._admit, dict[Ticket, tuple[CoordinatedGroup | None, E]]()
+
+    def admit(broker: Broker, call: Call[OffsetCommitRequest], now: float) -> tuple[CoordinatedGroup | None, E]:
+        if call.ticket not in checked:
+            checked[call.ticket] = real(broker, call, now)
+        return checked[call.ticket]
+
+    patch.setattr(offset_commit, "_admit", admit)
+
+
+@bug("I4")
+def the_answer_to_a_commit_is_that_of_its_last_slice(patch: Patch) -> None:
+    real = offset_commit._add
+
+    def add(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
+        response.topics.clear()
+        real(response, more)
+
+    handle = in_slices(offset_commit.handle, offset_commit._cut, add)
+    handle_with(patch, offset_commit, handle)
+
+
+@bug("I4")
+def an_offset_fetch_reads_what_is_committed_meanwhile(patch: Patch) -> None:
+    patch.setattr(Offsets, "copy", lambda offsets: offsets)
+
+
+@bug("I4", "I5", "I6")
+def a_killed_broker_carries_out_the_rest(patch: Patch) -> None:
+    patch.setattr(Pump, "stop", lambda pump, node: None)
 
 
 @bug("I6")

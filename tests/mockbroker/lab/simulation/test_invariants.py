@@ -52,6 +52,7 @@ class Checked:
         """The broker has an answer; it leaves with ``acknowledge``."""
         self.calls += 1
         call = Call(Ticket(1, self.calls, key, 5), Client(0, "c", "/127.0.0.1"), request)
+        self.watcher.before(self.broker, call, NOW)
         self.watcher.answered(self.broker, call, response, NOW)
         return call, response
 
@@ -305,7 +306,8 @@ class Undecided(Checked):
         group = OffsetFetchResponse.Group(
             group_id="g", topics=[OffsetFetchResponse.Group.Topic(name="t", partitions=[place])]
         )
-        self.answer(OFFSET_FETCH, OffsetFetchRequest(), OffsetFetchResponse(groups=[group]))
+        request = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g")])
+        self.answer(OFFSET_FETCH, request, OffsetFetchResponse(groups=[group]))
 
 
 @pytest.mark.parametrize(("committed", "offset"), [(True, 5), (False, -1)], ids=["committed", "aborted"])
