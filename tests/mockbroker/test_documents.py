@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tools.assignor_members import AssignorHarness
 from tools.broker_harness import BrokerHarness
-from tools.carriers import Carriers
 
 from kwire import ErrorCode as E
 from kwire.assignors import read_assignment
@@ -29,7 +29,7 @@ from kwire.records import Record, build_batch
 from mockbroker.base.release import RELEASES
 
 
-def numbers(harness: Carriers, group: str = "g") -> dict[str, list[int]]:
+def numbers(harness: AssignorHarness, group: str = "g") -> dict[str, list[int]]:
     """Partitions by member, of a group that reads one topic."""
     return {name: sorted(index for _, index in share) for name, share in harness.shares(group).items()}
 
@@ -58,22 +58,22 @@ def reasons(harness: BrokerHarness) -> list[str]:
 
 
 def test_four_members_and_two_in_two_groups_of_four_partitions() -> None:
-    harness = Carriers(brokers=3, topics={"t": 4})
+    harness = AssignorHarness(brokers=3, topics={"t": 4})
     for number in range(4):
-        harness.carrier(f"A{number}", group="A")
+        harness.member(f"A{number}", group="A")
     for number in range(2):
-        harness.carrier(f"B{number}", group="B")
+        harness.member(f"B{number}", group="B")
     harness.settle()
     assert numbers(harness, "A") == {"A0": [0], "A1": [1], "A2": [2], "A3": [3]}
     assert numbers(harness, "B") == {"B0": [0, 1], "B1": [2, 3]}
 
 
 def test_two_groups_read_the_same_partitions_independently() -> None:
-    harness = Carriers(brokers=3, topics={"t": 4})
+    harness = AssignorHarness(brokers=3, topics={"t": 4})
     values = {index: [f"{index}-{number}".encode() for number in range(5)] for index in range(4)}
     for index, listed in values.items():
         harness.fill("t", listed, index)
-    ahead, behind = harness.carrier("ahead", group="A"), harness.carrier("behind", group="B")
+    ahead, behind = harness.member("ahead", group="A"), harness.member("behind", group="B")
     harness.settle()
     everything = sorted((index, value) for index, listed in values.items() for value in listed)
     assert sorted(ahead.read()) == everything
@@ -83,12 +83,12 @@ def test_two_groups_read_the_same_partitions_independently() -> None:
     before = behind.generation
     ahead.leave()  # a rebalance of the one is none of the other
     harness.settle()
-    assert (behind.generation, behind.heard[-1]) == (before, ("join", E.MEMBER_ID_REQUIRED))
+    assert (behind.generation, behind.errors) == (before, [])
     assert behind.commit() == E.NONE
     harness.fill("t", [b"more"], 2)
     assert behind.read() == [(2, b"more")]
     assert behind.commit() == E.NONE
-    back = harness.carrier("back", group="A")
+    back = harness.member("back", group="A")
     harness.settle()
     assert back.read() == [(2, b"more")]
     assert behind.committed() == {("t", 0): 5, ("t", 1): 5, ("t", 2): 6, ("t", 3): 5}
@@ -96,10 +96,10 @@ def test_two_groups_read_the_same_partitions_independently() -> None:
 
 
 def test_seven_partitions_as_consumers_come() -> None:
-    harness = Carriers(topics={"t": 7})
+    harness = AssignorHarness(topics={"t": 7})
     seen = []
     for name in ("C0", "C1", "C2"):
-        harness.carrier(name)
+        harness.member(name)
         harness.settle()
         seen.append(numbers(harness))
     assert seen == [
@@ -110,12 +110,12 @@ def test_seven_partitions_as_consumers_come() -> None:
 
 
 def test_eighth_member_of_seven_partitions_idles_till_one_leaves() -> None:
-    harness = Carriers(topics={"t": 7})
-    members = [harness.carrier(f"C{number}") for number in range(8)]
+    harness = AssignorHarness(topics={"t": 7})
+    members = [harness.member(f"C{number}") for number in range(8)]
     harness.settle()
     assert numbers(harness) == {f"C{number}": [number] for number in range(7)} | {"C7": []}
     harness.live(60.0)  # six of its sessions
-    assert members[7].beat() == E.NONE
+    assert members[7].heartbeat() == E.NONE
     found = described(harness)
     assert (found.group_state, len(found.members)) == ("Stable", 8)
     members[3].leave()
@@ -135,23 +135,23 @@ def test_each_subscribed_partition_has_one_owner_after_rebalance(
     carried: str, data: st.DataObject, changes: list[str]
 ) -> None:
     topics = {"t": 3, "u": 2}
-    harness = Carriers(topics=topics)
+    harness = AssignorHarness(topics=topics)
     wishes = st.sampled_from([("t",), ("u",), ("t", "u")])
-    harness.carrier("m0", carried, topics=data.draw(wishes))
+    harness.member("m0", carried, topics=data.draw(wishes))
     for number, change in enumerate(["comes", *changes], 1):
         member = data.draw(st.sampled_from(harness.members)) if harness.members else None
         match change:
             case "leaves" if member:
-                member.leave() if member.member_id else member.fall_silent()
+                member.leave() if member.member_id else member.stop()
             case "falls silent" if member:
-                member.fall_silent()
+                member.stop()
             case "subscribes otherwise" if member:
                 member.subscribe(*data.draw(wishes))
             case "the topic grows":
                 topics["t"] += 1
                 grow(harness, "t", topics["t"])
             case _:
-                harness.carrier(f"m{number}", carried, topics=data.draw(wishes))
+                harness.member(f"m{number}", carried, topics=data.draw(wishes))
         harness.live(15.0)  # until whoever is silent is out
         harness.settle()
         owned = Counter(partition for share in harness.shares().values() for partition in share)
@@ -209,7 +209,7 @@ def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
 
 def test_only_the_leader_of_a_partition_accepts_records() -> None:
     """Brokers, topics with partitions spread over them, producers, consumers."""
-    harness = Carriers(brokers=3, topics={"t": 6, "u": 3})
+    harness = AssignorHarness(brokers=3, topics={"t": 6, "u": 3})
     known = harness.ask(MetadataRequest(topics=None), 12, node=1)
     assert sorted(broker.node_id for broker in known.brokers) == [0, 1, 2]
     ours = [topic for topic in known.topics if not topic.is_internal]
@@ -223,7 +223,7 @@ def test_only_the_leader_of_a_partition_accepts_records() -> None:
             )
             answer = harness.ask(asked, 9, node=node).responses[0].partition_responses[0]
             assert answer.error_code == (E.NONE if node == leader else E.NOT_LEADER_OR_FOLLOWER)
-    reader = harness.carrier("reader", topics=["t", "u"])
+    reader = harness.member("reader", topics=["t", "u"])
     harness.settle()
     assert sorted(reader.read()) == sorted((index, b"from %d" % leader) for (_, index), leader in leaders.items())
 
@@ -253,13 +253,13 @@ def fetched(harness: BrokerHarness, version: int) -> tuple[int, E]:
 
 def test_all_offset_versions_read_and_write_one_group() -> None:
     """v0 went to ZooKeeper, and is refused as by a Kafka without it."""
-    harness = Carriers(release=RELEASES["all"])
+    harness = AssignorHarness(release=RELEASES["all"])
     assert commit(harness, 0, 1) == E.UNSUPPORTED_VERSION
     for written in range(1, 11):  # each by somebody who is in no group, on a connection of its own
         assert commit(harness, written, written) == E.NONE
         assert {fetched(harness, read) for read in range(1, 11)} == {(written, E.NONE)}
     assert fetched(harness, 0)[1] == E.UNSUPPORTED_VERSION
-    member = harness.carrier("m")
+    member = harness.member("m")
     harness.settle()
     for written in range(1, 11):  # the group has a member now, and all know it
         who = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation}
@@ -271,9 +271,9 @@ def test_all_offset_versions_read_and_write_one_group() -> None:
 
 def test_what_a_client_forgets_its_group_still_knows() -> None:
     """Whoever has id and generation goes on as the member, whatever connection or client it is."""
-    harness = Carriers(topics={"t": 3})
+    harness = AssignorHarness(topics={"t": 3})
     for name in "ab":
-        harness.carrier(name)
+        harness.member(name)
     harness.settle()
     before = numbers(harness)
     known = [(member.member_id, member.generation) for member in harness.members]
@@ -292,11 +292,11 @@ def test_what_a_client_forgets_its_group_still_knows() -> None:
 
 
 @pytest.fixture
-def three() -> Carriers:
+def three() -> AssignorHarness:
     """Members a (leader), b and c in a Stable group, on six partitions."""
-    harness = Carriers(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = AssignorHarness(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
-        harness.carrier(name)
+        harness.member(name)
     harness.live(3.0)
     assert [member.led for member in harness.members] == [True, False, False]
     assert numbers(harness) == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
@@ -304,23 +304,23 @@ def three() -> Carriers:
     return harness
 
 
-def comes(harness: Carriers) -> None:
-    harness.carrier("d")
+def comes(harness: AssignorHarness) -> None:
+    harness.member("d")
 
 
-def leaves(harness: Carriers) -> None:
+def leaves(harness: AssignorHarness) -> None:
     harness.members[1].leave()
 
 
-def falls_silent(harness: Carriers) -> None:
-    harness.members[1].fall_silent()
+def falls_silent(harness: AssignorHarness) -> None:
+    harness.members[1].stop()
 
 
-def grows(harness: Carriers) -> None:
+def grows(harness: AssignorHarness) -> None:
     grow(harness, "t", 9)
 
 
-def subscribes_otherwise(harness: Carriers) -> None:
+def subscribes_otherwise(harness: AssignorHarness) -> None:
     harness.members[1].subscribe("u")
 
 
@@ -335,7 +335,7 @@ def subscribes_otherwise(harness: Carriers) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_makes_a_group_rebalance(three: Carriers, what, why: str, after: dict[str, list[int]]) -> None:
+def test_what_makes_a_group_rebalance(three: AssignorHarness, what, why: str, after: dict[str, list[int]]) -> None:
     generation = three.members[0].generation
     what(three)
     three.live(15.0)
@@ -345,7 +345,7 @@ def test_what_makes_a_group_rebalance(three: Carriers, what, why: str, after: di
     assert numbers(three) == after
 
 
-def test_silent_member_expires_at_the_end_of_its_session(three: Carriers) -> None:
+def test_silent_member_expires_at_the_end_of_its_session(three: AssignorHarness) -> None:
     falls_silent(three)
     three.live(9.0)
     assert reasons(three) == ["a joined"]
@@ -353,7 +353,7 @@ def test_silent_member_expires_at_the_end_of_its_session(three: Carriers) -> Non
     assert reasons(three) == ["a joined", "session of b timed out"]
 
 
-def test_unchanged_follower_that_rejoins_moves_nothing(three: Carriers) -> None:
+def test_unchanged_follower_that_rejoins_moves_nothing(three: AssignorHarness) -> None:
     follower = three.members[1]
     generation = follower.generation
     follower.subscribe("t")
@@ -365,16 +365,16 @@ def test_unchanged_follower_that_rejoins_moves_nothing(three: Carriers) -> None:
 # --- joining and syncing -----------------------------------------------------------------------------------------
 
 
-def test_only_the_leader_is_told_who_is_in(three: Carriers) -> None:
+def test_only_the_leader_is_told_who_is_in(three: AssignorHarness) -> None:
     leader, *followers = three.members
     assert sorted(leader.listed) == sorted(member.member_id for member in three.members)
     assert [follower.listed for follower in followers] == [[], []]
 
 
 def test_the_leader_watches_topics_that_only_others_read() -> None:
-    harness = Carriers(topics={"t": 2, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = AssignorHarness(topics={"t": 2, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
     for name, topic in (("a", "t"), ("b", "u")):
-        harness.carrier(name, topics=[topic])
+        harness.member(name, topics=[topic])
     harness.live(3.0)
     grow(harness, "u", 3)
     harness.members[1].step()
@@ -398,8 +398,8 @@ def group_records(harness: BrokerHarness) -> list[GroupMetadataValue]:
 
 def test_what_the_leader_planned_is_written_and_handed_out() -> None:
     """Followers send nothing with their SyncGroup and wait; the leader's brings the shares of all."""
-    harness = Carriers(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
-    leader, *followers = [harness.carrier(name) for name in "abc"]
+    harness = AssignorHarness(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
+    leader, *followers = [harness.member(name) for name in "abc"]
     for member in harness.members:
         assert [member.step() for _ in range(3)] == [True] * 3  # for an id, gets it, with it
     harness.wait(2.0)
@@ -422,11 +422,11 @@ def test_what_the_leader_planned_is_written_and_handed_out() -> None:
 
 def test_the_four_steps_of_an_election() -> None:
     """All propose, the coordinator elects leader and strategy, answers, and hands out what the leader made of it."""
-    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     (
-        harness.carrier("C0", "range", "roundrobin"),
-        harness.carrier("C1", "roundrobin", "range"),
-        harness.carrier("C2", "roundrobin"),
+        harness.member("C0", "range", "roundrobin"),
+        harness.member("C1", "roundrobin", "range"),
+        harness.member("C2", "roundrobin"),
     )
     harness.live(2.0)
     asked = [request for request in harness.router.requests.of() if request.api in ("JoinGroup", "SyncGroup")]
@@ -451,10 +451,10 @@ def test_the_four_steps_of_an_election() -> None:
 
 def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
     """Whoever keeps something never stops having it; what moves is nobody's for one generation."""
-    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
-    old = harness.carrier("old", "cooperative-sticky")
+    harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    old = harness.member("old", "cooperative-sticky")
     harness.live(2.0)
-    harness.carrier("new", "cooperative-sticky")
+    harness.member("new", "cooperative-sticky")
     harness.settle()
     assigned = [event for event in harness.journal.events if event.event == "assign"]
     told = [(event.generation, event.client, (event.assignment or {}).get("t", [])) for event in assigned]
@@ -486,9 +486,9 @@ VOTES = [  # what each member proposes, first choice first; what is elected
 @pytest.mark.parametrize(("proposals", "elected"), VOTES)
 def test_the_vote(proposals: list[str], elected: str) -> None:
     """Candidates are what all support; each member votes for the first candidate that it names; most votes win."""
-    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     for number, proposed in enumerate(proposals):
-        harness.carrier(f"m{number}", *proposed.split())
+        harness.member(f"m{number}", *proposed.split())
     harness.live(2.0)
     harness.settle()
     assert [member.protocol for member in harness.members] == [elected] * len(proposals)
@@ -496,13 +496,13 @@ def test_the_vote(proposals: list[str], elected: str) -> None:
 
 
 def test_whoever_lacks_what_the_others_can_do_is_refused() -> None:
-    harness = Carriers(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
-    members = [harness.carrier("a", "range", "sticky"), harness.carrier("b", "roundrobin", "range")]
+    harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
+    members = [harness.member("a", "range", "sticky"), harness.member("b", "roundrobin", "range")]
     harness.live(2.0)
     for carried in ("roundrobin", "sticky", "cooperative-sticky"):  # one of them can do each of the first two
-        stranger = harness.carrier("c", carried)
+        stranger = harness.member("c", carried)
         harness.live(2.0)
-        assert stranger.heard == [("join", E.INCONSISTENT_GROUP_PROTOCOL)]
+        assert [each[1:] for each in stranger.errors] == [("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL")]
     assert [(member.protocol, member.generation) for member in members] == [("range", 1)] * 2
     assert reasons(harness) == ["a joined"]
     harness.settle()
@@ -510,21 +510,21 @@ def test_whoever_lacks_what_the_others_can_do_is_refused() -> None:
 
 def test_rolling_change_of_strategy_needs_no_restart() -> None:
     """From range to round robin: first all learn the new one, then they unlearn the old one."""
-    harness = Carriers(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = AssignorHarness(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
     broker = harness.broker
     for name in ("m0", "m1"):
-        harness.carrier(name, "range", topics=["t", "u"])
+        harness.member(name, "range", topics=["t", "u"])
     harness.live(2.0)
     seen = [{member.protocol for member in harness.members}]
-    hasty = harness.carrier("hasty", "roundrobin", topics=["t", "u"])
+    hasty = harness.member("hasty", "roundrobin", topics=["t", "u"])
     harness.live(2.0)
-    assert hasty.heard == [("join", E.INCONSISTENT_GROUP_PROTOCOL)]
+    assert [each[1:] for each in hasty.errors] == [("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL")]
     for carries in (["roundrobin", "range"], ["roundrobin"]):
         for name in ("m0", "m1"):
             old = next(member for member in harness.members if member.name == name)
             old.leave()
             harness.live(2.0)
-            harness.carrier(name, *carries, topics=["t", "u"])
+            harness.member(name, *carries, topics=["t", "u"])
             harness.live(2.0)
             harness.settle()
             seen.append({member.protocol for member in harness.members})

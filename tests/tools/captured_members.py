@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.broker_harness import BrokerHarness, SentRequest
-from tools.group_members import ClassicMember, GroupMember, Then, Timing
+from tools.group_members import ClassicMember, GroupMember, Then, Timing, in_turns
 from tools.pcap import START, Segment, Talk, packets, pcap, prefixed
 
 import kwire
@@ -57,12 +57,14 @@ class CapturedMember(ClassicMember):
             self.transport.named[response.member_id] = self
         super()._joined(response)
 
-    def sync(self, plan: Mapping[str, list[int]]) -> None:
-        if not self.syncs:
-            return
-        if plan:
-            self.transport.plans[self.generation] = dict(plan)
-        super().sync(plan)
+    def plan(self, joined: Any) -> dict[str, bytes]:
+        members = [each.member_id for each in joined.members]
+        self.transport.plans[self.generation] = in_turns(members, PARTITIONS)
+        return super().plan(joined)
+
+    def sync(self, plan: Mapping[str, bytes]) -> None:
+        if self.syncs:
+            super().sync(plan)
 
     def assigned(self, partitions: list[int]) -> None:
         super().assigned(partitions)

@@ -146,6 +146,7 @@ class ClassicMember(GroupMember):
 
     group_type = "classic"
     join_version = 9
+    protocol = ""  # of the generation
 
     def start(self) -> None:
         self.join()
@@ -153,7 +154,6 @@ class ClassicMember(GroupMember):
     def join(self) -> None:
         self._turn += 1
         self.joins += 1
-        subscription = encode_stored(ConsumerProtocolSubscription(topics=[self.topic]), 1)
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=round(self.timing.session * 1000),
@@ -161,9 +161,14 @@ class ClassicMember(GroupMember):
             member_id=self.member_id,
             group_instance_id=self.instance,
             protocol_type="consumer",
-            protocols=[JoinGroupRequest.Protocol(name="range", metadata=subscription)],
+            protocols=self.protocols(),
         )
         self.ask(request, self.join_version, self._joined)
+
+    def protocols(self) -> list[JoinGroupRequest.Protocol]:
+        """Return what it offers, with its subscription."""
+        subscription = encode_stored(ConsumerProtocolSubscription(topics=[self.topic]), 1)
+        return [JoinGroupRequest.Protocol(name="range", metadata=subscription)]
 
     def _joined(self, response: Any) -> None:
         if self.lost(response, self.join):
@@ -172,11 +177,17 @@ class ClassicMember(GroupMember):
             self._refused(response, self.timing.think)
             return
         self.member_id, self.generation = response.member_id, response.generation_id
-        listed = [] if response.skip_assignment else [member.member_id for member in response.members]
-        self.think(lambda: self.sync(in_turns(listed, self.transport.partition_count(self.topic))))
+        self.protocol = response.protocol_name
+        plan = self.plan(response) if response.members and not response.skip_assignment else {}
+        self.think(lambda: self.sync(plan))
 
-    def sync(self, plan: Mapping[str, list[int]]) -> None:
-        """``plan``: partitions by member id, of the leader."""
+    def plan(self, joined: Any) -> dict[str, bytes]:
+        """Return the assignments of all members, as their leader."""
+        shares = in_turns([each.member_id for each in joined.members], self.transport.partition_count(self.topic))
+        return {member_id: assignment(self.topic, share) for member_id, share in shares.items()}
+
+    def sync(self, plan: Mapping[str, bytes]) -> None:
+        """``plan``: assignments by member id, of the leader."""
         kind = SyncGroupRequest.Assignment
         request = SyncGroupRequest(
             group_id=self.group,
@@ -184,8 +195,8 @@ class ClassicMember(GroupMember):
             member_id=self.member_id,
             group_instance_id=self.instance,
             protocol_type="consumer",
-            protocol_name="range",
-            assignments=[kind(member_id=each, assignment=assignment(self.topic, plan[each])) for each in plan],
+            protocol_name=self.protocol,
+            assignments=[kind(member_id=each, assignment=data) for each, data in plan.items()],
         )
         self.ask(request, 5, self._synced)
 
@@ -195,18 +206,24 @@ class ClassicMember(GroupMember):
         if response.error_code:
             self._refused(response, self.timing.think)
             return
-        share, _ = decode_stored(ConsumerProtocolAssignment, response.assignment)
+        self.accept(response.assignment)
+
+    def accept(self, data: bytes) -> None:
+        """Own what it was assigned, and begin to send heartbeats."""
+        share, _ = decode_stored(ConsumerProtocolAssignment, data)
         self.assigned([index for line in share.assigned_partitions for index in line.partitions])
         self.later(self.timing.heartbeat, self.beat)
 
     def beat(self) -> None:
-        request = HeartbeatRequest(
+        self.ask(self.heartbeat_request(), 4, self._beaten)
+
+    def heartbeat_request(self) -> HeartbeatRequest:
+        return HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance,
         )
-        self.ask(request, 4, self._beaten)
 
     def _beaten(self, response: Any) -> None:
         if self.lost(response, self.beat):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from tools.assignor_members import AssignorHarness
 from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
-from tools.carriers import Carriers
 from tools.group_records_check import check_group_records
 from tools.producer import Producer
 
@@ -106,9 +106,9 @@ def test_a_group_goes_on_at_the_next_coordinator(harness):
 
 def test_the_next_coordinator_has_all_four_of_its_jobs():
     """It hands out shares, has the offsets, knows the group though the broker is lost, and counts heartbeats."""
-    harness = Carriers(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
+    harness = AssignorHarness(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
-        harness.carrier(name)
+        harness.member(name)
     for index in range(6):
         harness.fill("t", [b"v"] * (index + 1), index)
     harness.live(3.0)
@@ -122,12 +122,12 @@ def test_the_next_coordinator_has_all_four_of_its_jobs():
     first, *others = harness.members
     assert first.committed() == {("t", index): index + 1 for index in range(6)}
     for each in harness.members:
-        assert each.beat() == E.NONE
+        assert each.heartbeat() == E.NONE
         each.forget()
     harness.settle()  # they ask for their shares again
     assert harness.shares() == before
     assert {each.generation for each in harness.members} == {1}
-    first.fall_silent()
+    first.stop()
     harness.live(11.0)
     harness.settle()
     assert [event.client for event in harness.journal.events if event.event == "expire"] == ["a"]
