@@ -33,10 +33,15 @@ def pack(frame: bytes) -> bytes:
 
 
 class FrameBuffer:
-    """Bytes in, complete frames out. ``limit``: the largest frame that is accepted, in bytes."""
+    """Bytes in, complete frames out.
+
+    limit: the largest frame that is accepted, in bytes
+    held: bytes that are incomplete, or complete and not yet taken
+    """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
+        self.held = 0
         self._data: bytes | bytearray = b""  # bytearray while many pieces wait behind a frame that is not taken
         self._at = 0  # where the next frame's prefix begins in _data
         self._frame: BytesIO | None = None  # a frame that takes many pieces; it comes before what is in _data
@@ -44,6 +49,7 @@ class FrameBuffer:
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they came."""
+        self.held += len(data)
         if self._missing:
             data = self._collect(data)
         left = len(self._data) - self._at
@@ -95,6 +101,7 @@ class FrameBuffer:
         if held < end:
             self._drop_taken()
             return None
+        self.held -= size + 4
         if held == end:  # do not keep a large frame until the next bytes come
             self._data, self._at = b"", 0
         else:
@@ -107,6 +114,7 @@ class FrameBuffer:
             return None
         frame = self._frame.getvalue()  # the buffer itself: nothing is copied
         self._frame = None
+        self.held -= PREFIX.size + len(frame)
         return frame
 
     @property
@@ -127,9 +135,8 @@ class FrameBuffer:
             self._at = 0
 
     def __len__(self) -> int:
-        """Bytes held: incomplete, or complete and not yet taken."""
-        collected = 0 if self._frame is None else PREFIX.size + self._frame.tell()
-        return len(self._data) - self._at + collected
+        """Bytes held."""
+        return self.held
 
     def _complaint(self, size: int, head: bytes) -> str:
         reason = "negative" if size < 0 else f"above the limit of {self.limit}"

@@ -19,16 +19,16 @@ class Budget:
         self._limit = limit
         self._held: dict[int, int] = {}
 
-    def hold(self, connection: int, size: int) -> None:
-        """This connection holds ``size`` bytes from now on."""
+    def hold(self, connection: int, size: int) -> bool:
+        """This connection holds ``size`` bytes from now on. True if all of them hold more than the limit."""
         before = self._held.get(connection, 0)
-        if size == before:
-            return
-        self.total += size - before
-        if size:
-            self._held[connection] = size
-        else:
-            del self._held[connection]
+        if size != before:
+            self.total += size - before
+            if size:
+                self._held[connection] = size
+            else:
+                del self._held[connection]
+        return self.total > self._limit != NO_LIMIT
 
     @property
     def exceeded(self) -> bool:

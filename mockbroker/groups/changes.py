@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
+_set_field = object.__setattr__
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -38,23 +39,26 @@ class Recorded:
     def __new__(cls, *args: Any, **fields: Any) -> Any:  # noqa: ARG004
         """Return an object of which everything has changed, as soon as its fields are set."""
         new = super().__new__(cls)
-        object.__setattr__(new, "changes", Changes())
+        _set_field(new, "changes", Changes())
         return new
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field, and record that it has changed."""
-        if name in self.TRANSIENT:
-            object.__setattr__(self, name, value)
-            return
-        if type(value) is dict:
-            value = RecordedTable(self.changes, name, value)
-            self._record_differences(name, value)
-        object.__setattr__(self, name, value)
-        self.changes.add(name)
+        if name not in self.TRANSIENT:
+            changes = self.changes
+            if type(value) is dict:
+                value = RecordedTable(changes, name, value)
+                self._record_differences(name, value)
+            keys = changes.get(name)
+            if keys is None:
+                changes[name] = {None: None}
+            else:
+                keys[None] = None
+        _set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
         """Record changes as those of another object from now on, which this one is a part of."""
-        object.__setattr__(self, "changes", changes)
+        _set_field(self, "changes", changes)
 
     def _record_differences(self, name: str, table: Mapping[Any, Any]) -> None:
         before: Mapping[Any, Any] = getattr(self, name, {})

@@ -36,7 +36,13 @@ class _Known:
 
 
 class Session:
-    """``connection``: a number of its own; ``node``, ``listener``: where it came in; ``host``: the peer's address."""
+    """The requests of one client connection.
+
+    connection: a number of its own
+    node, listener: where it came in
+    host: the peer's address
+    frames: what was received and not yet handled
+    """
 
     def __init__(self, connection: int, node: int, host: str, router: Router, listener: str = "") -> None:
         self.connection = connection
@@ -49,33 +55,23 @@ class Session:
         self._client = Client(node, "", host, listener)
         self._name = b""  # of the client, as it stands in headers
         self._known: dict[bytes, _Known] = {}  # the last request of each API and version
-        self._frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
+        self.frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
 
     @property
     def buffered(self) -> int:
         """Bytes received and not yet handled."""
-        return len(self._frames)
-
-    @property
-    def partial(self) -> bool:
-        """True if a request has begun to come in, and nothing but its rest is missing."""
-        return self.ticket is None and len(self._frames) > 0
-
-    @property
-    def complete(self) -> bool:
-        """True if a request can be given out, or refused, unless the one before is not answered."""
-        return self._frames.complete
+        return self.frames.held
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the peer."""
-        self._frames.feed(data)
+        self.frames.feed(data)
 
     def next_call(self) -> Call[Any] | None:
         """The next request; None if more bytes are needed or the one before is not answered.
 
         Raises: kwire.WireError for anything that a broker closes the connection for.
         """
-        if self.ticket is not None or (frame := self._frames.next_frame()) is None:
+        if self.ticket is not None or (frame := self.frames.next_frame()) is None:
             return None
         self.taken += 1
         known = self._known.get(frame[BEFORE_ID])

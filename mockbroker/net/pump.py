@@ -214,28 +214,27 @@ class Pump:
         began = stopwatch()
         until, over, waiting = began + SLICE, False, bool(heavy)
         while ready and not over:
-            began = self._serve_next(ready, now, began)
+            connection = ready.popleft()
+            connection.queued = False
+            began = self._serve(connection, now, began)
             over = began > until
         if waiting:
             self._heavy_waits = over and not self._heavy_waits
             if not self._heavy_waits:
-                self._serve_next(heavy, now, began)
+                connection = heavy.popleft()
+                connection.queued = False
+                self._serve(connection, now, began)
         return bool(ready or heavy)
 
     def serve(self, connection: Connection, now: float) -> None:
         """Serve a connection at once."""
         self._serve(connection, now, self._stopwatch())
 
-    def _serve_next(self, queue: deque[Connection], now: float, began: float) -> float:
-        """Serve the first of a queue, beginning at this moment of the stopwatch; the moment at which that ended."""
-        connection = queue.popleft()
-        connection.queued = False
-        return self._serve(connection, now, began)
-
     def _serve(self, connection: Connection, now: float, began: float) -> float:
         """Handle complete requests of a connection and send the answers; the rest is left to its next turn.
 
-        A request that cannot be read, or that a handler fails on, closes this connection only.
+        A request that cannot be read, or that a handler fails on, closes this connection only. ``began``: this moment
+        of the stopwatch; it returns the one at its end.
         """
         if connection.work is not None:
             more = self.resume(connection, now)
@@ -354,7 +353,9 @@ class Pump:
         """Send the answers of a connection, unless they have to wait."""
         if connection.closed or connection.draining or connection.held or not connection.unsent:
             return
-        if not self.hold(connection) and not connection.send():
+        if self.disk is not None and self.hold(connection):
+            return
+        if not connection.send():
             self.close(connection)
 
     def hold(self, connection: Connection) -> bool:
@@ -431,8 +432,11 @@ class Pump:
         """Count what a connection holds; where that is too much for all, those that hold the most are closed."""
         if connection.closed:
             return
-        self.requests.hold(connection.number, connection.buffered)
-        self.responses.hold(connection.number, connection.unsent)
+        exceeded = self.requests.hold(connection.number, connection.buffered)
+        if self.responses.hold(connection.number, connection.unsent) or exceeded:
+            self._close_largest()
+
+    def _close_largest(self) -> None:
         for budget in (self.requests, self.responses):
             while budget.exceeded:
                 largest = budget.largest()

@@ -18,12 +18,12 @@ class SaslSession(Session):
     def __init__(self, connection: int, client: Client, router: Router, authentication: Authentication) -> None:
         super().__init__(connection, client.node, client.host, router, client.listener)
         self.authentication = authentication
-        self._frames.limit = router.broker.settings.sasl_server_max_receive_size
+        self.frames.limit = router.broker.settings.sasl_server_max_receive_size
 
     def next_call(self) -> Call[Any] | None:
         if not self.authentication.bare:
             return super().next_call()
-        if self.ticket is not None or (frame := self._frames.next_frame()) is None:
+        if self.ticket is not None or (frame := self.frames.next_frame()) is None:
             return None
         self.taken += 1
         self.ticket = Ticket(self.connection, 0, ApiKey.SASL_AUTHENTICATE, 0)  # what a bare token means
@@ -31,7 +31,7 @@ class SaslSession(Session):
 
     def answer(self, reply: Reply) -> bytes:
         settings, known = self._router.broker.settings, self.authentication.progress is Progress.OPEN
-        self._frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
+        self.frames.limit = settings.socket_request_max_bytes if known else settings.sasl_server_max_receive_size
         if isinstance(reply.response, Token):
             self.skip_answer()
             return pack(reply.response.data)

@@ -42,13 +42,14 @@ NONCE_BYTES = 18  # of randomness, in the server's half of a nonce
 class SocketConnection(Connection):
     """A connection on a socket.
 
+    frames: what was received and not yet served
     out: answers to be sent
     watched: it is read when something comes in
     active: when something last came in or was answered, in seconds
     begun: when a request began that has not come in whole, in seconds
     """
 
-    __slots__ = ("_owner", "_served", "active", "begun", "out", "sock", "watched")
+    __slots__ = ("_owner", "_served", "active", "begun", "frames", "out", "sock", "watched")
 
     session: Session
 
@@ -56,6 +57,7 @@ class SocketConnection(Connection):
         self, owner: Sockets, sock: socket.socket, session: Session, peer: str, stages: tuple[Stage, ...] = ()
     ) -> None:
         super().__init__(session.connection, session, peer, stages)
+        self.frames = session.frames
         self.sock = sock
         self.out = bytearray()
         self.watched = False
@@ -66,7 +68,7 @@ class SocketConnection(Connection):
 
     @property
     def buffered(self) -> int:
-        return self.session.buffered
+        return self.frames.held
 
     @property
     def unsent(self) -> int:
@@ -122,19 +124,20 @@ class SocketConnection(Connection):
         self.active = trio.current_time()
 
     def _note_request(self) -> None:
-        """Keep when the request began that is coming in, if there is one."""
-        if not self.session.partial:
+        """Keep when the request began that is coming in, if there is one, and nothing but its rest is missing."""
+        session = self.session
+        if session.ticket is not None or not self.frames.held:
             self.begun = None
-        elif self.begun is None or self.session.taken != self._served:
+        elif self.begun is None or session.taken != self._served:
             self.begun = self.active
-        self._served = self.session.taken
+        self._served = session.taken
 
     @property
     def _full(self) -> bool:
         """True while more input would only pile up: its answers are not read, or requests before are not served."""
         if self.draining or self.stuffed:
             return True
-        return (self.session.ticket is not None or self.queued) and self.session.buffered > READ_AHEAD
+        return (self.session.ticket is not None or self.queued) and self.frames.held > READ_AHEAD
 
 
 class Sockets:
@@ -241,12 +244,13 @@ class Sockets:
                 connection.stop_reading()
                 self._pump.close_if_over(connection)
                 continue
-            connection.session.receive(data)
+            frames = connection.frames
+            frames.feed(data)
             connection.active = now
-            complete = connection.session.complete
+            complete = frames.complete
             if complete:
                 self._pump.enqueue(connection)
-            if not complete or connection.buffered > READ_AHEAD:  # else it is done when it is served
+            if not complete or frames.held > READ_AHEAD:  # else it is done when it is served
                 self._pump.weigh(connection)
                 if not connection.closed:
                     connection.regulate()
