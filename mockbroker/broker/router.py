@@ -113,14 +113,21 @@ class Router:
         ``own``: the stages of its connection; those of all connections come after them.
         """
         stages = (*own, *self.stages) if own or self.stages else ()
-        if call.request.__class__ not in UNLOGGED:
+        kind = call.request.__class__
+        if kind not in UNLOGGED:
             self.requests.record(call, now)
         if stages:
             passed, effects = passed_before(stages, call, now)
             self._passed[call.ticket] = call, stages[:passed]
             if effects is not None:
                 return self.finish(effects, now)
-        return self.finish(self._handled(call, now), now)
+        if kind is UnsupportedVersion:
+            return self.finish([Reply(call.ticket, api_versions.unsupported(self.broker))], now)
+        try:
+            effects = self.handlers[call.ticket.api_key].handle(self.broker, call, now)
+        except ResponseTooLargeError as error:  # of an API that only reads
+            effects = [Close(call.ticket, str(error))]
+        return self.finish(effects, now)
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
         """The outcomes once all that is unfinished is done, for callers that have no other requests to handle."""
@@ -156,14 +163,6 @@ class Router:
             encoded[reply.ticket.version] = end.value
             return [Reply(reply.ticket, reply.response, encoded)]
         return [Unfinished(reply.ticket, partial(self._write, reply, writing))]
-
-    def _handled(self, call: Call[Any], now: float) -> Effects:
-        if isinstance(call.request, UnsupportedVersion):
-            return [Reply(call.ticket, api_versions.unsupported(self.broker))]
-        try:
-            return self.handlers[call.ticket.api_key].handle(self.broker, call, now)
-        except ResponseTooLargeError as error:  # of an API that only reads
-            return [Close(call.ticket, str(error))]
 
     def deadline(self) -> float:
         """When ``tick`` has something to do, in seconds; inf for never. It may be early, never late."""

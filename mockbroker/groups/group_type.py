@@ -224,6 +224,9 @@ class GroupTypes:
         crossings: what an event of a type does to a group of another, by the names of the two types, the group's
             first. Without an entry the event finds no group of its type.
         conversions: by name of a type, what may turn its groups into groups of another type when members leave.
+
+    Attributes:
+        by_event: the type that an event belongs to, by the class of the event.
     """
 
     def __init__(
@@ -236,17 +239,13 @@ class GroupTypes:
         self.types = tuple(types)
         self.conversions = conversions or {}
         self._by_name = {each.name: each for each in types}
-        self._by_event = {event: each for each in types for event in each.events}
+        self.by_event: Mapping[type, GroupType[Any]] = {event: each for each in types for event in each.events}
         self._by_record = {key: each for each in types for key in each.record_keys}
         self._crossings = crossings or {}
 
     def of(self, group: CoordinatedGroup) -> GroupType[Any]:
         """Return the type of a group."""
         return self._by_name[group.type_name]
-
-    def of_event(self, event: object) -> GroupType[Any]:
-        """Return the type that an event belongs to."""
-        return self._by_event[type(event)]
 
     def of_record(self, key: object) -> GroupType[Any] | None:
         """Return the type whose record has this key; None if no type has such records."""

@@ -48,7 +48,7 @@ class Groups(dict[str, CoordinatedGroup]):
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
         """Return what an event does to the group; it may make one. Raises: Refused."""
-        kind, group, context = self.types.of_event(event), self.get(group_id), self.context
+        kind, group, context = self.types.by_event[type(event)], self.get(group_id), self.context
         if group is not None and group.type_name == kind.name:
             return self._settle(group, kind.receive(group, event, context, now))
         crossing = None if group is None or group.empty else self.types.crossing(group, kind)

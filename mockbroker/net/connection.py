@@ -71,7 +71,7 @@ class Session:
 
         Raises: kwire.WireError for anything that a broker closes the connection for.
         """
-        if self.ticket is not None or (frame := self.frames.next_frame()) is None:
+        if self.ticket is not None or not self.frames.held or (frame := self.frames.next_frame()) is None:
             return None
         self.taken += 1
         known = self._known.get(frame[BEFORE_ID])

@@ -74,6 +74,7 @@ class Connection(ABC):
     closed: it is closed
     queued: it is among those to be served
     slow: it took longer than a slice when it was last served
+    weighed: it held something when that was last counted
     work: the rest of a request that is handled in slices
     """
 
@@ -90,6 +91,7 @@ class Connection(ABC):
         "session",
         "slow",
         "stages",
+        "weighed",
         "work",
     )
 
@@ -108,6 +110,7 @@ class Connection(ABC):
         self.closed = False
         self.queued = False
         self.slow = False
+        self.weighed = False
         self.work: Unfinished | None = None
 
     @property
@@ -432,8 +435,12 @@ class Pump:
         """Count what a connection holds; where that is too much for all, those that hold the most are closed."""
         if connection.closed:
             return
-        exceeded = self.requests.hold(connection.number, connection.buffered)
-        if self.responses.hold(connection.number, connection.unsent) or exceeded:
+        buffered, unsent = connection.buffered, connection.unsent
+        if not (buffered or unsent or connection.weighed):
+            return
+        connection.weighed = bool(buffered or unsent)
+        exceeded = self.requests.hold(connection.number, buffered)
+        if self.responses.hold(connection.number, unsent) or exceeded:
             self._close_largest()
 
     def _close_largest(self) -> None:

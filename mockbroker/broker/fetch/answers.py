@@ -18,6 +18,7 @@ from mockbroker.base.timers import FetchDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.sessions import UNKNOWN as NOT_TOLD
 from mockbroker.broker.fetch.sessions import Key, Reading, Wanted
+from mockbroker.broker.slices import parts
 from mockbroker.topics import message_sets
 from mockbroker.topics.epochs import UNKNOWN
 from mockbroker.topics.log import PartitionLog
@@ -92,13 +93,12 @@ def answered_in_slices(broker: Broker, call: Call[FetchRequest], reading: Readin
         reader = _Reader(broker, call, reading, result)
         seen: list[tuple[PartitionLog, int, int]] = []
         now = -inf
-        for number, (key, wanted) in enumerate(list(reading.wanted.items())):
-            if number and number % broker.in_a_slice == 0:
+        for number, part in enumerate(parts(list(reading.wanted.items()), broker.in_a_slice)):
+            if number:
                 now = yield []
-            reader.read(key, wanted)
-            if wanted.place is not None:
-                log = wanted.place.log
-                seen.append((log, log.start, log.end))
+            reader.read(part)
+            logs = [wanted.place.log for _, wanted in part if wanted.place is not None]
+            seen += [(log, log.start, log.end) for log in logs]
         if is_to_be_answered(call, reading, result) or broker.outside(now) >= reading.waits_until:
             broker.patience.forget(FetchDue(call.ticket))
             return (yield from _reply_in_slices(broker, call, reading, result))
@@ -129,22 +129,21 @@ def reply(broker: Broker, call: Call[FetchRequest], reading: Reading, result: Fe
     if reading.is_outdated:
         return _outdated(call, reading)
     collected = _Collected(reading)
-    for _, wanted, answer in result.answers:
-        collected.add(wanted, answer)
+    collected.add(result.answers)
     return collected.reply(broker, call, result)
 
 
 def _reply_in_slices(broker: Broker, call: Call[FetchRequest], reading: Reading, result: FetchResult) -> Steps:
     """The same for many partitions. If another request uses the session meanwhile, it is told everything again."""
     collected = _Collected(reading)
-    for number, (_, wanted, answer) in enumerate(result.answers):
-        if number and number % broker.in_a_slice == 0:
+    for number, part in enumerate(parts(result.answers, broker.in_a_slice)):
+        if number:
             yield []
         if reading.is_outdated:
-            for _, wanted, _ in result.answers[:number]:
+            for _, wanted, _ in result.answers[: number * broker.in_a_slice]:
                 wanted.high_watermark = NOT_TOLD
             return [_outdated(call, reading)]
-        collected.add(wanted, answer)
+        collected.add(part)
     return [collected.reply(broker, call, result)]
 
 
@@ -162,20 +161,22 @@ class _Collected:
         session = reading.session
         self._reading = reading
         self._response = FetchResponse(session_id=session.session_id if session else 0)
-        self._last: FetchResponse.Topic | None = None
 
-    def add(self, wanted: Wanted, answer: Answer) -> None:
-        """Add a partition, unless it is in a session and the client knows all of it."""
-        failed = answer.error_code != ErrorCode.NONE
-        news = wanted.told(answer.high_watermark, answer.log_start_offset, failed=failed)
-        if self._reading.session is not None and not news and not answer.records and not _diverges(answer):
-            return
-        name = "" if self._reading.by_id else wanted.topic
-        last = self._last
-        if last is None or (last.topic, last.topic_id) != (name, wanted.topic_id):
-            last = self._last = FetchResponse.Topic(topic=name, topic_id=wanted.topic_id)
-            self._response.responses.append(last)
-        last.partitions.append(answer)
+    def add(self, answers: Iterable[tuple[Key, Wanted, Answer]]) -> None:
+        """Add partitions, except those in a session of which the client knows everything."""
+        in_session, by_id = self._reading.session is not None, self._reading.by_id
+        topics = self._response.responses
+        last = topics[-1] if topics else None
+        for _, wanted, answer in answers:
+            failed = answer.error_code != ErrorCode.NONE
+            news = wanted.told(answer.high_watermark, answer.log_start_offset, failed=failed)
+            if in_session and not news and not answer.records and not _diverges(answer):
+                continue
+            name = "" if by_id else wanted.topic
+            if last is None or (last.topic, last.topic_id) != (name, wanted.topic_id):
+                last = FetchResponse.Topic(topic=name, topic_id=wanted.topic_id)
+                topics.append(last)
+            last.partitions.append(answer)
 
     def reply(self, broker: Broker, call: Call[FetchRequest], result: FetchResult) -> Reply:
         """The answer, with all that was added."""
@@ -189,9 +190,7 @@ class _Collected:
 
 def read(broker: Broker, call: Call[FetchRequest], reading: Reading) -> FetchResult:
     result = FetchResult()
-    reader = _Reader(broker, call, reading, result)
-    for key, wanted in reading.wanted.items():
-        reader.read(key, wanted)
+    _Reader(broker, call, reading, result).read(reading.wanted.items())
     return result
 
 
@@ -205,26 +204,27 @@ class _Reader:
         self._result = result
         self._left = max(0, min(call.request.max_bytes, broker.settings.fetch_max_bytes))
 
-    def read(self, key: Key, wanted: Wanted) -> None:
-        """Add what there is of a partition to the result."""
+    def read(self, partitions: Iterable[tuple[Key, Wanted]]) -> None:
+        """Add what there is of some partitions to the result."""
         broker, reading, result = self._broker, self._reading, self._result
-        if wanted.cluster_epoch != broker.cluster.epoch:
-            wanted.find(broker.cluster)
-        place = wanted.place
-        if reading.session is not None and place is not None and _is_as_told(wanted, place):
-            result.waits_for.append((place.topic, place.index))
-            return
-        answer = _read_partition(broker, self._call, wanted, self._left, first=result.size == 0)
-        size = len(answer.records or b"")
-        self._left -= size
-        result.size += size
-        result.failed |= _diverges(answer) or (
-            answer.error_code != ErrorCode.NONE
-            and not (answer.error_code in NOT_THERE and (reading.unknown is None or key in reading.unknown))
-        )
-        result.answers.append((key, wanted, answer))
-        if place is not None:
-            result.waits_for.append((place.topic, place.index))
+        for key, wanted in partitions:
+            if wanted.cluster_epoch != broker.cluster.epoch:
+                wanted.find(broker.cluster)
+            place = wanted.place
+            if reading.session is not None and place is not None and _is_as_told(wanted, place):
+                result.waits_for.append((place.topic, place.index))
+                continue
+            answer = _read_partition(broker, self._call, wanted, self._left, first=result.size == 0)
+            size = len(answer.records or b"")
+            self._left -= size
+            result.size += size
+            result.failed |= _diverges(answer) or (
+                answer.error_code != ErrorCode.NONE
+                and not (answer.error_code in NOT_THERE and (reading.unknown is None or key in reading.unknown))
+            )
+            result.answers.append((key, wanted, answer))
+            if place is not None:
+                result.waits_for.append((place.topic, place.index))
 
 
 def _diverges(answer: Answer) -> bool:
