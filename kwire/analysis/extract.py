@@ -37,7 +37,7 @@ def events_of(call: Call) -> list[GroupEvent]:
 
 
 class _Said:
-    """A call, and events of it: ``asked`` at the time of the request, ``told`` at that of the response."""
+    """A call, and the events of its request and of its response."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -45,11 +45,11 @@ class _Said:
         self.response = call.response if call.response_us is not None else None
         self.code: int | None = getattr(self.response, "error_code", None)
 
-    def asked(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
+    def request_event(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
         assert self.call.request_us is not None
         return self._event(self.call.request_us, event, group, protocol, more)
 
-    def told(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
+    def response_event(self, event: str, group: str, protocol: str | None, **more: Any) -> GroupEvent:
         assert self.call.response_us is not None
         return self._event(self.call.response_us, event, group, protocol, more)
 
@@ -76,7 +76,7 @@ class _Said:
 def _join(said: _Said) -> Iterator[GroupEvent]:
     request, response, group = said.request, said.response, said.request.group_id
     topics, owned = _subscription(request)
-    yield said.asked(
+    yield said.request_event(
         "join_sent",
         group,
         CLASSIC,
@@ -94,9 +94,9 @@ def _join(said: _Said) -> Iterator[GroupEvent]:
     who = {"member_id": response.member_id or request.member_id, "instance_id": request.group_instance_id}
     if said.code:
         event = "member_id_given" if said.code == ErrorCode.MEMBER_ID_REQUIRED else "join_error"
-        yield said.told(event, group, CLASSIC, error_code=said.code, **who)
+        yield said.response_event(event, group, CLASSIC, error_code=said.code, **who)
         return
-    yield said.told(
+    yield said.response_event(
         "join_done",
         group,
         CLASSIC,
@@ -146,10 +146,10 @@ def _sync(said: _Said) -> Iterator[GroupEvent]:
         "instance_id": request.group_instance_id,
         "generation": request.generation_id,
     }
-    yield said.asked("sync_sent", group, CLASSIC, **who)
+    yield said.request_event("sync_sent", group, CLASSIC, **who)
     for planned in request.assignments:
         share = _share(request.protocol_type, planned.assignment)
-        yield said.asked(
+        yield said.request_event(
             "planned",
             group,
             CLASSIC,
@@ -161,10 +161,10 @@ def _sync(said: _Said) -> Iterator[GroupEvent]:
     if response is None:
         return
     if said.code:
-        yield said.told("sync_error", group, CLASSIC, error_code=said.code, **who)
+        yield said.response_event("sync_error", group, CLASSIC, error_code=said.code, **who)
     else:
         share = _share(response.protocol_type or request.protocol_type, response.assignment)
-        yield said.told("sync_done", group, CLASSIC, error_code=0, partitions=share, **who)
+        yield said.response_event("sync_done", group, CLASSIC, error_code=0, partitions=share, **who)
 
 
 def _heartbeat(said: _Said) -> Iterator[GroupEvent]:
@@ -175,23 +175,23 @@ def _heartbeat(said: _Said) -> Iterator[GroupEvent]:
         "generation": request.generation_id,
     }
     if said.response is None:
-        yield said.asked("heartbeat", group, CLASSIC, **who)
+        yield said.request_event("heartbeat", group, CLASSIC, **who)
     else:
         event = "heartbeat_error" if said.code else "heartbeat"
-        yield said.told(event, group, CLASSIC, error_code=said.code, **who)
+        yield said.response_event(event, group, CLASSIC, error_code=said.code, **who)
 
 
 def _leave(said: _Said) -> Iterator[GroupEvent]:
     request, response, group = said.request, said.response, said.request.group_id
     if not request.members:
-        yield said.asked("leave", group, CLASSIC, member_id=request.member_id, error_code=said.code)
+        yield said.request_event("leave", group, CLASSIC, member_id=request.member_id, error_code=said.code)
         return
     answers = {}
     if response is not None:
         answers = {(one.member_id, one.group_instance_id): one.error_code for one in response.members}
     for leaving in request.members:
         code = said.code or answers.get((leaving.member_id, leaving.group_instance_id))
-        yield said.asked(
+        yield said.request_event(
             "leave",
             group,
             CLASSIC,
@@ -266,32 +266,32 @@ def _epochs(
         "protocol_name": getattr(request, "server_assignor", None),
     }
     if epoch < 0:
-        yield said.asked("leave", group, protocol, **who, generation=epoch, error_code=said.code)
+        yield said.request_event("leave", group, protocol, **who, generation=epoch, error_code=said.code)
         return
     if epoch == 0:
-        yield said.asked("join_sent", group, protocol, **says)
+        yield said.request_event("join_sent", group, protocol, **says)
     else:
         if topics is not None:
-            yield said.asked("subscribed", group, protocol, **says)
+            yield said.request_event("subscribed", group, protocol, **says)
         if owned is not None:
-            yield said.asked("owned", group, protocol, **who, generation=epoch, partitions=owned)
+            yield said.request_event("owned", group, protocol, **who, generation=epoch, partitions=owned)
     if response is None:
         if epoch and topics is None and owned is None:
-            yield said.asked("heartbeat", group, protocol, **who, generation=epoch)
+            yield said.request_event("heartbeat", group, protocol, **who, generation=epoch)
         return
     if said.code:
         event = "join_error" if epoch == 0 else "fenced" if said.code in FENCING else "heartbeat_error"
-        yield said.told(event, group, protocol, **who, generation=epoch, error_code=said.code)
+        yield said.response_event(event, group, protocol, **who, generation=epoch, error_code=said.code)
         return
     now = {**who, "generation": response.member_epoch, "interval_ms": response.heartbeat_interval_ms, "error_code": 0}
     if epoch == 0:
-        yield said.told("join_done", group, protocol, **now)
+        yield said.response_event("join_done", group, protocol, **now)
     elif response.member_epoch != epoch:
-        yield said.told("epoch_change", group, protocol, **now)
+        yield said.response_event("epoch_change", group, protocol, **now)
     elif told is None:
-        yield said.told("heartbeat", group, protocol, **now)
+        yield said.response_event("heartbeat", group, protocol, **now)
     if told is not None:
-        yield said.told("assigned", group, protocol, **now, partitions=told)
+        yield said.response_event("assigned", group, protocol, **now, partitions=told)
 
 
 # --- offsets and coordinators -------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def _commits(said: _Said, event: str, generation: int, **producer: Any) -> Itera
         name = _topic_of(topic)
         for partition in topic.partitions:
             code = codes.get((name, partition.partition_index))
-            yield said.asked(
+            yield said.request_event(
                 f"{event}_error" if code else event,
                 request.group_id,
                 None,
@@ -356,10 +356,10 @@ def _coordinator(said: _Said) -> Iterator[GroupEvent]:
         if not group:
             continue
         if found.error_code:
-            yield said.told("coordinator_error", group, None, error_code=found.error_code)
+            yield said.response_event("coordinator_error", group, None, error_code=found.error_code)
         else:
             where = f"{found.host}:{found.port}"
-            yield said.told("coordinator_found", group, None, leader=where, error_code=0)
+            yield said.response_event("coordinator_found", group, None, leader=where, error_code=0)
 
 
 _EXTRACTORS: Mapping[int, Callable[[_Said], Iterator[GroupEvent]]] = {

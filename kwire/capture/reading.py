@@ -44,7 +44,7 @@ class Conversations:
         self.make = make
         self.most = most
 
-    def take(self, segments: Segments) -> list[Call | Connection]:
+    def add_segments(self, segments: Segments) -> list[Call | Connection]:
         """What segments complete, in the order of time."""
         found: list[Call] = []
         ended: list[Connection] = []
@@ -214,7 +214,7 @@ class Reading:
         for block in file.blocks():
             segments = reader.segments(block)
             skipped.update(segments.skipped)
-            yield conversations.take(segments)
+            yield conversations.add_segments(segments)
             if self._progress and not block.whole.packed:
                 behind = block.base + int(block.starts[-1] + block.sizes[-1])
                 self._progress(behind - self._done)

@@ -76,13 +76,13 @@ def command(
     defaults = frames.Defaults(frames.DIRECTIONS[response], api_key, api_version)
     text = TextForm(flat, width or lines.columns(), painter())
     form = (lambda found: json_lines(found, flat)) if as_json else text.lines
-    frames.work_through(source, lambda line: told(defaults.read(line), form), text=not as_json)
+    frames.work_through(source, lambda line: explained_frame(defaults.read(line), form), text=not as_json)
 
 
 Lines = Iterator[dict[str, Any] | str]
 
 
-def told(given: frames.Given, form: Callable[[Explanation], Lines]) -> Lines:
+def explained_frame(given: frames.Given, form: Callable[[Explanation], Lines]) -> Lines:
     """The lines about one frame. Raises: DecodeError at the end, if it could not be read."""
     if given.direction == "request":
         found = explain.explain_request(given.frame)

@@ -284,19 +284,19 @@ class Reader:
                 return (value >> 1) ^ -(value & 1), self.at + index + 1
         raise LimitError(f"a varint is longer than {MAX_VARINT} bytes", offset=self.at)
 
-    def _packed(self, path: str, attributes: int, tell: Callable[[Reader], object]) -> None:
+    def _packed(self, path: str, attributes: int, explain_inner: Callable[[Reader], object]) -> None:
         """What is left is compressed: one leaf, with what it becomes, as ``tell`` reads that."""
         packed = self.data[self.at : self.end]
         if not packed:
             return
         codec = attributes & CODEC_MASK
-        inner, error = self._unpack(path, codec, packed, tell)
+        inner, error = self._unpack(path, codec, packed, explain_inner)
         note = f"{len(packed)} bytes" if inner is None else f"{len(packed)} bytes, {len(inner.frame)} unpacked"
         name, value = NAMES.get(codec, f"codec {codec}"), b64encode(packed).decode()
         self._leaf(self.end, f"{path}.{name}", "compressed", value, note=note, unpacked=inner, error=error)
 
     def _unpack(
-        self, path: str, codec: int, packed: bytes, tell: Callable[[Reader], object]
+        self, path: str, codec: int, packed: bytes, explain_inner: Callable[[Reader], object]
     ) -> tuple[Explanation | None, str]:
         """The explanation of what is unpacked, or why there is none."""
         if self.unpacked or not self.allowance.leaves:
@@ -310,7 +310,7 @@ class Reader:
         name = f"{self.tree.prefix}{path}, unpacked"
         inner = Reader(body, Grower(0, f"{self.tree.prefix}{path}"), self.allowance, unpacked=True)
         try:
-            tell(inner)
+            explain_inner(inner)
         except DecodeError as error:
             return Explanation(name, body, inner.tree.give_up(error, len(body)), error), ""
         return Explanation(name, body, inner.tree.done()), ""

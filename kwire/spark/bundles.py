@@ -101,7 +101,7 @@ class Bundler:
         self._told: set[tuple[Any, ...]] = set()
         self._size = 0
 
-    def take(self, found: Rows) -> Iterator[Bundle]:
+    def bundle_rows(self, found: Rows) -> Iterator[Bundle]:
         """What is handed on of these rows, which are taken out."""
         made = list(self._taken(found))
         found.clear()

@@ -165,7 +165,7 @@ class Following:
             self.conversation = Conversation.logged(name, client, broker, time_us)
         self.conversation.frame(to_broker, frame, time_us, path, position)
 
-    def tell(self, found: Rows) -> None:
+    def collect_complete(self, found: Rows) -> None:
         """Rows of what is complete by now."""
         if self.conversation is None:
             return
@@ -194,7 +194,7 @@ class Following:
         if self.conversation is None:
             return
         connection = self.conversation.finish()
-        self.tell(found)
+        self.collect_complete(found)
         found["connections"].append(connection_row(connection, self.capture_id))
         if (remark := connection.remark) is not None:
             found["problems"].append(problem_row(connection, self.capture_id))

@@ -15,6 +15,7 @@ from kwire.capture.files.splits import NOT_PROVEN
 from kwire.spark import source, stages
 from kwire.spark.following import Following, Witness
 from kwire.spark.output import Output
+from kwire.spark.stages import DriverNotes
 
 A_TASK = 2 * 1024 * 1024  # bytes of captures that a task follows connections of, if there are not many more
 TASKS = 4  # of a core at most, for connections differ in size
@@ -36,7 +37,7 @@ class Job:
     guess: Collection[str] | None = None
     assignor: str | None = None
 
-    def run(self, spark: SparkSession) -> stages.Told:
+    def run(self, spark: SparkSession) -> DriverNotes:
         """Write the tables. What is wrong with the files is among what was told."""
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
@@ -48,13 +49,13 @@ class Job:
                     return told
             guess -= wrong
 
-    def _staged(self, spark: SparkSession, staging: str, guess: Collection[str]) -> tuple[stages.Told, list[str]]:
-        """Write the tables there; what was told, and the files."""
+    def _staged(self, spark: SparkSession, staging: str, guess: Collection[str]) -> tuple[DriverNotes, list[str]]:
+        """Write the tables there; return the notes for the driver, and the files."""
         follow = Following if self.assignor is None else Witness
         ordered = ordered_references(spark, self.paths, self.split_size, stages.unpacked_in(staging), guess)
         found = stages.said(ordered, self.paths, self.capture_id, staging, follow).persist()
         try:
-            told = stages.told(found)
+            told = stages.notes_of(found)
             if any(problem.reason == NOT_PROVEN for problem in told.damage):
                 return told, []
             written = told.written + stages.remarked(told, self.capture_id, staging)

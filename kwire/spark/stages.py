@@ -69,7 +69,7 @@ def _said(
     bundler, parts = Bundler(), Parts(staging)
     for found in followed(paths, capture_id, batches, unpacked_in(staging), follow):
         parts.add("frames", found.pop("frames", []))
-        if made := list(bundler.take(found)):
+        if made := list(bundler.bundle_rows(found)):
             yield bundles.batch(made)
     yield bundles.batch([*bundler.finish(), bundle("written", "", parts.close())])
 
@@ -103,7 +103,7 @@ def followed(
                     if following is not None:
                         following.finish(found)
                     following = follow(key, capture_id)
-                take(following, rows, payloads, found)
+                follow_segments(following, rows, payloads, found)
                 if sum(map(len, found.values())) >= ENOUGH:
                     yield found
         if following is not None:
@@ -123,7 +123,7 @@ def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
             begin = n
 
 
-def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: Rows) -> None:
+def follow_segments(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: Rows) -> None:
     """Hand the segments of a connection over, and tell what they complete."""
     files = rows.column("file").to_pylist()
     if not following.key:
@@ -146,14 +146,14 @@ def take(following: Following, rows: pa.RecordBatch, payloads: Payloads, found: 
             following.segment(segment, payload, segment.start, path, found)
         else:
             following.segment(segment, payloads.of(file, reach), 0, path, found)
-    following.tell(found)
+    following.collect_complete(found)
 
 
 # --- then what connections said, where it meets --------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Told:
+class DriverNotes:
     """What the driver has to know of all that was said: little, for it is names."""
 
     names: dict[str, str] = field(default_factory=dict)  # of topics by id
@@ -169,7 +169,7 @@ class Told:
     size: int = 0  # bytes of bundles
 
     @classmethod
-    def of(cls, found: Iterable[Bundle]) -> Told:
+    def of(cls, found: Iterable[Bundle]) -> DriverNotes:
         told = cls()
         for one in found:
             rows = unbundle(one.rows)
@@ -199,9 +199,9 @@ class Told:
                     told.size += sum(rows)
         return told
 
-    def __or__(self, other: Told) -> Told:
+    def __or__(self, other: DriverNotes) -> DriverNotes:
         """All that both say of names, commits, clusters and what was not read."""
-        return Told(
+        return DriverNotes(
             self.names | other.names,
             self.commits | other.commits,
             self.producers | other.producers,
@@ -259,15 +259,15 @@ class Told:
         return {topic: sorted(groups) for topic, groups in found.items()}
 
 
-def told(found: DataFrame) -> Told:
+def notes_of(found: DataFrame) -> DriverNotes:
     """What was said for the driver. It is this that makes Spark follow the connections: ``found`` is kept then."""
     rows = found.where(sql.col("kind").isin(*TOLD)).collect()
-    return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
+    return DriverNotes.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
 
 
 def written(
     found: DataFrame,
-    known: Told,
+    known: DriverNotes,
     capture_id: str,
     staging: str,
     most: int,
@@ -297,10 +297,10 @@ def written(
         buckets is not None,
     )
     made = met.sortWithinPartitions("about", "kind").mapInArrow(fold, bundles.SPARK)
-    return Told.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
+    return DriverNotes.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in made.collect()).written
 
 
-def remarked(known: Told, capture_id: str, staging: str, mark: str = "") -> list[str]:
+def remarked(known: DriverNotes, capture_id: str, staging: str, mark: str = "") -> list[str]:
     """Write what was said of captures to the table ``problems``; the files, below ``staging``."""
     parts = Parts(staging)
     remarks: list[Problem | Skipped] = [*known.problems, *known.skipped]

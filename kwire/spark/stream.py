@@ -97,7 +97,7 @@ class Follower(StatefulProcessor):
         columns["file"] = pa.array([numbers[row.path] for row in rows], pa.int32())
         payloads = Payloads(list(numbers), self.unpacked)
         try:
-            stages.take(following, pa.RecordBatch.from_pydict(columns), payloads, found)
+            stages.follow_segments(following, pa.RecordBatch.from_pydict(columns), payloads, found)
         finally:
             payloads.close()
 
@@ -110,7 +110,7 @@ def said(found: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
     if ended := {one.transactional_id for one in found.get("endings", ())}:
         made.append(bundle("ended", "", sorted(ended)))
     bundler = Bundler()
-    made += [*bundler.take(found), *bundler.finish()]
+    made += [*bundler.bundle_rows(found), *bundler.finish()]
     for one in made:
         yield Row(key=key, provisional=provisional, **one._asdict())
 
@@ -181,10 +181,10 @@ class Stream:
         still.coalesce(1).write.mode("overwrite").parquet(self._standing_at(number))
         standing = self._standing(spark, number)
 
-        before, heard_now = self._told(number - 1), stages.told(fresh)
+        before, heard_now = self._told(number - 1), stages.notes_of(fresh)
         told = before | heard_now
         self._keep(told, number)
-        was, now = before | stages.told(stood), told | stages.told(standing)
+        was, now = before | stages.notes_of(stood), told | stages.notes_of(standing)
         for problem in heard_now.damaged:
             LOG.warning("%s", problem)
             self.damaged.add(problem.file)
@@ -215,7 +215,7 @@ class Stream:
         self._forget(self._unpacked)
 
     @staticmethod
-    def _touched(said: DataFrame, told: stages.Told) -> set[int]:
+    def _touched(said: DataFrame, told: stages.DriverNotes) -> set[int]:
         """The buckets of which something was said."""
         rows = said.where(~sql.col("kind").isin(*EACH, *TOLD, *MET))
         news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
@@ -244,21 +244,21 @@ class Stream:
     def _standing_at(self, number: int) -> str:
         return f"{self.work}/standing/batch={number}"
 
-    def _told(self, number: int) -> stages.Told:
+    def _told(self, number: int) -> stages.DriverNotes:
         """What the driver knew after a batch."""
         files, inside = file_system(f"{self._told_at(number)}/{TOLD_FILE}")
         if number < 0:
-            return stages.Told()
+            return stages.DriverNotes()
         if files.get_file_info(inside).type.name != "File":
             raise plain.PlainError(f"{inside} is missing; to begin the stream again, delete {self.work}")
         with files.open_input_file(inside) as raw:
-            found: stages.Told = plain.loads(raw.read())
+            found: stages.DriverNotes = plain.loads(raw.read())
             return found
 
     def _told_at(self, number: int) -> str:
         return f"{self.work}/told/batch={number}"
 
-    def _keep(self, told: stages.Told, number: int) -> None:
+    def _keep(self, told: stages.DriverNotes, number: int) -> None:
         files, inside = file_system(f"{self._told_at(number)}/{TOLD_FILE}")
         files.create_dir(inside.rpartition("/")[0], recursive=True)
         with files.open_output_stream(inside) as raw:

@@ -332,9 +332,9 @@ async def _done(future: Future[Any]) -> None:
     else:
         event, soon = asyncio.Event(), asyncio.get_running_loop().call_soon_threadsafe
 
-    def tell(_: object) -> None:
+    def set_event(_: object) -> None:
         with suppress(RuntimeError):  # the loop has ended
             soon(event.set)
 
-    future.add_done_callback(tell)
+    future.add_done_callback(set_event)
     await event.wait()

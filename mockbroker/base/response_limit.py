@@ -22,7 +22,7 @@ class Room:
         self._limit = limit
         self.taken = 0
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Count so many bytes, roughly. Raises: ResponseTooLargeError."""
         self.taken += size
         if self.taken > self._limit != NO_LIMIT:
@@ -43,6 +43,6 @@ class Room:
                 described = describe(key)
                 known[key] = described, size(described)
             described, bytes_ = known[key]
-            self.take(bytes_)
+            self.reserve(bytes_)
             found.append(described)
         return found

@@ -125,7 +125,7 @@ class Authentication:
             return Dismiss(ticket, None, f"it changed its SASL mechanism, which was {self._name}")
         match request:
             case Token(data) | SaslAuthenticateRequest(auth_bytes=data):
-                verdict = self._checked(self._mechanism.take(data, wall_ms))
+                verdict = self._checked(self._mechanism.evaluate(data, wall_ms))
             case _:
                 name = APIS[ticket.api_key].name
                 return Dismiss(ticket, _illegal(ticket), f"{name} in the middle of its authentication")

@@ -199,7 +199,7 @@ class Router:
     def forget(self, ticket: Ticket) -> None:
         """Whoever waits for this answer has gone. A parked JoinGroup stays parked: a group does not see connections."""
         self._passed.pop(ticket, None)
-        self.broker.fetches.take(ticket)
+        self.broker.fetches.remove(ticket)
         self.broker.patience.forget(FetchDue(ticket))
         self.broker.patience.forget(DismissDue(ticket))
 

@@ -46,7 +46,7 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
         else:
             click.echo(f"{outcome.verdict:<8} {outcome.name}{': ' if outcome.detail else ''}{outcome.detail}")
 
-    def tell(outcome: Outcome) -> None:
+    def report_outcome(outcome: Outcome) -> None:
         counted[outcome.verdict] += 1
         if outcome.verdict in BAD:
             bad.append(outcome)
@@ -54,7 +54,7 @@ def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None
             show(outcome)
 
     with quiet(SILENT):  # conversations have malformed requests on purpose
-        trio.run(partial(run, files, address, tell, at_once=1 if address else AT_ONCE))
+        trio.run(partial(run, files, address, report_outcome, at_once=1 if address else AT_ONCE))
     for outcome in bad:
         show(outcome)
     click.echo(", ".join(f"{count} {verdict}" for verdict, count in counted.items()), err=True)

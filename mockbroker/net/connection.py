@@ -132,7 +132,7 @@ class Session:
         else:
             body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
         if len(body) > UNCOUNTED:
-            self._router.broker.response_room().take(len(body))
+            self._router.broker.response_room().reserve(len(body))
         return pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
 
     def skip_answer(self) -> None:

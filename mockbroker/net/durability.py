@@ -37,7 +37,7 @@ class Durability:
         while True:
             await self._unsynced.wait()
             self._unsynced = trio.Event()
-            while (work := self._data_dir.take()) is not None:
+            while (work := self._data_dir.next_work()) is not None:
                 try:
                     await trio.to_thread.run_sync(self._data_dir.perform, work)
                 except DataDirError as error:

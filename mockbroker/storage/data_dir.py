@@ -75,7 +75,7 @@ class DataDir:
 
     # --- making it sure ---
 
-    def take(self) -> Work | None:
+    def next_work(self) -> Work | None:
         """What is to be given to ``perform`` next; None if everything is sure. To be called by the broker.
 
         The same again if nobody performed it, as when the one who wanted to was cancelled.
@@ -98,7 +98,7 @@ class DataDir:
 
     def flush(self) -> None:
         """Come back when everything is sure. Raises: DataDirError."""
-        while (work := self.take()) is not None:
+        while (work := self.next_work()) is not None:
             self.perform(work)
 
     def close(self) -> None:

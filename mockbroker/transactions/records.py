@@ -47,7 +47,7 @@ class TransactionKeeper:
         record = Record(key=key, value=encode_stored(value, self._version), timestamp=timestamp)
         value.transaction_last_update_timestamp_ms = -1
         partition.append(read_batch(build_batch([record])))
-        self._compactor.look(partition, timestamp)
+        self._compactor.compact_if_grown(partition, timestamp)
         return partition
 
     def adopt(self, txn: Transaction) -> None:

@@ -61,7 +61,7 @@ def identity_error(txn: Transaction | None, asked: Identity) -> ErrorCode:
     return NONE if asked.epoch == txn.epoch else ErrorCode.PRODUCER_FENCED
 
 
-def told(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
+def error_for_client(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
     """An error as clients are told it: older ones do not know PRODUCER_FENCED."""
     fenced = error == ErrorCode.PRODUCER_FENCED and not knows_fenced
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error

@@ -100,7 +100,7 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
     with output.staging() as staging:
         ordered = ordered_references(spark, paths, 65_536)
         found = stages.said(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
-        told = stages.told(found)
+        told = stages.notes_of(found)
         written = stages.remarked(told, "c", staging)
         written += stages.written(found.mapInArrow(breaking, found.schema), told, "c", staging, 4)
         output.put(spark, staging, "c", told.written + written)

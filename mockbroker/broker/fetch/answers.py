@@ -54,12 +54,12 @@ def complete_appended(broker: Broker, partitions: Iterable[Partition]) -> Effect
     effects: Effects = []
     for call, reading in broker.fetches.of(partitions):
         if len(reading.wanted) > broker.in_a_slice:
-            broker.fetches.take(call.ticket)
+            broker.fetches.remove(call.ticket)
             effects += begin(call.ticket, answered_in_slices(broker, call, reading))
             continue
         result = read(broker, call, reading)
         if has_enough(call, result):
-            broker.fetches.take(call.ticket)
+            broker.fetches.remove(call.ticket)
             broker.patience.forget(FetchDue(call.ticket))
             effects.append(reply(broker, call, reading, result))
     return effects
@@ -72,7 +72,7 @@ def complete_ended(broker: Broker, end: Ended) -> Effects:
 
 def complete_expired(broker: Broker, due: FetchDue) -> Effects:
     """Answer a parked fetch with what there is."""
-    parked = broker.fetches.take(due.ticket)
+    parked = broker.fetches.remove(due.ticket)
     if parked is None:
         return []
     call, reading = parked
@@ -169,7 +169,7 @@ class _Collected:
         last = topics[-1] if topics else None
         for _, wanted, answer in answers:
             failed = answer.error_code != ErrorCode.NONE
-            news = wanted.told(answer.high_watermark, answer.log_start_offset, failed=failed)
+            news = wanted.record_answer(answer.high_watermark, answer.log_start_offset, failed=failed)
             if in_session and not news and not answer.records and not _diverges(answer):
                 continue
             name = "" if by_id else wanted.topic

@@ -29,7 +29,7 @@ class ParkedFetches:
         for partition in self.wanted[call.ticket]:
             self.by_partition.setdefault(partition, {})[call.ticket] = None
 
-    def take(self, ticket: Ticket) -> Parked | None:
+    def remove(self, ticket: Ticket) -> Parked | None:
         """Stop waiting; None if it did not wait."""
         for partition in self.wanted.pop(ticket, ()):
             tickets = self.by_partition[partition]

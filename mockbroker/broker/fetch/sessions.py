@@ -63,7 +63,7 @@ class Wanted:
             self.topic = topic.name
         self.cluster_epoch = cluster.epoch
 
-    def told(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
+    def record_answer(self, high_watermark: int, log_start: int, *, failed: bool) -> bool:
         """Keep what the client is told now; True if it is news. An error always is, and so is what follows it."""
         news = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark

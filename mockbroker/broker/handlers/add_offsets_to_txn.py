@@ -19,7 +19,7 @@ def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Ef
     identity = Identity(request.producer_id, request.producer_epoch)
     error = broker.transaction_error(name, call.client.node)
     error = error or broker.transactions.add(name, identity, [broker.offsets_partition(request.group_id)], now)
-    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
+    error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return [Reply(call.ticket, AddOffsetsToTxnResponse(error_code=error))]
 
 

@@ -80,7 +80,7 @@ def _add(
         return {place: refused.get(place, ErrorCode.OPERATION_NOT_ATTEMPTED) for place in _places(topics)}
     error = broker.transaction_error(transactional_id, call.client.node)
     error = error or broker.transactions.add(transactional_id, asked, _places(topics), now)
-    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
+    error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return dict.fromkeys(_places(topics), error)
 
 

@@ -24,7 +24,7 @@ def handle(broker: Broker, call: Call[EndTxnRequest], now: float) -> Effects:
     asked = Identity(request.producer_id, request.producer_epoch)
     ended = broker.transactions.end(name, asked, committed=request.committed, kip890=kip890, now=now)
     error = ended.error
-    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
+    error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     response = EndTxnResponse(error_code=error)
     if kip890 and not error:
         response.producer_id, response.producer_epoch = ended.identity

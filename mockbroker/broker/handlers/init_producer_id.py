@@ -35,7 +35,7 @@ def handle(broker: Broker, call: Call[InitProducerIdRequest], now: float) -> Eff
 
 
 def _refused(call: Call[InitProducerIdRequest], error: ErrorCode) -> Reply:
-    error = rules.told(error, knows_fenced=call.version >= FENCED_SINCE)
+    error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return Reply(call.ticket, InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1))
 
 

@@ -106,7 +106,7 @@ def _groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
         key = (asked.group_id, asked.member_id, asked.member_epoch)
         if asked.topics is None and key in known:
             group, size = known[key]
-            room.take(size)
+            room.reserve(size)
         else:
             before = room.taken
             group = yield from _group(broker, call, asked, room, slice_)
@@ -152,7 +152,7 @@ def _lines(
         found = [_line(kind, seen, name, index, error) for index in indexes[first : first + slice_.left]]
         partitions += found
         slice_.left -= len(found)
-        seen.room.take(sum([PARTITION + len(line.metadata or "") for line in found]))
+        seen.room.reserve(sum([PARTITION + len(line.metadata or "") for line in found]))
     return partitions
 
 

@@ -35,6 +35,6 @@ Verdict: TypeAlias = Challenge | Passed | Refused
 class Mechanism(Protocol):
     """One attempt of one client."""
 
-    def take(self, token: bytes, wall_ms: int) -> Verdict:
+    def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
         """The next token of the client, who has come so far. ``wall_ms``: ms since 1970."""
         ...

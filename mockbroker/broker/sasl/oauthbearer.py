@@ -26,7 +26,7 @@ class OAuthBearer:
     def __init__(self) -> None:
         self._told = False
 
-    def take(self, token: bytes, wall_ms: int) -> Verdict:
+    def evaluate(self, token: bytes, wall_ms: int) -> Verdict:
         if self._told and token == AGREED:
             return Refused(INVALID.decode())
         try:

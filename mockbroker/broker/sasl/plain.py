@@ -14,7 +14,7 @@ class Plain:
     def __init__(self, users: Users) -> None:
         self._users = users
 
-    def take(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
+    def evaluate(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
         parts = token.decode("utf-8", "surrogateescape").split("\0")
         if len(parts) != 3:
             return Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")

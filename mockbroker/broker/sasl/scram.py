@@ -25,7 +25,7 @@ class Scram256Or512:
         self._server = ScramMechanism(mechanism).make_server(self._credential, s_nonce=new_nonce())
         self._begun = False
 
-    def take(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
+    def evaluate(self, token: bytes, wall_ms: int) -> Verdict:  # noqa: ARG002
         try:
             text = token.decode()
             return self._final(text) if self._begun else self._first(text)

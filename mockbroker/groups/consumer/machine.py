@@ -255,7 +255,7 @@ def _refresh(group: ConsumerGroup, context: Context, now: float, reason: str, *,
     """
     effects: Effects = []
     if reason or group.version != context.cluster.epoch or now >= group.refresh_at:
-        if group.look(context.cluster, now, REFRESH_METADATA):
+        if group.refresh_topics(context.cluster, now, REFRESH_METADATA):
             reason = reason or "subscribed topics changed"
         if reason:
             effects.append(_bump(group, reason))
@@ -361,7 +361,7 @@ def _resolve(group: ConsumerGroup, context: Context, now: float) -> Effects:
     if group.unresolved:
         group.waits.set(REGEX, now)
         return []
-    changed = group.look(context.cluster, now, REFRESH_METADATA) or group.rematched
+    changed = group.refresh_topics(context.cluster, now, REFRESH_METADATA) or group.rematched
     return [_bump(group, "expressions match other topics")] if changed else []
 
 
@@ -416,7 +416,7 @@ def fence(
     for member in going:
         forget_waits(group, member)
         group.remove(member)
-    group.look(context.cluster, now, REFRESH_METADATA)
+    group.refresh_topics(context.cluster, now, REFRESH_METADATA)
     effects.append(_bump(group, f"{reason}: {names}"))
     if group.empty:
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.epoch))

@@ -216,7 +216,7 @@ def _sorted(assignment: Mapping[UUID, list[int]]) -> list[tuple[UUID, list[int]]
 
 
 @dataclass(slots=True)
-class _Told:
+class _GroupRecords:
     """What the records say of one group. ``group``: None if they say nothing of the group itself."""
 
     group: ConsumerGroupMetadataValue | None = None
@@ -252,7 +252,7 @@ def rebuilt(
 
     Sessions begin again at ``now``. Raises: DecodeError for a state of a member that there is not.
     """
-    told = _Told()
+    told = _GroupRecords()
     for key, value in found:
         told.read(key, value)
     if told.group is None:
@@ -265,7 +265,7 @@ def rebuilt(
     return group
 
 
-def _group(group_id: str, told: _Told, settings: Settings, wall: Wall, now: float) -> ConsumerGroup:
+def _group(group_id: str, told: _GroupRecords, settings: Settings, wall: Wall, now: float) -> ConsumerGroup:
     group = ConsumerGroup(group_id=group_id, assignment_epoch=told.target_epoch)
     for member_id, metadata in told.members.items():
         member = _member(member_id, metadata, told.current.get(member_id))

@@ -235,7 +235,7 @@ class ConsumerGroup(CoordinatedGroup):
         found = ((name, cluster.topics.get(name)) for name in self.subscribed())
         return {name: (topic.topic_id, len(topic.partitions)) for name, topic in found if topic is not None}
 
-    def look(self, cluster: Cluster, now: float, refresh: float) -> bool:
+    def refresh_topics(self, cluster: Cluster, now: float, refresh: float) -> bool:
         """Look at the subscribed topics; True if they are not what they were. Again after ``refresh`` seconds."""
         found = self.seen_in(cluster)
         changed = found != self.metadata

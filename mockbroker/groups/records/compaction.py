@@ -28,7 +28,7 @@ class Compactor:
         self._at: dict[int, int] = {}  # bytes, by partition
         self._running: dict[int, _Running] = {}
 
-    def look(self, partition: Partition, now_ms: int) -> None:
+    def compact_if_grown(self, partition: Partition, now_ms: int) -> None:
         """The partition has grown. ``now_ms``: milliseconds since 1970."""
         size = partition.log.size
         running = self._running.get(partition.index)

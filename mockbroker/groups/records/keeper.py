@@ -97,7 +97,7 @@ class Keeper:
             self._append(partition, found, now)
         for producer_id, epoch, records in held:
             self._append(partition, records, now, producer_id, epoch)
-        self._compactor.look(partition, self._wall.ms(now))
+        self._compactor.compact_if_grown(partition, self._wall.ms(now))
         return partition
 
     def adopt(self, group: CoordinatedGroup) -> None:

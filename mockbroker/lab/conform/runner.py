@@ -46,12 +46,12 @@ class Outcome:
 async def run(
     files: Sequence[Path],
     address: tuple[str, int] | None,
-    tell: Callable[[Outcome], None],
+    report: Callable[[Outcome], None],
     *,
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play all; ``tell`` is called with each outcome, in the order of ``files``.
+    """Play all; ``report`` is called with each outcome, in the order of ``files``.
 
     Those that differ while the player is late are played again when the others are done, each alone.
     """
@@ -73,7 +73,7 @@ async def run(
         nonlocal told
         outcomes[index] = outcome
         while told in outcomes:
-            tell(outcomes[told])
+            report(outcomes[told])
             told += 1
 
     async with trio.open_nursery() as nursery:

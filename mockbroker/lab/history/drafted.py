@@ -18,7 +18,7 @@ BEAT = "Heartbeat"
 POLLED = 1.0  # seconds between two looks for records, which nobody counts here
 
 
-class Told(Cluster):
+class StoryCluster(Cluster):
     """A cluster that tells the ledger who reads what."""
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
@@ -41,7 +41,7 @@ class Drafted(Scheme):
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         super().__init__(story, queue, ledger)
-        self.cluster = Told(story, queue, ledger)
+        self.cluster = StoryCluster(story, queue, ledger)
 
     def start(self, who: str) -> None:
         if who in self.cluster.consumers:

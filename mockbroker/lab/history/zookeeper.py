@@ -161,11 +161,11 @@ class Session:
 
     def read(self, path: str, then: Then, watch: Watch | None = None) -> None:
         """The data of a node. A watch is set also where there is none, and told when there is."""
-        self._ensemble.look(self, path, then, watch, children=False)
+        self._ensemble.read_node(self, path, then, watch, children=False)
 
     def children(self, path: str, then: Then, watch: Watch | None = None) -> None:
         """The names below a node. Where there is none, no watch is set."""
-        self._ensemble.look(self, path, then, watch, children=True)
+        self._ensemble.read_node(self, path, then, watch, children=True)
 
     def close(self) -> None:
         """In good order: its ephemeral nodes go as soon as the leader hears of it."""
@@ -305,7 +305,7 @@ class ZooKeeper:
 
     # --- reading ---
 
-    def look(self, session: Session, path: str, then: Then, watch: Watch | None, *, children: bool) -> None:
+    def read_node(self, session: Session, path: str, then: Then, watch: Watch | None, *, children: bool) -> None:
         """See Session.read and Session.children."""
         traffic = self.of(session.role)
         traffic.requests += 1

@@ -52,7 +52,7 @@ class Disk:
         """Begin to make sure what there is by now; how many seconds it takes. None if it is under way, or done."""
         if self._working is not None:
             return None
-        self._working = self._data.take()
+        self._working = self._data.next_work()
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:

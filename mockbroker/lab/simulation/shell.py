@@ -113,7 +113,7 @@ class ObservedPump(Pump):
         shell = self._shell
         assert connection.work is not None
         call = shell.served = shell.waiting[connection.work.ticket]
-        shell.watchers.tell("resumed", shell.broker, call, now)
+        shell.watchers.notify("resumed", shell.broker, call, now)
         more = super().resume(connection, now)
         shell.handled(call, now)
         return more
@@ -257,7 +257,7 @@ class Shell:
         self._keep_unsent(answers)
         call = connection.session.pending
         if connection.session.ticket is not None and call is not None and not self.down:
-            self.watchers.tell("closed", self.broker, call, self.now)
+            self.watchers.notify("closed", self.broker, call, self.now)
         self.network.break_off(connection.wire)
 
     def unclaimed(self, outcome: Outcome) -> None:
@@ -321,7 +321,7 @@ class Shell:
         for connection in connections:
             assert isinstance(connection, PretendConnection)
             self.network.break_off(connection.wire)
-        self.watchers.tell("gone", self.broker, self.now)
+        self.watchers.notify("gone", self.broker, self.now)
         self.queue.after(seconds, self.restart)
 
     def restart(self) -> None:
@@ -335,7 +335,7 @@ class Shell:
         self.pump.deliver(self.router.finish(failover.recovered(self.broker, now), now))
         self.broker.groups.schedule_sweep(now)
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
-        self.watchers.tell("back", self.broker, now)
+        self.watchers.notify("back", self.broker, now)
         self.turn()
         self.keep_time()
 
@@ -345,7 +345,7 @@ class Shell:
         """Carry out what the moving of a leader brings."""
         now = self.now
         self.pump.deliver(self.router.finish(effects, now))
-        self.watchers.tell("ticked", self.broker, now)
+        self.watchers.notify("ticked", self.broker, now)
         self.turn()
         self.keep_time()
 
@@ -382,14 +382,14 @@ class Shell:
             self.trace.add(now, "tick")
             while self.router.deadline() <= now:
                 self.pump.deliver(self.router.tick(now))
-            self.watchers.tell("ticked", self.broker, now)
+            self.watchers.notify("ticked", self.broker, now)
             self.turn()
         self.keep_time()
 
     def stall(self, seconds: float) -> None:
         """The loop stands still; afterwards it reads what has come before it looks at the time."""
         self.stalled = max(self.stalled, self.queue.now + seconds)
-        self.watchers.tell("stood", seconds)
+        self.watchers.notify("stood", seconds)
         self.queue.at(self.stalled, self._resume, self.stalled)
 
     def _resume(self, until: float) -> None:
@@ -405,7 +405,7 @@ class Shell:
     def jump(self, seconds: float) -> None:
         """The broker's clock goes ahead."""
         self.skew += seconds
-        self.watchers.tell("stood", seconds)
+        self.watchers.notify("stood", seconds)
         self._tick_at = inf
         self.keep_time()
 
@@ -416,9 +416,9 @@ class Shell:
             noted(self.broker, event)
         served = self.served
         if event.event == EventKind.COMMIT and served is not None and served.ticket.api_key == ApiKey.OFFSET_COMMIT:
-            self.watchers.tell("stored", self.broker, served, event.offsets, self.now)
+            self.watchers.notify("stored", self.broker, served, event.offsets, self.now)
 
     def _look(self, now: float) -> None:
         if self.trace.events - self._looked >= LOOK_EVERY:
             self._looked = self.trace.events
-            self.watchers.tell("look", self.broker, now)
+            self.watchers.notify("inspect", self.broker, now)

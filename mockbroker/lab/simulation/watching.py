@@ -70,7 +70,7 @@ class Watcher:
     def back(self, broker: Broker, now: float) -> None:
         """It has begun again, from its log."""
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         """From time to time, at the whole state."""
 
     def healed(self, broker: Broker, now: float) -> None:
@@ -92,7 +92,7 @@ def is_away(broker: Broker, group_id: str) -> bool:
 
 
 HOOKS = (
-    "before", "noted", "answered", "handled", "ticked", "acknowledged", "closed", "gone", "back", "look",
+    "before", "noted", "answered", "handled", "ticked", "acknowledged", "closed", "gone", "back", "inspect",
     "healed", "emptied", "stood", "resumed", "stored",
 )  # fmt: skip
 
@@ -112,7 +112,7 @@ class Watchers:
         self.handled = self._hooks["handled"]
         self.acknowledged = self._hooks["acknowledged"]
 
-    def tell(self, hook: str, *what: Any) -> None:
+    def notify(self, hook: str, *what: Any) -> None:
         for each in self._hooks[hook]:
             each(*what)
 
@@ -135,7 +135,7 @@ class Origins:
     def answered(self, ticket: Ticket, group: str) -> None:
         self._answers[ticket] = self._deleted[group], self._left[group]
 
-    def take(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
+    def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
         """Whether the answer that leaves now comes from the group as it is, and from its coordinator of today."""
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]

@@ -281,10 +281,10 @@ class World:
         admin = self.admin
         assert isinstance(admin, Admin)
         names = list(self.shell.broker.groups)
-        admin.look(fault.who, names)
+        admin.list_groups(fault.who, names)
         consumers = [name for name in names if self.shell.broker.groups.typed(name, ConsumerGroup)]
         if consumers and self.shell.broker.serves_consumer_protocol:
-            admin.look_at_consumers(fault.who, consumers)
+            admin.describe_consumer_groups(fault.who, consumers)
 
     def _some_group(self) -> str:
         names = sorted({member.group for member in self.script.members})
@@ -323,8 +323,8 @@ class World:
             why = liveness.why_not(self.shell.broker, self.clients)
         if why:
             raise Broken(liveness.NAME, f"{why}, {self.patience:g} s after everything healed")
-        self.shell.watchers.tell("healed", self.shell.broker, self.shell.now)
-        self.shell.watchers.tell("look", self.shell.broker, self.shell.now)
+        self.shell.watchers.notify("healed", self.shell.broker, self.shell.now)
+        self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
     # --- phase 3: nobody is left ---
 
@@ -333,11 +333,11 @@ class World:
         for client in (*self.clients, self.admin):
             client.stop()
         self._wait(2 * self.patience + NEW_MEMBER_TIMEOUT + 2 * TIMEOUT_MS / 1000 + 10.0)
-        self.shell.watchers.tell("emptied", self.shell.broker, self.shell.now)
+        self.shell.watchers.notify("emptied", self.shell.broker, self.shell.now)
         settings = self.shell.broker.settings
         self.shell.jump(settings.offsets_retention_minutes * 60.0)
         self._wait(2 * settings.offsets_retention_check_interval_ms / 1000)
-        self.shell.watchers.tell("look", self.shell.broker, self.shell.now)
+        self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
         if left := sorted(self.shell.broker.groups):
             raise Broken("I13", f"{left[0]} is still there, long after its offsets should have expired")
 

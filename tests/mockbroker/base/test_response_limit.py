@@ -125,15 +125,15 @@ def test_what_is_repeated_is_described_once(asked):
 
 def test_room_ends_at_the_limit():
     room = Room(10)
-    room.take(10)
+    room.reserve(10)
     with pytest.raises(
         ResponseTooLargeError, match=r"has 11 bytes or more, and mockbroker\.response\.max\.bytes is 10"
     ):
-        room.take(1)
+        room.reserve(1)
 
 
 def test_room_without_limit_never_ends():
-    Room(NO_LIMIT).take(1 << 60)
+    Room(NO_LIMIT).reserve(1 << 60)
 
 
 async def test_a_response_that_became_too_large_is_not_sent(caplog):

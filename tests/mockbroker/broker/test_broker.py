@@ -81,11 +81,11 @@ def test_fetches_wait_for_partitions_oldest_first():
     assert parked.of([Partition("t", 1, [0])]) == [(first, READING), (second, READING)]
     assert parked.of([Partition("t", 0, [0])]) == [(first, READING)]
     assert parked.of([Partition("t", 2, [0])]) == []
-    assert parked.take(first.ticket) == (first, READING)
-    assert parked.take(first.ticket) is None
+    assert parked.remove(first.ticket) == (first, READING)
+    assert parked.remove(first.ticket) is None
     assert parked.of([Partition("t", 1, [0])]) == [(second, READING)]
-    parked.take(second.ticket)
-    parked.take(other.ticket)
+    parked.remove(second.ticket)
+    parked.remove(other.ticket)
     assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})
 
 
@@ -94,5 +94,5 @@ def test_a_partition_named_twice_in_one_fetch():
     twice = call(1)
     parked.park(twice, READING, [("t", 0), ("t", 0)])
     assert parked.of([Partition("t", 0, [0])]) == [(twice, READING)]
-    assert parked.take(twice.ticket) == (twice, READING)
+    assert parked.remove(twice.ticket) == (twice, READING)
     assert (parked.calls, parked.by_partition, parked.wanted) == ({}, {}, {})

@@ -131,7 +131,7 @@ def test_what_was_appended_meanwhile_goes_into_the_next_flush() -> None:
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
     changes.append(topic, 0)
-    work = changes.data_dir.take()
+    work = changes.data_dir.next_work()
     assert work is not None
     changes.append(topic, 0)
     changes.data_dir.perform(work)
@@ -145,10 +145,10 @@ def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
     disk = PretendDisk()
     changes = DiskChanges(opened(disk))
     changes.append(changes.topic("a", 1), 0)
-    work = changes.data_dir.take()
+    work = changes.data_dir.next_work()
     assert work is not None
     changes.append(changes.topic("b", 1), 0)
-    assert changes.data_dir.take() is work
+    assert changes.data_dir.next_work() is work
     changes.flush()
     disk.crash()
     again = opened(disk, 1_000).cluster
@@ -189,7 +189,7 @@ def test_nothing_to_do_touches_nothing() -> None:
     changes = DiskChanges(opened(disk))
     before = disk.operations
     changes.data_dir.flush()
-    assert changes.data_dir.take() is None
+    assert changes.data_dir.next_work() is None
     assert disk.operations == before
 
 

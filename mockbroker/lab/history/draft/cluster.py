@@ -27,7 +27,7 @@ from mockbroker.lab.history.draft.messages import (
     name,
 )
 from mockbroker.lab.history.draft.network import Connection, Network
-from mockbroker.lab.history.draft.rules import Cause, Consuming, Coordinating, Told
+from mockbroker.lab.history.draft.rules import Cause, ConsumerEvent, Consuming, Coordinating
 from mockbroker.lab.history.draft.store import Store
 from mockbroker.lab.history.draft.trace import Moment, Span
 from mockbroker.lab.simulation.queue import Queue
@@ -77,7 +77,7 @@ class Cluster:
         self.rebalances: list[tuple[float, str, int]] = []
         self.records: list[tuple[float, str, tuple[str, int], int]] = []
         self.trace: list[Moment] = []
-        self.reached: set[tuple[Coordinating, Cause] | tuple[Consuming, Told]] = set()
+        self.reached: set[tuple[Coordinating, Cause] | tuple[Consuming, ConsumerEvent]] = set()
         self.updates: dict[int, float] = {}
         self._uuid = uuid or (lambda: str(UUID(int=next(numbers))))
         self._queue = queue or Queue()
@@ -452,8 +452,8 @@ class Cluster:
         elif kind == "consumer" and who not in self._frozen:
             self._carry_consumer(who, self.consumers[who].tick(self.now))
 
-    def _consumer_moves(self, consumer: str) -> Callable[[Consuming, Told, Consuming], None]:
-        def moved(before: Consuming, why: Told, after: Consuming) -> None:
+    def _consumer_moves(self, consumer: str) -> Callable[[Consuming, ConsumerEvent, Consuming], None]:
+        def moved(before: Consuming, why: ConsumerEvent, after: Consuming) -> None:
             self.reached.add((before, why))
             if before is not after:
                 self._note(kind="became", what=after.value, consumer=consumer)

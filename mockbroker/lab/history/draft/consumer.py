@@ -27,7 +27,7 @@ from mockbroker.lab.history.draft.messages import (
     Response,
     TopicPartition,
 )
-from mockbroker.lab.history.draft.rules import CONSUMER, Consuming, Told, move
+from mockbroker.lab.history.draft.rules import CONSUMER, ConsumerEvent, Consuming, move
 
 CONSUMES = {Consuming.MEMBER, Consuming.REDISCOVERING}
 ELSEWHERE = {  # another coordinator, or this one later
@@ -89,7 +89,7 @@ Effect = Connect | Send | Close | Read
 Effects = list[Effect]
 
 
-OnMove = Callable[[Consuming, Told, Consuming], None]  # told of each transition
+OnMove = Callable[[Consuming, ConsumerEvent, Consuming], None]  # told of each transition
 
 
 class Consumer:
@@ -146,12 +146,12 @@ class Consumer:
 
     def start(self, now: float) -> Effects:
         self._forget()
-        self._move(Told.START)
+        self._move(ConsumerEvent.START)
         return self._look(now)
 
     def end(self) -> Effects:
         """The process is gone; what it knew is, too."""
-        self._move(Told.END)
+        self._move(ConsumerEvent.END)
         self._forget()
         return []
 
@@ -219,7 +219,7 @@ class Consumer:
 
     def _lose(self, now: float, backoff: float | None = None) -> Effects:
         """The coordinator, or whoever was to tell of it, is of no use: look again."""
-        self._move(Told.LOST)
+        self._move(ConsumerEvent.LOST)
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._lookup = self._link = self._waits = None
         self._connected = False
@@ -292,7 +292,7 @@ class Consumer:
             case JoinGroupResponse():
                 self._joined(response, now)
             case HeartbeatResponse() if error is Error.NONE:
-                self._move(Told.GOOD)
+                self._move(ConsumerEvent.GOOD)
                 if self.positions and self._poll_at == inf:
                     self._poll_at = now  # it had stopped, and goes on
             case HeartbeatResponse():
@@ -309,7 +309,7 @@ class Consumer:
         return []
 
     def _joined(self, response: JoinGroupResponse, now: float) -> None:
-        self._move(Told.JOINED)
+        self._move(ConsumerEvent.JOINED)
         self.consumer_id, self.generation = response.consumer_id, response.generation
         self.partitions, self.positions = response.partitions, {}
         self._heartbeat_at = now + self.options.session_timeout / self.options.heartbeat_frequency
@@ -317,20 +317,20 @@ class Consumer:
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
         """A rebalance: no more reading, then the offsets, then JoinGroup."""
-        self._move(Told.ILLEGAL_GENERATION)
+        self._move(ConsumerEvent.ILLEGAL_GENERATION)
         self._poll_at = inf
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
         """The group went on without it: nothing that it has is its own any more."""
-        self._move(Told.UNKNOWN)
+        self._move(ConsumerEvent.UNKNOWN)
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
         self._poll_at = inf
         return self._send(self._join(), now)
 
     def _give_up(self, error: Error) -> Effects:
-        self._move(Told.REFUSED)
+        self._move(ConsumerEvent.REFUSED)
         self.error = error
         links = [link for link in (self._lookup, self._link) if link is not None]
         self._forget()
@@ -348,6 +348,6 @@ class Consumer:
         self._links += 1
         return self._links
 
-    def _move(self, why: Told) -> None:
+    def _move(self, why: ConsumerEvent) -> None:
         before, self.state = self.state, move(CONSUMER, self.state, why)
         self._on_move(before, why, self.state)

@@ -26,7 +26,7 @@ class Consuming(Enum):
     STOPPED = "Stopped consumption"
 
 
-class Told(Enum):
+class ConsumerEvent(Enum):
     """What moves a consumer."""
 
     START = "it is started"
@@ -39,29 +39,29 @@ class Told(Enum):
     END = "its process ends"
 
 
-CONSUMER: Mapping[tuple[Consuming, Told], Consuming] = {
-    (Consuming.DOWN, Told.START): Consuming.STARTING,
-    (Consuming.STARTING, Told.JOINED): Consuming.MEMBER,
-    (Consuming.STARTING, Told.REFUSED): Consuming.DOWN,
-    (Consuming.STARTING, Told.LOST): Consuming.STARTING,
-    (Consuming.STARTING, Told.END): Consuming.DOWN,
-    (Consuming.MEMBER, Told.GOOD): Consuming.MEMBER,
-    (Consuming.MEMBER, Told.ILLEGAL_GENERATION): Consuming.STOPPED,
-    (Consuming.MEMBER, Told.UNKNOWN): Consuming.STARTING,
-    (Consuming.MEMBER, Told.LOST): Consuming.REDISCOVERING,
-    (Consuming.MEMBER, Told.END): Consuming.DOWN,
-    (Consuming.REDISCOVERING, Told.GOOD): Consuming.MEMBER,
-    (Consuming.REDISCOVERING, Told.ILLEGAL_GENERATION): Consuming.STOPPED,
-    (Consuming.REDISCOVERING, Told.UNKNOWN): Consuming.STARTING,
-    (Consuming.REDISCOVERING, Told.LOST): Consuming.REDISCOVERING,
-    (Consuming.REDISCOVERING, Told.END): Consuming.DOWN,
-    (Consuming.STOPPED, Told.JOINED): Consuming.MEMBER,
-    (Consuming.STOPPED, Told.GOOD): Consuming.MEMBER,  # another coordinator knows nothing of the rebalance
-    (Consuming.STOPPED, Told.ILLEGAL_GENERATION): Consuming.STOPPED,
-    (Consuming.STOPPED, Told.REFUSED): Consuming.DOWN,
-    (Consuming.STOPPED, Told.UNKNOWN): Consuming.STARTING,
-    (Consuming.STOPPED, Told.LOST): Consuming.STOPPED,
-    (Consuming.STOPPED, Told.END): Consuming.DOWN,
+CONSUMER: Mapping[tuple[Consuming, ConsumerEvent], Consuming] = {
+    (Consuming.DOWN, ConsumerEvent.START): Consuming.STARTING,
+    (Consuming.STARTING, ConsumerEvent.JOINED): Consuming.MEMBER,
+    (Consuming.STARTING, ConsumerEvent.REFUSED): Consuming.DOWN,
+    (Consuming.STARTING, ConsumerEvent.LOST): Consuming.STARTING,
+    (Consuming.STARTING, ConsumerEvent.END): Consuming.DOWN,
+    (Consuming.MEMBER, ConsumerEvent.GOOD): Consuming.MEMBER,
+    (Consuming.MEMBER, ConsumerEvent.ILLEGAL_GENERATION): Consuming.STOPPED,
+    (Consuming.MEMBER, ConsumerEvent.UNKNOWN): Consuming.STARTING,
+    (Consuming.MEMBER, ConsumerEvent.LOST): Consuming.REDISCOVERING,
+    (Consuming.MEMBER, ConsumerEvent.END): Consuming.DOWN,
+    (Consuming.REDISCOVERING, ConsumerEvent.GOOD): Consuming.MEMBER,
+    (Consuming.REDISCOVERING, ConsumerEvent.ILLEGAL_GENERATION): Consuming.STOPPED,
+    (Consuming.REDISCOVERING, ConsumerEvent.UNKNOWN): Consuming.STARTING,
+    (Consuming.REDISCOVERING, ConsumerEvent.LOST): Consuming.REDISCOVERING,
+    (Consuming.REDISCOVERING, ConsumerEvent.END): Consuming.DOWN,
+    (Consuming.STOPPED, ConsumerEvent.JOINED): Consuming.MEMBER,
+    (Consuming.STOPPED, ConsumerEvent.GOOD): Consuming.MEMBER,  # another coordinator knows nothing of the rebalance
+    (Consuming.STOPPED, ConsumerEvent.ILLEGAL_GENERATION): Consuming.STOPPED,
+    (Consuming.STOPPED, ConsumerEvent.REFUSED): Consuming.DOWN,
+    (Consuming.STOPPED, ConsumerEvent.UNKNOWN): Consuming.STARTING,
+    (Consuming.STOPPED, ConsumerEvent.LOST): Consuming.STOPPED,
+    (Consuming.STOPPED, ConsumerEvent.END): Consuming.DOWN,
 }
 
 
@@ -112,7 +112,7 @@ COORDINATOR: Mapping[tuple[Coordinating, Cause], Coordinating] = {
 }
 
 State = TypeVar("State", Consuming, Coordinating)
-Why = TypeVar("Why", Told, Cause)
+Why = TypeVar("Why", ConsumerEvent, Cause)
 
 
 class IllegalTransition(RuntimeError):

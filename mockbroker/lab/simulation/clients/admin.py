@@ -69,9 +69,9 @@ class Admin(Client):
         line = LeaveGroupRequest.Member(member_id="" if instance else member_id, group_instance_id=instance)
         self.to(node, ApiKey.LEAVE_GROUP, 5, LeaveGroupRequest(group_id=group, members=[line]), self.heard)
 
-    def look(self, node: int, groups: list[str]) -> None:
+    def list_groups(self, node: int, groups: list[str]) -> None:
         self.to(node, ApiKey.LIST_GROUPS, 5, ListGroupsRequest(), self.heard)
         self.to(node, ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups), self.heard)
 
-    def look_at_consumers(self, node: int, groups: list[str]) -> None:
+    def describe_consumer_groups(self, node: int, groups: list[str]) -> None:
         self.to(node, ApiKey.CONSUMER_GROUP_DESCRIBE, 0, ConsumerGroupDescribeRequest(group_ids=groups), self.heard)

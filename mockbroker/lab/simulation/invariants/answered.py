@@ -45,7 +45,7 @@ class Answered(Watcher):
     def gone(self, broker: Broker, now: float) -> None:
         self._asked.clear()
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         for ticket, (call, since) in self._asked.items():
             if now - since > self._longest and not self._forgotten(broker, call):
                 raise self.broken(f"{APIS[ticket.api_key].name} {ticket} has waited {now - since:.3f} s for its answer")

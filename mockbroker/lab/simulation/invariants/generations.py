@@ -85,7 +85,7 @@ class Generations(Watcher):
         if key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT):
             return
         group = call.request.group_id
-        lives, current = self._origins.take(call.ticket, group)
+        lives, current = self._origins.check_origin(call.ticket, group)
         if not lives:
             return
         if key == ApiKey.SYNC_GROUP and not response.error_code:
@@ -111,7 +111,7 @@ class Generations(Watcher):
             raise self.broken(f"{group} told generation {self._told[group]} and then {told}")
         self._told[group] = told
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
             at = group.generation
             if at != self._reached.get(group_id, at):

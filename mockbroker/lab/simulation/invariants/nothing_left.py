@@ -14,7 +14,7 @@ OF_A_GROUP = 3  # deadlines that a group has beside those of its members
 class NothingLeft(Watcher):
     name = "I13"
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         for group_id in broker.groups:
             if (consumers := broker.groups.typed(group_id, ConsumerGroup)) is not None:
                 self._of_consumers(consumers)
@@ -54,7 +54,7 @@ class NothingLeft(Watcher):
                 raise self.broken(f"{group.group_id} {what}")
 
     def emptied(self, broker: Broker, now: float) -> None:
-        self.look(broker, now)
+        self.inspect(broker, now)
         for group in broker.groups.values():
             unused = group.unused_ids
             if len(group.waits) or unused or group.members:

@@ -49,9 +49,9 @@ class OffsetsByCommit(Watcher):
         if group:
             self._compare(broker, group)
         elif call.ticket.api_key == ApiKey.END_TXN:
-            self.look(broker, now)
+            self.inspect(broker, now)
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         for group in broker.groups:
             self._compare(broker, group)
         for group, stored in self._model.offsets.items():

@@ -57,7 +57,7 @@ class OneOwner(Watcher):
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if call.ticket.api_key == ApiKey.SYNC_GROUP:
-            lives, _ = self._origins.take(call.ticket, call.request.group_id)
+            lives, _ = self._origins.check_origin(call.ticket, call.request.group_id)
             if lives and not response.error_code:
                 self._synced(call, response)
         elif call.ticket.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT and not response.error_code:

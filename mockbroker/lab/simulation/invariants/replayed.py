@@ -24,7 +24,7 @@ class Replayed(Watcher):
     def __init__(self) -> None:
         self._looks = 0
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         self._looks += 1
         if self._looks % EVERY == 0:
             self.healed(broker, now)

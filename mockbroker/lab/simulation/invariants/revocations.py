@@ -66,9 +66,9 @@ class Revocations(Watcher):
         self._due.clear()
 
     def ticked(self, broker: Broker, now: float) -> None:
-        self.look(broker, now)
+        self.inspect(broker, now)
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         if broker.waits.next() <= now:
             return  # it has not looked at the time yet
         for (group_id, member_id), due in self._due.items():

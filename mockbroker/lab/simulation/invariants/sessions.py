@@ -102,9 +102,9 @@ class Sessions(Watcher):
             self._surely.pop(who, None)
 
     def ticked(self, broker: Broker, now: float) -> None:
-        self.look(broker, now)
+        self.inspect(broker, now)
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         if broker.waits.next() <= now:
             return  # it has not come to look at the time yet
         for group_id, group in broker.groups.items():

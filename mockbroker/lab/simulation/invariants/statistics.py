@@ -78,7 +78,7 @@ class Statistics(Watcher):
     def gone(self, broker: Broker, now: float) -> None:
         self._members.clear()
 
-    def look(self, broker: Broker, now: float) -> None:
+    def inspect(self, broker: Broker, now: float) -> None:
         found = snapshots(broker)
         self._same("the groups", list(found), list(broker.groups))
         for group_id, told in found.items():

@@ -81,11 +81,11 @@ def test_what_is_refused_changes_nothing(harness):
 def enters(harness: BrokerHarness, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
     server = Scram256Or512(mechanism, harness.broker.users, lambda: "server")
     client = ScramClient([mechanism], "alice", password)
-    verdict = server.take(client.get_client_first().encode(), 0)
+    verdict = server.evaluate(client.get_client_first().encode(), 0)
     if verdict == Refused():
         return False
     client.set_server_first(verdict.token.decode())
-    verdict = server.take(client.get_client_final().encode(), 0)
+    verdict = server.evaluate(client.get_client_final().encode(), 0)
     if isinstance(verdict, Passed):
         client.set_server_final(verdict.token.decode())  # who must know the password as well
     return isinstance(verdict, Passed)

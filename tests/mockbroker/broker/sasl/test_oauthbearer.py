@@ -95,11 +95,13 @@ RESPONSES = [
 
 @pytest.mark.parametrize(("response", "verdict"), [row[1:] for row in RESPONSES], ids=[row[0] for row in RESPONSES])
 def test_response(response, verdict):
-    assert OAuthBearer().take(response, NOW) == verdict
+    assert OAuthBearer().evaluate(response, NOW) == verdict
 
 
 def test_a_token_in_utf_8():
-    assert OAuthBearer().take(said(token({**OK, "sub": "Zoë"})), NOW) == Passed("Zoë", until_ms=(SECOND + 3600) * 1000)
+    assert OAuthBearer().evaluate(said(token({**OK, "sub": "Zoë"})), NOW) == Passed(
+        "Zoë", until_ms=(SECOND + 3600) * 1000
+    )
 
 
 OVER = said(token(exp=SECOND - 1))
@@ -114,12 +116,12 @@ AFTER = [
 @pytest.mark.parametrize(("then", "verdict"), AFTER)
 def test_after_a_token_that_is_not_valid(then, verdict):
     mechanism = OAuthBearer()
-    assert mechanism.take(OVER, NOW) == INVALID_TOKEN
-    assert mechanism.take(then, NOW) == verdict
+    assert mechanism.evaluate(OVER, NOW) == INVALID_TOKEN
+    assert mechanism.evaluate(then, NOW) == verdict
 
 
 @given(st.binary(max_size=60), st.integers(0, 200))
 def test_anything_gets_a_verdict(noise, at):
     whole = said()
     for data in (noise, whole[:at] + noise + whole[at:], said(noise)):
-        assert isinstance(OAuthBearer().take(data, NOW), Challenge | Passed | Refused)
+        assert isinstance(OAuthBearer().evaluate(data, NOW), Challenge | Passed | Refused)

@@ -33,4 +33,4 @@ TOKENS = [
 @pytest.mark.parametrize(("token", "text"), TOKENS)
 def test_token(token, text):
     plain = Plain(Users({"alice": "alice-secret"}))
-    assert plain.take(token, 0) == (Passed("alice") if text is None else Refused(text))
+    assert plain.evaluate(token, 0) == (Passed("alice") if text is None else Refused(text))

@@ -47,8 +47,8 @@ def begin(mechanism: str = SHORT, nonce: str = "server") -> Scram256Or512:
 def test_recorded(mechanism, nonce, first, challenge, final, signature):
     scram = begin(mechanism, challenge.partition(",")[0][len(f"r={NONCE}") :])
     assert nonce in challenge
-    assert scram.take(first.encode(), 0) == Challenge(challenge.encode())
-    assert scram.take(final.encode(), 0) == Passed("alice", signature.encode())
+    assert scram.evaluate(first.encode(), 0) == Challenge(challenge.encode())
+    assert scram.evaluate(final.encode(), 0) == Passed("alice", signature.encode())
 
 
 FIRST = [  # None: it is taken
@@ -74,12 +74,12 @@ FIRST = [  # None: it is taken
 
 @pytest.mark.parametrize(("token", "verdict"), FIRST)
 def test_first_word(token, verdict):
-    found = begin().take(token, 0)
+    found = begin().evaluate(token, 0)
     assert found == verdict if verdict else isinstance(found, Challenge)
 
 
 def final(client: ScramClient, scram: Scram256Or512) -> str:
-    challenge = scram.take(client.get_client_first().encode(), 0)
+    challenge = scram.evaluate(client.get_client_first().encode(), 0)
     assert isinstance(challenge, Challenge)
     client.set_server_first(challenge.token.decode())
     return client.get_client_final()
@@ -97,13 +97,13 @@ LAST = [  # what is done to a right one
 @pytest.mark.parametrize("change", LAST)
 def test_last_word(change):
     scram = begin()
-    assert scram.take(change(final(ScramClient([SHORT], "alice", "alice-secret"), scram)).encode(), 0) == Refused()
+    assert scram.evaluate(change(final(ScramClient([SHORT], "alice", "alice-secret"), scram)).encode(), 0) == Refused()
 
 
 @pytest.mark.parametrize("mechanism", [SHORT, LONG])
 def test_wrong_password(mechanism):
     scram = begin(mechanism)
-    assert scram.take(final(ScramClient([mechanism], "alice", "other"), scram).encode(), 0) == Refused()
+    assert scram.evaluate(final(ScramClient([mechanism], "alice", "other"), scram).encode(), 0) == Refused()
 
 
 def test_a_credential_of_a_salted_password_is_the_same():
@@ -116,7 +116,7 @@ def test_anything_gets_a_verdict(noise, at):
     """In place of the first word, inside it, and inside the last."""
     first = b"n,,n=alice,r=abc"
     for data in (noise, first[:at] + noise + first[at:]):
-        assert isinstance(begin().take(data, 0), Challenge | Refused)
+        assert isinstance(begin().evaluate(data, 0), Challenge | Refused)
     scram = begin()
     right = final(ScramClient([SHORT], "alice", "alice-secret"), scram).encode()
-    assert isinstance(scram.take(right[:at] + noise + right[at:], 0), Passed | Refused)
+    assert isinstance(scram.evaluate(right[:at] + noise + right[at:], 0), Passed | Refused)

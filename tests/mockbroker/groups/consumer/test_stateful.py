@@ -261,7 +261,7 @@ def forget_what_is_given_up(patch: Any) -> None:
 
 
 def never_a_new_target(patch: Any) -> None:
-    patch.setattr(ConsumerGroup, "look", lambda *_: False)
+    patch.setattr(ConsumerGroup, "refresh_topics", lambda *_: False)
 
 
 def sessions_never_begin(patch: Any) -> None:

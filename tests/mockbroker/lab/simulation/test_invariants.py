@@ -242,9 +242,9 @@ class Revoking(Checked):
 
 def test_partitions_are_not_given_up_in_the_rebalance_timeout():
     revoking = Revoking()
-    revoking.watcher.look(revoking.broker, 20.0)
+    revoking.watcher.inspect(revoking.broker, 20.0)
     with pytest.raises(Broken, match="old of g has not given up its partitions for 21"):
-        revoking.watcher.look(revoking.broker, 21.0)
+        revoking.watcher.inspect(revoking.broker, 21.0)
 
 
 def test_a_static_member_that_is_away_is_fenced_after_a_load():
@@ -272,13 +272,13 @@ def test_a_static_member_that_is_back_owes_nothing_by_its_old_id():
     revoking = Revoking()
     revoking.put("new", MemberState.STABLE, 1)
     revoking.heartbeat("new")
-    revoking.watcher.look(revoking.broker, 21.0)
+    revoking.watcher.inspect(revoking.broker, 21.0)
 
 
 def test_a_group_that_was_downgraded_has_nothing_to_give_up():
     revoking = Revoking()
     revoking.note(EventKind.DOWNGRADE, 1)
-    revoking.watcher.look(revoking.broker, 21.0)
+    revoking.watcher.inspect(revoking.broker, 21.0)
 
 
 class Undecided(Checked):

@@ -10,13 +10,13 @@ from mockbroker.lab.history.draft import Cluster, Consuming, Coordinating, Optio
 from mockbroker.lab.history.draft.consumer import Consumer
 from mockbroker.lab.history.draft.coordinator import Coordinator
 from mockbroker.lab.history.draft.failover import STEPS, answered_one
-from mockbroker.lab.history.draft.rules import CONSUMER, COORDINATOR, Cause, IllegalTransition, Told, move
+from mockbroker.lab.history.draft.rules import CONSUMER, COORDINATOR, Cause, ConsumerEvent, IllegalTransition, move
 from mockbroker.lab.history.draft.store import GroupRecord
 
 
 @pytest.mark.parametrize("state", Consuming)
-@pytest.mark.parametrize("why", Told)
-def test_a_consumer_does_what_the_table_has_and_nothing_else(state: Consuming, why: Told) -> None:
+@pytest.mark.parametrize("why", ConsumerEvent)
+def test_a_consumer_does_what_the_table_has_and_nothing_else(state: Consuming, why: ConsumerEvent) -> None:
     if (state, why) in CONSUMER:
         assert move(CONSUMER, state, why) is CONSUMER[state, why]
     else:
@@ -201,7 +201,7 @@ def dies_while_answers_go_out() -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def reached() -> set[tuple[Coordinating, Cause] | tuple[Consuming, Told]]:
+def reached() -> set[tuple[Coordinating, Cause] | tuple[Consuming, ConsumerEvent]]:
     clusters = [
         plain(),
         called_off(),
@@ -219,12 +219,12 @@ def reached() -> set[tuple[Coordinating, Cause] | tuple[Consuming, Told]]:
 
 
 def test_groups_at_work_reach_every_transition_of_a_consumer(
-    reached: set[tuple[Coordinating, Cause] | tuple[Consuming, Told]],
+    reached: set[tuple[Coordinating, Cause] | tuple[Consuming, ConsumerEvent]],
 ) -> None:
     assert {step for step in reached if isinstance(step[0], Consuming)} == set(CONSUMER)
 
 
 def test_groups_at_work_reach_every_transition_of_a_coordinator(
-    reached: set[tuple[Coordinating, Cause] | tuple[Consuming, Told]],
+    reached: set[tuple[Coordinating, Cause] | tuple[Consuming, ConsumerEvent]],
 ) -> None:
     assert {step for step in reached if isinstance(step[0], Coordinating)} == set(COORDINATOR)
