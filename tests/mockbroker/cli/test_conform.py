@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from golden import ROOT
 
+from mockbroker import run_cluster
 from mockbroker.cli import main
 
 FILES = ROOT / "fixtures" / "conversations" / "4.2.0"
@@ -57,6 +58,24 @@ def test_json(planted: Path) -> None:
     good, bad = (json.loads(line) for line in result.stdout.splitlines())
     assert good == {"name": "sync_again (Apache Kafka 4.2.0)", "verdict": "ok", "detail": ""}
     assert bad["verdict"] == "differs"
+
+
+WAITING = [  # another file beside the waiting one, exit code, counts
+    pytest.param(None, 0, "0 ok, 0 differs, 1 waiting, 0 failed", id="alone"),
+    pytest.param("{", 1, "0 ok, 0 differs, 1 waiting, 1 failed", id="beside one that failed"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "counts"), WAITING)
+def test_waiting_conversations_alone_exit_0(text: str | None, code: int, counts: str, tmp_path: Path) -> None:
+    """A conversation of users waits for a broker with a SASL listener, which that of --against has not."""
+    (tmp_path / "other.json").write_text(text or "")
+    others = [] if text is None else [tmp_path / "other.json"]
+    with run_cluster() as cluster:
+        result = conform("--against", cluster.bootstrap_servers, FILES / "sasl_plain.json.gz", *others)
+    first, *_ = result.stdout.splitlines()
+    assert first == "waiting  sasl_plain (Apache Kafka 4.2.0): for a broker with a SASL listener for its users"
+    assert (result.exit_code, result.stderr) == (code, f"{counts}\n")
 
 
 def test_a_file_that_is_no_conversation(tmp_path: Path) -> None:
