@@ -12,7 +12,8 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import TOPIC_OPERATIONS, Handler
-from mockbroker.topics.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
+from mockbroker.broker.partition_metadata import partition_metadata
+from mockbroker.topics.model import Cluster, Partition, Topic, legal_topic_name
 
 ResponseTopic = DescribeTopicPartitionsResponse.Topic
 LARGEST_PAGE = 2000  # partitions: Kafka's max.request.partition.size.limit
@@ -78,17 +79,9 @@ def _found(cluster: Cluster, topic: Topic, partitions: list[Partition]) -> Respo
 
 
 def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:
-    return ResponseTopic.Partition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NOBODY else ErrorCode.NONE,
-        partition_index=partition.index,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=cluster.in_sync(partition),
-        offline_replicas=cluster.away(partition),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-    )
+    described = partition_metadata(ResponseTopic.Partition, cluster, partition)
+    described.eligible_leader_replicas, described.last_known_elr = [], []
+    return described
 
 
 HANDLER = Handler(Versions.parse("0"), handle)

@@ -17,8 +17,9 @@ from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler
+from mockbroker.broker.partition_metadata import partition_metadata
 from mockbroker.broker.slices import parts
-from mockbroker.topics.model import NOBODY, Cluster, Partition, Topic, legal_topic_name
+from mockbroker.topics.model import Cluster, Topic, legal_topic_name
 
 RequestTopic = MetadataRequest.Topic
 ResponseTopic = MetadataResponse.Topic
@@ -112,7 +113,7 @@ def _with_partitions(
             if left <= 0:
                 yield []
                 left = size
-            answer.partitions += [_partition(cluster, partition) for partition in part]
+            answer.partitions += [partition_metadata(ResponseTopic.Partition, cluster, each) for each in part]
             left -= len(part)
         if left <= 0:
             yield []
@@ -174,18 +175,6 @@ def _by_name(broker: Broker, seen: Cluster, name: str, *, creates: bool) -> Answ
 
 def _found(topic: Topic) -> Answered:
     return ResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.internal, partitions=[]), topic
-
-
-def _partition(cluster: Cluster, partition: Partition) -> ResponseTopic.Partition:
-    return ResponseTopic.Partition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NOBODY else ErrorCode.NONE,
-        partition_index=partition.index,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=list(partition.replicas),
-        isr_nodes=cluster.in_sync(partition),
-        offline_replicas=cluster.away(partition),
-    )
 
 
 HANDLER = Handler(Versions.parse("0-13"), handle)
