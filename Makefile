@@ -14,7 +14,7 @@ demo: .venv/.demo
 test: .venv/.dev
 	$(BIN)/pytest -n 4  # more than the cores: real clients spend most of their time waiting
 
-# Every client in every scenario, every version, condition and seed; docs/testing.md lists what make test leaves out.
+# Every client in every scenario, every version, condition and seed; CONTRIBUTING.md lists what make test leaves out.
 test-long: .venv/.dev
 	$(BIN)/pytest -n 4 --long
 

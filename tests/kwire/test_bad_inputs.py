@@ -19,6 +19,7 @@ import golden
 import pytest
 import targets
 from bad_inputs import inputs
+from effort import amount
 from google_crc32c import value as crc32c
 from strategies import MESSAGES, cells
 
@@ -40,7 +41,7 @@ from kwire.schema import Array, Bytes, Float64, Int32, Nested, Uuid, data, unkno
 from kwire.schema import struct as declare
 
 METADATA, HEARTBEAT, API_VERSIONS, VOTE, LEADER_AND_ISR = 3, 12, 18, 52, 4
-SMALL = 250  # bytes
+SMALL = amount(160, 250)  # bytes of a frame that is tried at every byte
 MANY = 2_100_000  # elements
 EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
 

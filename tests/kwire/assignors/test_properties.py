@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 from client_groups import Shares, as_read, shares
-from hypothesis import given
+from effort import amount
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.assignors import (
@@ -75,6 +76,7 @@ def kept(before: Shares, after: Shares) -> int:
 
 
 @pytest.mark.parametrize("name", CLIENT)
+@settings(max_examples=amount(40, 100))
 @given(mixed())
 def test_every_partition_has_one_owner_who_subscribes(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
     topics, members = group
@@ -85,6 +87,7 @@ def test_every_partition_has_one_owner_who_subscribes(name: str, group: tuple[To
 
 
 @pytest.mark.parametrize("name", SERVER)
+@settings(max_examples=amount(40, 100))
 @given(mixed(), st.data())
 def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[str, Subscription]], data) -> None:
     """Also when they go by what members had before, of whom some are gone, and others subscribe otherwise."""
@@ -109,6 +112,7 @@ def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[
 
 
 @pytest.mark.parametrize("name", CLIENT)
+@settings(max_examples=amount(40, 100))
 @given(COUNTS, IDS)
 def test_balance_of_members_alike(name: str, counts: dict[str, int], ids: list[str]) -> None:
     """Nobody has more than one more; with range, more than one more of each topic."""
@@ -121,6 +125,7 @@ def test_balance_of_members_alike(name: str, counts: dict[str, int], ids: list[s
 
 
 @pytest.mark.parametrize("name", STICKY)
+@settings(max_examples=amount(40, 100))
 @given(mixed())
 def test_balance_of_others(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
     """Nobody could have a partition of one that has two more."""
@@ -133,6 +138,7 @@ def test_balance_of_others(name: str, group: tuple[Topics, dict[str, Subscriptio
 
 
 @pytest.mark.parametrize("name", STICKY)
+@settings(max_examples=amount(40, 100))
 @given(changes())
 def test_nothing_moves_while_nothing_changes(name: str, change: tuple[Topics, list[str], list[str]]) -> None:
     topics, ids, _ = change
@@ -142,6 +148,7 @@ def test_nothing_moves_while_nothing_changes(name: str, change: tuple[Topics, li
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
+@settings(max_examples=amount(40, 100))
 @given(changes())
 def test_as_sticky_as_round_robin_or_more(name: str, change: tuple[Topics, list[str], list[str]]) -> None:
     """Where members subscribe alike, both are balanced, and no balanced assignment keeps more."""
@@ -150,6 +157,7 @@ def test_as_sticky_as_round_robin_or_more(name: str, change: tuple[Topics, list[
     assert kept(first, again(name, topics, first, after)) >= kept(first, again("roundrobin", topics, first, after))
 
 
+@settings(max_examples=amount(40, 100))
 @given(changes())
 def test_cooperative_takes_two_generations(change: tuple[Topics, list[str], list[str]]) -> None:
     """In the first nobody gets what another still owns; the second gives out what is left; the third moves nothing."""
@@ -169,6 +177,7 @@ CLAIMS = st.lists(st.tuples(st.sampled_from("tuvwxy"), st.integers(-1, 9)), max_
 
 
 @pytest.mark.parametrize("name", STICKY)
+@settings(max_examples=amount(40, 100))
 @given(st.data(), COUNTS)
 def test_no_claim_breaks_it(name: str, data: st.DataObject, counts: dict[str, int]) -> None:
     """It ends, and gives nothing twice that is there, whatever members say."""

@@ -8,7 +8,7 @@ import pytest
 from effort import amount
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
-from strategies import MESSAGES, cells
+from strategies import MESSAGES, layouts
 
 from kwire import decode_request, decode_response, encode
 from kwire.errors import SchemaError
@@ -27,7 +27,7 @@ QUICK = settings(max_examples=2_000, database=None, phases=[Phase.generate])  # 
 @settings(max_examples=amount(1, 3))
 @given(data=st.data())
 def test_every_value_can_be_written(message: type, data: st.DataObject) -> None:
-    for version in cells(message):
+    for version in layouts(message):
         encode(data.draw(messages(message, version)), version)
 
 

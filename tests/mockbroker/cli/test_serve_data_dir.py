@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from effort import amount
 from plain_client import PlainClient
 
 from kwire.messages.fetch import FetchRequest
@@ -155,7 +156,7 @@ def committed(client: PlainClient, group: str) -> int:
     return int(answer.topics[0].partitions[0].committed_offset)
 
 
-KILLS = int(os.environ.get("MOCKBROKER_KILLS", "50"))
+KILLS = int(os.environ.get("MOCKBROKER_KILLS", amount(12, 50)))
 GROUPS = 4
 
 
