@@ -44,7 +44,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router, Unfinished
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.net.connection import Session
+from mockbroker.net.connection import ClientRequests
 from mockbroker.topics.model import Node
 
 LONGEST = 90  # seconds of CPU; what takes longer is ended
@@ -78,7 +78,7 @@ class Target:
     def ask(self, request: Any, version: int) -> list[Any]:
         """One request on a connection of its own; what was answered, to anybody."""
         frame = pack(encode_request(request, version, correlation_id=1, client_id="attack"))
-        session = Session(next(self._numbers), 0, "/127.0.0.1", self.router)
+        session = ClientRequests(next(self._numbers), 0, "/127.0.0.1", self.router)
         self.sent += len(frame)
         before = time.process_time()
         session.receive(frame)

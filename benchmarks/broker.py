@@ -264,7 +264,7 @@ def heartbeat_cost(size: int) -> float:
     from kwire import ClientSide
     from kwire.messages.heartbeat import HeartbeatRequest
     from mockbroker.groups.classic import membership
-    from mockbroker.net.connection import Session
+    from mockbroker.net.connection import ClientRequests
 
     harness = BrokerHarness()
     ids = [stable_member(harness, "g", instance_id="0")]
@@ -273,7 +273,7 @@ def heartbeat_cost(size: int) -> float:
         ids.append(f"member-{number}")
         group.add(type(group.members[ids[0]])(**_like(group.members[ids[0]], ids[-1])))
         membership.renew(group, group.members[ids[-1]], harness.now)
-    session, client = Session(1, 0, "/", harness.router), ClientSide("bench")
+    session, client = ClientRequests(1, 0, "/", harness.router), ClientSide("bench")
     request = HeartbeatRequest(group_id="g", generation_id=group.generation, member_id=ids[-1])
     data = b"".join(client.send(request, 3) for _ in range(200))
     best = float("inf")

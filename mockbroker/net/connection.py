@@ -35,7 +35,7 @@ class _Known:
     request: Any
 
 
-class Session:
+class ClientRequests:
     """The requests of one client connection.
 
     connection: a number of its own

@@ -10,7 +10,7 @@ import trio
 from kwire import ClientSide
 from kwire.schema import schema_of
 from mockbroker.base.effects import Reply
-from mockbroker.net.connection import Session
+from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
 
 HOST = "/127.0.0.1"  # the address that the broker sees
@@ -27,10 +27,12 @@ class Line:
     jumps when no task can run jumps from deadline to deadline of the broker.
     """
 
-    def __init__(self, pump: Pump, session: Session, client_id: str, serve: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, pump: Pump, requests: ClientRequests, client_id: str, serve: Callable[[Connection], None]
+    ) -> None:
         self._pump = pump
         self._side = ClientSide(client_id)
-        self._connection = InProcessConnection(session, self._side)
+        self._connection = InProcessConnection(requests, self._side)
         self._serve = serve
         self._turn = trio.Lock()
         pump.open(self._connection)
@@ -67,7 +69,7 @@ class Line:
     async def _asked(self, data: bytes, *, answered: bool) -> Any:
         connection = self._connection
         connection.woken = trio.Event()
-        connection.session.receive(data)
+        connection.requests.receive(data)
         self._serve(connection)
         while answered and not self.closed:
             if (response := self._side.next_response()) is not None:
@@ -102,10 +104,10 @@ class InProcessConnection(Connection):
     __slots__ = ("_side", "reason", "woken")
 
     durable = False
-    session: Session
+    requests: ClientRequests
 
-    def __init__(self, session: Session, side: ClientSide) -> None:
-        super().__init__(session.connection, session, f"in-process client {session.connection}")
+    def __init__(self, requests: ClientRequests, side: ClientSide) -> None:
+        super().__init__(requests.connection, requests, f"in-process client {requests.connection}")
         self.reason = ""
         self.woken = trio.Event()
         self._side = side
@@ -119,7 +121,7 @@ class InProcessConnection(Connection):
         return 0
 
     def answer(self, reply: Reply) -> int:
-        self._side.receive(self.session.answer(reply))
+        self._side.receive(self.requests.answer(reply))
         self.woken.set()
         return 0
 

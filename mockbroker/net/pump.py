@@ -64,7 +64,7 @@ class Connection(ABC):
 
     number: of the connection, in the tickets of its requests
     peer: the client's address, for the log
-    session: its requests
+    requests: those that have arrived, one given out at a time
     stages: what its requests pass before they are handled, as authentication
     after: the change that must be durable before the pending answers are sent
     held: that change is not durable yet, and nothing is sent
@@ -88,7 +88,7 @@ class Connection(ABC):
         "number",
         "peer",
         "queued",
-        "session",
+        "requests",
         "slow",
         "stages",
         "weighed",
@@ -97,9 +97,9 @@ class Connection(ABC):
 
     durable = True  # its answers wait for the disk
 
-    def __init__(self, number: int, session: Requests, peer: str, stages: tuple[Stage, ...] = ()) -> None:
+    def __init__(self, number: int, requests: Requests, peer: str, stages: tuple[Stage, ...] = ()) -> None:
         self.number = number
-        self.session = session
+        self.requests = requests
         self.peer = peer
         self.stages = stages
         self.after = 0
@@ -257,14 +257,14 @@ class Pump:
 
     def _serve_requests(self, connection: Connection, now: float, until: float) -> bool:
         """Handle complete requests until a share is used up; True if there may be more of them."""
-        session, stopwatch = connection.session, self._stopwatch
+        requests, stopwatch = connection.requests, self._stopwatch
         for _ in range(self._in_a_row):
             if connection.closed or connection.draining or connection.given_up:
                 return False
             if connection.held and connection.stuffed:
                 return False
             try:
-                call = session.next_call()
+                call = requests.next_call()
             except WireError as error:
                 self._refuse(connection, str(error))
                 return False
@@ -276,7 +276,7 @@ class Pump:
             self.handle(connection, call, now)
             if stopwatch() > until:
                 break
-        return connection.session.ticket is None
+        return connection.requests.ticket is None
 
     def resume(self, connection: Connection, now: float) -> bool:
         """Handle the next slice of a request, also if its connection is closed; True if there may be more to serve."""
@@ -311,7 +311,7 @@ class Pump:
             if isinstance(outcome, Unfinished):
                 self._keep_work(outcome, connection or served)
                 continue
-            if connection is None or connection.session.ticket is not outcome.ticket:
+            if connection is None or connection.requests.ticket is not outcome.ticket:
                 self.unclaimed(outcome)
                 continue
             if connection is not served:
@@ -320,7 +320,7 @@ class Pump:
             if isinstance(outcome, Reply):
                 self._answer(connection, outcome)
             elif isinstance(outcome, NoReply):
-                connection.session.skip_answer()
+                connection.requests.skip_answer()
             else:
                 if isinstance(outcome, Dismiss) and outcome.response is not None:
                     self._answer(connection, Reply(outcome.ticket, outcome.response))
@@ -413,7 +413,7 @@ class Pump:
     def stop(self, node: int) -> None:
         """A broker has ended: what remains of the requests to it is not carried out. Its connections are closed."""
         for connection in self._heavy:
-            if connection.session.node == node:
+            if connection.requests.node == node:
                 connection.work = None
 
     def close(self, connection: Connection, reason: str = "") -> None:
@@ -425,8 +425,8 @@ class Pump:
         self.connections.pop(number, None)
         self.requests.hold(number, 0)
         self.responses.hold(number, 0)
-        if connection.session.ticket is not None:
-            self.router.forget(connection.session.ticket)
+        if connection.requests.ticket is not None:
+            self.router.forget(connection.requests.ticket)
         connection.hang_up(reason)
 
     # --- what all connections may hold ---

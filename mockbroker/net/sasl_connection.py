@@ -9,10 +9,10 @@ from kwire.frames import pack
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.authentication import Authentication, Progress, Token
 from mockbroker.broker.router import Router
-from mockbroker.net.connection import Session
+from mockbroker.net.connection import ClientRequests
 
 
-class SaslSession(Session):
+class SaslRequests(ClientRequests):
     """The requests of a client that has to authenticate first."""
 
     def __init__(self, connection: int, client: Client, router: Router, authentication: Authentication) -> None:

@@ -19,7 +19,7 @@ from mockbroker.broker.journal import Event
 from mockbroker.broker.router import Router
 from mockbroker.net.bound_listeners import BoundListener, Listeners
 from mockbroker.net.clock import BrokerTime
-from mockbroker.net.connection import Session
+from mockbroker.net.connection import ClientRequests
 from mockbroker.net.in_process import HOST, InProcessConnection, Line
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch, best
@@ -109,7 +109,7 @@ class Server:
         self.pump.stop(node)
         self._sockets.stop(node, abruptly=abruptly)
         for connection in self._in_process():
-            if connection.session.node == node:
+            if connection.requests.node == node:
                 self.pump.close(connection, f"broker {node} has ended")
 
     @property
@@ -128,8 +128,8 @@ class Server:
 
     def connect(self, node: int, client_id: str) -> Line:
         """An in-process connection to this broker."""
-        session = Session(self._new_number(), node, HOST, self.router, self._listeners.bound[0].name)
-        return Line(self.pump, session, client_id, self._serve)
+        requests = ClientRequests(self._new_number(), node, HOST, self.router, self._listeners.bound[0].name)
+        return Line(self.pump, requests, client_id, self._serve)
 
     def stop_clock(self) -> None:
         """Stop the time. Groups that waited for the last JoinGroups to come do so no more."""

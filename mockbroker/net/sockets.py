@@ -22,10 +22,10 @@ from mockbroker.base.effects import Client, Reply
 from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.stages import Stage
 from mockbroker.net.bound_listeners import BoundListener
-from mockbroker.net.connection import Session
+from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch
-from mockbroker.net.sasl_connection import SaslSession
+from mockbroker.net.sasl_connection import SaslRequests
 from mockbroker.net.tls import TlsError, TlsSocket
 
 log = logging.getLogger("mockbroker")
@@ -51,13 +51,13 @@ class SocketConnection(Connection):
 
     __slots__ = ("_owner", "_served", "active", "begun", "frames", "out", "sock", "watched")
 
-    session: Session
+    requests: ClientRequests
 
     def __init__(
-        self, owner: Sockets, sock: socket.socket, session: Session, peer: str, stages: tuple[Stage, ...] = ()
+        self, owner: Sockets, sock: socket.socket, requests: ClientRequests, peer: str, stages: tuple[Stage, ...] = ()
     ) -> None:
-        super().__init__(session.connection, session, peer, stages)
-        self.frames = session.frames
+        super().__init__(requests.connection, requests, peer, stages)
+        self.frames = requests.frames
         self.sock = sock
         self.out = bytearray()
         self.watched = False
@@ -76,7 +76,7 @@ class SocketConnection(Connection):
 
     def answer(self, reply: Reply) -> int:
         out = self.out
-        out += self.session.answer(reply)
+        out += self.requests.answer(reply)
         return len(out)
 
     def send(self) -> bool:
@@ -109,7 +109,7 @@ class SocketConnection(Connection):
     def regulate(self) -> None:
         self._note_request()
         if self.watched:
-            busy = self.draining or self.held or self.queued or self.session.ticket is not None
+            busy = self.draining or self.held or self.queued or self.requests.ticket is not None
             if busy and self._full:
                 self.stop_reading()
         elif not (self.ended or self.given_up or self._full):
@@ -125,19 +125,19 @@ class SocketConnection(Connection):
 
     def _note_request(self) -> None:
         """Keep when the request began that is coming in, if there is one, and nothing but its rest is missing."""
-        session = self.session
-        if session.ticket is not None or not self.frames.held:
+        requests = self.requests
+        if requests.ticket is not None or not self.frames.held:
             self.begun = None
-        elif self.begun is None or session.taken != self._served:
+        elif self.begun is None or requests.taken != self._served:
             self.begun = self.active
-        self._served = session.taken
+        self._served = requests.taken
 
     @property
     def _full(self) -> bool:
         """True while more input would only pile up: its answers are not read, or requests before are not served."""
         if self.draining or self.stuffed:
             return True
-        return (self.session.ticket is not None or self.queued) and self.frames.held > READ_AHEAD
+        return (self.requests.ticket is not None or self.queued) and self.frames.held > READ_AHEAD
 
 
 class Sockets:
@@ -182,11 +182,13 @@ class Sockets:
         if listener.sasl:
             authentication = Authentication(router.broker.users, router.broker.settings, _new_nonce)
             client = Client(listener.node, "", host, listener.name)
-            session = SaslSession(number, client, router, authentication)
+            requests = SaslRequests(number, client, router, authentication)
             stages = (AuthenticationStage(authentication, router.broker),)
-            connection = SocketConnection(self, sock, session, peer, stages)
+            connection = SocketConnection(self, sock, requests, peer, stages)
         else:
-            connection = SocketConnection(self, sock, Session(number, listener.node, host, router, listener.name), peer)
+            connection = SocketConnection(
+                self, sock, ClientRequests(number, listener.node, host, router, listener.name), peer
+            )
         if not self.connections:
             self._pause.cancel()
         self.connections[number] = connection
@@ -197,7 +199,7 @@ class Sockets:
     def stop(self, node: int, *, abruptly: bool) -> None:
         """Close the connections to a broker; ``abruptly``: their peers see a reset."""
         for connection in list(self.connections.values()):
-            if connection.session.node == node:
+            if connection.requests.node == node:
                 if abruptly:
                     connection.reset()
                 else:
@@ -297,7 +299,7 @@ class Sockets:
                 elif now - connection.active > FRAME_TIMEOUT and _in_handshake(connection.sock):
                     log.warning("%s: closed, its TLS handshake took more than %g s", connection.peer, FRAME_TIMEOUT)
                     self._pump.close(connection)
-                elif connection.session.ticket is None and now - connection.active > idle_limit:
+                elif connection.requests.ticket is None and now - connection.active > idle_limit:
                     self._pump.close(connection)
 
 

@@ -60,7 +60,7 @@ class PretendConnection(Connection):
 
     __slots__ = ("_answers", "_shell", "wire")
 
-    session: Inbox
+    requests: Inbox
 
     def __init__(self, shell: Shell, wire: network.Connection) -> None:
         super().__init__(wire.number, Inbox(wire.node), wire.client.client_id)
@@ -77,9 +77,9 @@ class PretendConnection(Connection):
         return len(self._answers)
 
     def answer(self, reply: Reply) -> int:
-        call = self.session.pending
+        call = self.requests.pending
         assert call is not None
-        self.session.ticket = None
+        self.requests.ticket = None
         self._shell.answered(call, reply.response)
         self._answers.append((call, reply.response))
         return len(self._answers)
@@ -198,7 +198,7 @@ class Shell:
             served = PretendConnection(self, connection)
             self.pump.open(served)
         assert isinstance(served, PretendConnection)
-        served.session.calls.append(call)
+        served.requests.calls.append(call)
         self.pump.enqueue(served)
         self.turn()
 
@@ -255,8 +255,8 @@ class Shell:
     def closed(self, connection: PretendConnection, answers: Iterable[Answer]) -> None:
         """A connection is closed. A request that is pending stays so: a group does not see connections."""
         self._keep_unsent(answers)
-        call = connection.session.pending
-        if connection.session.ticket is not None and call is not None and not self.down:
+        call = connection.requests.pending
+        if connection.requests.ticket is not None and call is not None and not self.down:
             self.watchers.notify("closed", self.broker, call, self.now)
         self.network.break_off(connection.wire)
 
@@ -354,7 +354,7 @@ class Shell:
         self.away[node] = None
         self.pump.stop(node)
         for connection in list(self.pump.connections.values()):
-            if connection.session.node == node:
+            if connection.requests.node == node:
                 self.pump.close(connection)
 
     # --- time ---

@@ -54,7 +54,7 @@ def test_no_limit_is_never_exceeded():
 
 
 def held(place: ServedBroker) -> list[int]:
-    return sorted(connection.session.buffered for connection in place.server.connections.values())
+    return sorted(connection.requests.buffered for connection in place.server.connections.values())
 
 
 async def begin(place: ServedBroker, size: int) -> Peer:

@@ -17,7 +17,7 @@ from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from mockbroker.base.effects import Reply
-from mockbroker.net.connection import EXPLAINED, REPEATED, Session
+from mockbroker.net.connection import EXPLAINED, REPEATED, ClientRequests
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 JOIN = JoinGroupRequest(
@@ -35,23 +35,23 @@ def harness() -> BrokerHarness:
 
 
 @pytest.fixture
-def session(harness: BrokerHarness) -> Session:
-    return Session(7, 0, "/127.0.0.1", harness.router)
+def incoming(harness: BrokerHarness) -> ClientRequests:
+    return ClientRequests(7, 0, "/127.0.0.1", harness.router)
 
 
-def answer_all(session: Session, router: Any) -> bytes:
+def answer_all(incoming: ClientRequests, router: Any) -> bytes:
     """Serve what there is, as the shell does."""
     out = b""
-    while call := session.next_call():
+    while call := incoming.next_call():
         for outcome in router.step(call, 0.0):
             assert isinstance(outcome, Reply)
-            out += session.answer(outcome)
+            out += incoming.answer(outcome)
     return out
 
 
-def test_a_call_says_who_asked(session):
-    session.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id="me")))
-    call = session.next_call()
+def test_a_call_says_who_asked(incoming):
+    incoming.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id="me")))
+    call = incoming.next_call()
     assert (call.ticket.connection, call.ticket.correlation_id, call.ticket.api_key, call.version) == (7, 9, 12, 3)
     assert (call.client.node, call.client.client_id, call.client.host) == (0, "me", "/127.0.0.1")
     assert call.request == BEAT
@@ -73,79 +73,79 @@ REPEATS = [  # first, then; what both are, and what may differ
 
 
 @pytest.mark.parametrize(("first", "version", "name", "then", "then_version", "then_name"), REPEATS)
-def test_what_is_remembered_changes_nothing(session, harness, first, version, name, then, then_version, then_name):
+def test_what_is_remembered_changes_nothing(incoming, harness, first, version, name, then, then_version, then_name):
     asked = [(first, version, name), (then, then_version, then_name)] * 3
     for number, (message, message_version, client) in enumerate(asked):
         frame = encode_request(message, message_version, correlation_id=number, client_id=client)
-        session.receive(pack(frame))
-        call = session.next_call()
+        incoming.receive(pack(frame))
+        call = incoming.next_call()
         assert call.request == message
         assert (call.ticket.correlation_id, call.version) == (number, message_version)
         assert (call.client.client_id, call.frame) == (client or "", frame)
-        session.skip_answer()
+        incoming.skip_answer()
 
 
-def test_tagged_fields_in_the_header_are_skipped(session):
+def test_tagged_fields_in_the_header_are_skipped(incoming):
     plain = encode_request(BEAT, 4, correlation_id=1, client_id="me")
     tagged = plain[:12] + b"\1\7\2xy" + plain[13:]
     for frame in (plain, tagged, plain, tagged):
-        session.receive(pack(frame))
-        call = session.next_call()
+        incoming.receive(pack(frame))
+        call = incoming.next_call()
         assert (call.request, call.client.client_id) == (BEAT, "me")
-        session.skip_answer()
+        incoming.skip_answer()
 
 
-def test_a_large_request_is_not_remembered(session):
+def test_a_large_request_is_not_remembered(incoming):
     large = HeartbeatRequest(group_id="g" * REPEATED, generation_id=1, member_id="m")
     requests = []
     for number in range(2):
-        session.receive(pack(encode_request(large, 3, correlation_id=number)))
-        requests.append(session.next_call().request)
-        session.skip_answer()
+        incoming.receive(pack(encode_request(large, 3, correlation_id=number)))
+        requests.append(incoming.next_call().request)
+        incoming.skip_answer()
     assert requests[0] == requests[1]
     assert requests[0] is not requests[1]
 
 
-def test_an_answer_that_is_given_again_is_encoded_once(session):
+def test_an_answer_that_is_given_again_is_encoded_once(incoming):
     client, encoded = ClientSide("me"), {}
     response = HeartbeatResponse(error_code=25)
     for version in (3, 4, 3, 4):
-        session.receive(client.send(BEAT, version))
-        client.receive(session.answer(Reply(session.next_call().ticket, response, encoded)))
+        incoming.receive(client.send(BEAT, version))
+        client.receive(incoming.answer(Reply(incoming.next_call().ticket, response, encoded)))
         assert client.next_response().body == response
     assert set(encoded) == {3, 4}
 
 
-def test_client_id_may_be_null(session):
-    session.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id=None)))
-    assert session.next_call().client.client_id == ""
+def test_client_id_may_be_null(incoming):
+    incoming.receive(pack(encode_request(BEAT, 3, correlation_id=9, client_id=None)))
+    assert incoming.next_call().client.client_id == ""
 
 
-def test_the_next_request_waits_for_the_answer(session, harness):
+def test_the_next_request_waits_for_the_answer(incoming, harness):
     client = ClientSide("me")
-    session.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
-    first = session.next_call()
-    assert session.next_call() is None
-    assert session.buffered > 0
+    incoming.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
+    first = incoming.next_call()
+    assert incoming.next_call() is None
+    assert incoming.buffered > 0
     (reply,) = harness.router.step(first, 0.0)
-    client.receive(session.answer(reply))
+    client.receive(incoming.answer(reply))
     assert client.next_response() is not None
-    assert session.next_call().ticket.correlation_id == 1
-    assert session.buffered == 0
+    assert incoming.next_call().ticket.correlation_id == 1
+    assert incoming.buffered == 0
 
 
-def test_a_request_without_an_answer_lets_the_next_one_in(session):
+def test_a_request_without_an_answer_lets_the_next_one_in(incoming):
     client = ClientSide("me")
-    session.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
-    session.next_call()
-    session.skip_answer()
-    assert session.ticket is None
-    assert session.next_call().ticket.correlation_id == 1
+    incoming.receive(client.send(BEAT, 3) + client.send(BEAT, 3))
+    incoming.next_call()
+    incoming.skip_answer()
+    assert incoming.ticket is None
+    assert incoming.next_call().ticket.correlation_id == 1
 
 
-def test_an_answer_that_nobody_asked_for_is_our_own_mistake(session):
+def test_an_answer_that_nobody_asked_for_is_our_own_mistake(incoming):
     with pytest.raises(LocalProtocolError):
-        session.skip_answer()
+        incoming.skip_answer()
 
 
 SCRIPT = [
@@ -161,23 +161,23 @@ def test_answers_do_not_depend_on_segment_boundaries(cuts):
     outs = []
     for places in ([], sorted(set(cuts))):
         harness = BrokerHarness()
-        session, client = Session(1, 0, "/", harness.router), ClientSide("me")
+        incoming, client = ClientRequests(1, 0, "/", harness.router), ClientSide("me")
         data = b"".join(client.send(message, version) for message, version in SCRIPT)
         out, begin = b"", 0
         for end in [*(place for place in places if place < len(data)), len(data)]:
-            session.receive(data[begin:end])
-            out += answer_all(session, harness.router)
+            incoming.receive(data[begin:end])
+            out += answer_all(incoming, harness.router)
             begin = end
         outs.append(out)
     assert outs[0] == outs[1]
 
 
-def test_requests_that_arrive_byte_by_byte(session, harness):
+def test_requests_that_arrive_byte_by_byte(incoming, harness):
     client = ClientSide("me")
     out = b""
     for byte in b"".join(client.send(message, version) for message, version in SCRIPT):
-        session.receive(bytes([byte]))
-        out += answer_all(session, harness.router)
+        incoming.receive(bytes([byte]))
+        out += answer_all(incoming, harness.router)
     client.receive(out)
     for _ in SCRIPT:
         assert client.next_response() is not None
@@ -207,30 +207,30 @@ REFUSED = [  # frame, what is said
 
 
 @pytest.mark.parametrize(("frame", "text"), REFUSED)
-def test_refused(session, frame, text):
-    session.receive(pack(frame))
+def test_refused(incoming, frame, text):
+    incoming.receive(pack(frame))
     with pytest.raises(WireError) as caught:
-        session.next_call()
+        incoming.next_call()
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("version", [5, 127, -1, 32_767])
-def test_unserved_api_versions_version_is_answered_in_v0(session, harness, version):
-    session.receive(pack(header(18, version) + b"\0"))
-    call = session.next_call()
+def test_unserved_api_versions_version_is_answered_in_v0(incoming, harness, version):
+    incoming.receive(pack(header(18, version) + b"\0"))
+    call = incoming.next_call()
     assert call.version == 0
     (reply,) = harness.router.step(call, 0.0)
-    assert session.answer(reply) == bytes.fromhex("00000010 00000001 0023 00000001 0012 0000 0004")
+    assert incoming.answer(reply) == bytes.fromhex("00000010 00000001 0023 00000001 0012 0000 0004")
 
 
-def test_bytes_after_the_body_are_ignored(session):
-    session.receive(pack(encode_request(BEAT, 3, correlation_id=1) + b"more"))
-    assert session.next_call().request == BEAT
+def test_bytes_after_the_body_are_ignored(incoming):
+    incoming.receive(pack(encode_request(BEAT, 3, correlation_id=1) + b"more"))
+    assert incoming.next_call().request == BEAT
 
 
-def test_duplicate_correlation_id_gets_two_answers(session, harness):
-    session.receive(pack(encode_request(BEAT, 3, correlation_id=5)) * 2)
-    out = answer_all(session, harness.router)
+def test_duplicate_correlation_id_gets_two_answers(incoming, harness):
+    incoming.receive(pack(encode_request(BEAT, 3, correlation_id=5)) * 2)
+    out = answer_all(incoming, harness.router)
     assert [out[4:8], out[len(out) // 2 + 4 : len(out) // 2 + 8]] == [b"\0\0\0\5"] * 2
 
 
@@ -239,26 +239,26 @@ def test_duplicate_correlation_id_gets_two_answers(session, harness):
     [(300, r"topic_names\[300\]"), (EXPLAINED // 10, "DeleteTopicsRequest v1 at byte [0-9]+: the bytes end before")],
     ids=["small", "large"],
 )
-def test_malformed_request_names_its_field_unless_it_is_large(session: Session, topics: int, text: str) -> None:
+def test_malformed_request_names_its_field_unless_it_is_large(incoming: ClientRequests, topics: int, text: str) -> None:
     names = [f"topic-{number:05}" for number in range(topics + 1)]
     frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=1, client_id="me")
-    session.receive(pack(frame[:-6]))
+    incoming.receive(pack(frame[:-6]))
     with pytest.raises(WireError, match=text):
-        session.next_call()
+        incoming.next_call()
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_request(JOIN, 9, correlation_id=1))))
-def test_truncated_join_group_never_reaches_the_group(session, harness, cut):
+def test_truncated_join_group_never_reaches_the_group(incoming, harness, cut):
     whole = encode_request(JOIN, 9, correlation_id=1)
-    session.receive(pack(whole[:cut]))
+    incoming.receive(pack(whole[:cut]))
     with pytest.raises(WireError):
-        session.next_call()
+        incoming.next_call()
     assert harness.broker.groups == {}
 
 
 def test_the_limit_is_the_brokers():
     harness = BrokerHarness(config={"socket.request.max.bytes": 100})
-    session = Session(1, 0, "/", harness.router)
-    session.receive(struct.pack(">i", 101))
+    incoming = ClientRequests(1, 0, "/", harness.router)
+    incoming.receive(struct.pack(">i", 101))
     with pytest.raises(WireError, match="above the limit of 100"):
-        session.next_call()
+        incoming.next_call()

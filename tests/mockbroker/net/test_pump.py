@@ -59,7 +59,7 @@ class Wire(Connection):
 
     def __init__(self, number: int, log: list[tuple[int, str]]) -> None:
         super().__init__(number, Inbox(), f"peer {number}")
-        self.session: Inbox = Inbox()
+        self.requests: Inbox = Inbox()
         self.log = log
         self.sent: list[Any] = []
         self.encoded: list[bytes] = []
@@ -75,7 +75,7 @@ class Wire(Connection):
         return 0
 
     def answer(self, reply: Reply) -> int:
-        self.session.ticket = None
+        self.requests.ticket = None
         self.sent.append(reply.response)
         self.encoded += (reply.encoded or {}).values()
         self.log.append((self.number, type(reply.response).__name__.removesuffix("Response")))
@@ -124,7 +124,7 @@ class Place:
             assert api is not None
             frame = encode_request(request, version, correlation_id=self.correlation, client_id="me")
             ticket = Ticket(wire.number, self.correlation, api.key, version)
-            wire.session.calls.append(Call(ticket, Client(0, "me", "/"), request, frame))
+            wire.requests.calls.append(Call(ticket, Client(0, "me", "/"), request, frame))
         self.pump.enqueue(wire)
 
     def turns(self) -> int:

@@ -20,7 +20,7 @@ from mockbroker.base.effects import Client, Close, Dismiss, Reply
 from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.sasl.scram import derive
 from mockbroker.broker.sasl.users import Users
-from mockbroker.net.sasl_connection import SaslSession
+from mockbroker.net.sasl_connection import SaslRequests
 
 PASSWORDS = {"alice": "alice-secret"}
 USERS = Users(PASSWORDS, derive(PASSWORDS, ["SCRAM-SHA-256"], lambda: b"0123456789abcdef"))
@@ -34,21 +34,21 @@ class Served:
         given = {name.replace("_", "."): value for name, value in config.items()}
         self.router = BrokerHarness(config={"connection.failed.authentication.delay.ms": 0} | given).router
         self.authentication = Authentication(USERS, self.router.broker.settings, lambda: "server")
-        self.session = SaslSession(1, Client(0, "", "/", "SASL"), self.router, self.authentication)
+        self.requests = SaslRequests(1, Client(0, "", "/", "SASL"), self.router, self.authentication)
         self.stages = (AuthenticationStage(self.authentication, self.router.broker),)
         self.now = 0.0
 
     def send(self, frame: bytes) -> bytes | None:
         """The answer, which is of one frame; None where there is an end. Raises: kwire.WireError."""
-        self.session.receive(pack(frame))
-        call = self.session.next_call()
+        self.requests.receive(pack(frame))
+        call = self.requests.next_call()
         assert call is not None
         (outcome,) = self.router.step(call, self.now, self.stages)
         match outcome:
             case Reply():
-                return self.session.answer(outcome)
+                return self.requests.answer(outcome)
             case Dismiss(ticket, response) if response is not None:
-                self.session.answer(Reply(ticket, response))
+                self.requests.answer(Reply(ticket, response))
             case Dismiss() | Close():
                 pass
         return None

@@ -220,7 +220,9 @@ async def test_announced_frame_of_100_mib_is_not_allocated():
             for _ in range(200):
                 peer = await place.connect()
                 await peer.stream.send_all(struct.pack(">i", 104_857_600) + bytes(1_000))
-            await place.until(lambda: sum(c.session.buffered for c in place.server.connections.values()) == 200 * 1_004)
+            await place.until(
+                lambda: sum(c.requests.buffered for c in place.server.connections.values()) == 200 * 1_004
+            )
             assert tracemalloc.get_traced_memory()[1] < 20_000_000
         finally:
             tracemalloc.stop()
@@ -348,7 +350,7 @@ async def test_peer_that_never_reads_is_closed(clock, caplog):
         assert await flood(slow, *fetch()) > 0
         stuck = next(c for c in place.server.connections.values() if c.draining)
         assert len(stuck.out) <= WRITE_AHEAD + 400_000
-        assert stuck.session.buffered <= READ_AHEAD + READ_SIZE
+        assert stuck.requests.buffered <= READ_AHEAD + READ_SIZE
         for _ in range(20):
             assert (await good.ask(*HELLO)).error_code == E.NONE
         await trio.sleep_until(begin + SEND_TIMEOUT + 0.5)
@@ -483,7 +485,7 @@ async def test_bytes_after_a_pending_join_are_read_up_to_a_limit(clock):
         peer = await place.connect()
         await peer.send(JOIN)
         await flood(peer, *BEAT)
-        assert connection(place).session.buffered <= READ_AHEAD + READ_SIZE
+        assert connection(place).requests.buffered <= READ_AHEAD + READ_SIZE
 
 
 # --- accepting and stopping --------------------------------------------------------------------------------------
