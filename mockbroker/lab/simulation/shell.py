@@ -337,7 +337,6 @@ class Shell:
         self.trace.add(now, f"the process is back, with {len(self.broker.groups)} groups")
         self.watchers.notify("back", self.broker, now)
         self.turn()
-        self.keep_time()
 
     # --- brokers that come and go ---
 
@@ -347,7 +346,6 @@ class Shell:
         self.pump.deliver(self.router.finish(effects, now))
         self.watchers.notify("ticked", self.broker, now)
         self.turn()
-        self.keep_time()
 
     def take_away(self, node: int) -> None:
         """Nobody reaches this broker any more."""
@@ -400,7 +398,6 @@ class Shell:
         """The loop stands still no longer."""
         self.stalled = 0.0
         self.turn()
-        self.keep_time()
 
     def jump(self, seconds: float) -> None:
         """The broker's clock goes ahead."""
