@@ -1,51 +1,82 @@
-"""A client for tests: blocking sockets, one request at a time, nothing in the background."""
+"""Clients for tests on blocking sockets, with nothing in the background: frames alone, and a member of a classic group."""
 
 from __future__ import annotations
 
 import socket
+import ssl
+from collections import deque
 from typing import Any
 
-from kwire import ClientSide
+from kwire import decode_response, encode_request
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
+from kwire.frames import FrameBuffer, pack
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
 
 Assigned = ConsumerProtocolAssignment.TopicPartition
+TIMEOUT = 20  # seconds
 
 
-class PlainClient:
-    """Connected to one broker. ``member_id`` and ``generation``: of the group it joined last."""
+class RawConnection:
+    """A connection to the first of some ``host:port``, in frames. ``context``: for TLS."""
 
-    def __init__(self, bootstrap_servers: str, client_id: str = "plain") -> None:
-        host, _, port = bootstrap_servers.split(",")[0].rpartition(":")
-        self.sock = socket.create_connection((host, int(port)), timeout=10)
-        self.member_id = ""
-        self.generation = -1
-        self._side = ClientSide(client_id)
+    def __init__(self, servers: str, context: ssl.SSLContext | None = None, client_id: str | None = None) -> None:
+        host, _, port = servers.split(",")[0].rpartition(":")
+        self.host, self.port, self.client_id = host.strip("[]"), int(port), client_id
+        self.sock = socket.create_connection((self.host, self.port), timeout=TIMEOUT)
+        if context is not None:
+            self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
+        self._frames = FrameBuffer()
+        self._sent: deque[tuple[int, int]] = deque()  # API key and version of requests without a response
 
-    def __enter__(self) -> PlainClient:
+    def __enter__(self) -> Any:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.sock.close()
 
-    def send(self, body: object, version: int) -> None:
-        self.sock.sendall(self._side.send(body, version))
+    def send_bytes(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def send(self, request: object, version: int) -> None:
+        frame = encode_request(request, version, correlation_id=1, client_id=self.client_id)
+        self._sent.append((int.from_bytes(frame[:2], "big"), version))
+        self.send_bytes(pack(frame))
+
+    def read_frame(self) -> bytes | None:
+        """Return the next frame; None at the end of the connection, if that is between two frames."""
+        while (frame := self._frames.next_frame()) is None:
+            try:
+                data = self.sock.recv(65_536)
+            except (ConnectionResetError, ssl.SSLError):
+                data = b""
+            if not data:
+                assert not len(self._frames), "half a frame"
+                return None
+            self._frames.feed(data)
+        return frame
 
     def answer(self) -> Any:
-        """The next answer. Raises: ConnectionError if the broker hangs up."""
-        while (response := self._side.next_response()) is None:
-            data = self.sock.recv(65536)
-            if not data:
-                raise ConnectionError("the broker hung up")
-            self._side.receive(data)
-        return response.body
+        """Return the next response. Raises: ConnectionError if the broker hangs up."""
+        frame = self.read_frame()
+        if frame is None:
+            raise ConnectionError("the broker hung up")
+        return decode_response(frame, *self._sent.popleft()).body
 
-    def ask(self, body: object, version: int) -> Any:
-        self.send(body, version)
+    def ask(self, request: object, version: int) -> Any:
+        self.send(request, version)
         return self.answer()
+
+
+class PlainClient(RawConnection):
+    """A classic member. ``member_id`` and ``generation``: of the group that it joined last."""
+
+    def __init__(self, bootstrap_servers: str, client_id: str = "plain") -> None:
+        super().__init__(bootstrap_servers, client_id=client_id)
+        self.member_id = ""
+        self.generation = -1
 
     def send_join(self, group: str) -> None:
         self.send(

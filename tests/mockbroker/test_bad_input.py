@@ -12,15 +12,17 @@ import re
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bad_inputs import inputs
+from plain_client import RawConnection
 
 import mockbroker
-from kwire import ClientSide, decode_response
 from kwire import ErrorCode as E
+from kwire import decode_response
 from kwire.frames import MAX_FRAME, pack
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
@@ -302,12 +304,11 @@ def cluster() -> Iterator[mockbroker.Cluster]:
         yield found
 
 
-class Healthy:
+class Healthy(RawConnection):
     """A member that was there before, and lives on."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.side = ClientSide("healthy")
-        self.sock = socket.create_connection(address, timeout=20)
+    def __init__(self, servers: str) -> None:
+        super().__init__(servers, client_id="healthy")
         join = JoinGroupRequest(
             group_id="well",
             session_timeout_ms=600_000,
@@ -317,14 +318,6 @@ class Healthy:
         )
         self.member_id = self.ask(join, 3).member_id
         self.ask(SyncGroupRequest(group_id="well", generation_id=1, member_id=self.member_id), 2)
-
-    def ask(self, request: Any, version: int) -> Any:
-        self.sock.sendall(self.side.send(request, version))
-        while (response := self.side.next_response()) is None:
-            data = self.sock.recv(65_536)
-            assert data
-            self.side.receive(data)
-        return response.body
 
     def beats(self) -> bool:
         beat = HeartbeatRequest(group_id="well", generation_id=1, member_id=self.member_id)
@@ -337,41 +330,25 @@ def address(cluster: Any) -> tuple[str, int]:
 
 
 @pytest.fixture(scope="module")
-def healthy(address: Any) -> Iterator[Healthy]:
-    found = Healthy(address)
-    yield found
-    found.sock.close()
-
-
-def read_frame(sock: socket.socket) -> bytes:
-    """One frame, or b"" at the end of the connection."""
-    data = b""
-    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
-        try:
-            chunk = sock.recv(65_536)
-        except ConnectionResetError:
-            chunk = b""
-        if not chunk:
-            assert data == b"", "half a frame"
-            return b""
-        data += chunk
-    return data[4:]
+def healthy(cluster: Any) -> Iterator[Healthy]:
+    with Healthy(cluster.bootstrap_servers) as found:
+        yield found
 
 
 @pytest.mark.parametrize(("name", "what", "data", "does"), ROWS, ids=[row[1] for row in ROWS])
-def test_bad_input(address, healthy, caplog, name, what, data, does):
+def test_bad_input(cluster, healthy, caplog, name, what, data, does):
     caplog.set_level(logging.WARNING, logger="mockbroker")
-    with socket.create_connection(address, timeout=20) as sock:
-        sock.sendall(data)
+    with RawConnection(cluster.bootstrap_servers) as connection:
+        connection.send_bytes(data)
         if does == OPEN:
             assert healthy.beats()  # the broker has read the input meanwhile
-            sock.setblocking(False)
+            connection.sock.setblocking(False)
             with pytest.raises(BlockingIOError):
-                sock.recv(1)
+                connection.sock.recv(1)
         elif does == CLOSED:
-            assert read_frame(sock) == b""
+            assert connection.read_frame() is None
         else:
-            does(read_frame(sock))
+            does(connection.read_frame())
     assert healthy.beats()
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == (1 if does == CLOSED else 0), lines
@@ -396,17 +373,11 @@ def test_announced_frames_of_100_mib_are_not_allocated(address, healthy):
     assert healthy.beats()
 
 
-def test_idle_connections_are_served(address, healthy):
-    idle = [socket.create_connection(address, timeout=20) for _ in range(500)]
-    try:
+def test_idle_connections_are_served(cluster, healthy):
+    with ExitStack() as stack:
+        idle = [stack.enter_context(RawConnection(cluster.bootstrap_servers)) for _ in range(500)]
         assert healthy.beats()
-        last = ClientSide("last")
-        idle[-1].sendall(last.send(MetadataRequest(topics=[]), 1))
-        last.receive(pack(read_frame(idle[-1])))
-        assert last.next_response() is not None
-    finally:
-        for sock in idle:
-            sock.close()
+        assert idle[-1].ask(MetadataRequest(topics=[]), 1) is not None
 
 
 def resident_mib() -> float:

@@ -20,12 +20,13 @@ import pytest
 import trio
 import trustme
 from bad_inputs import inputs
+from plain_client import RawConnection
 from tools.served_broker import serving
 from trio.testing import MockClock
 
 import mockbroker
 from kwire import ErrorCode as E
-from kwire import decode_response, encode_request
+from kwire import encode_request
 from kwire.frames import pack
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest as Alter
 from kwire.messages.api_versions import ApiVersionsRequest
@@ -184,46 +185,10 @@ def clock() -> MockClock:
     return MockClock(autojump_threshold=0.05)
 
 
-class Talk:
-    """A client without any library. ``by``: the listener; ``context``: for TLS, where it is spoken."""
+class SecureConnection(RawConnection):
+    """A client without any library, to one listener."""
 
-    def __init__(self, servers: str, context: ssl.SSLContext | None = None) -> None:
-        host, _, port = servers.split(",")[0].rpartition(":")
-        self.port = int(port)
-        self.sock = socket.create_connection((host, self.port), timeout=20)
-        if context is not None:
-            self.sock = context.wrap_socket(self.sock, server_hostname=host)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
-
-    def say(self, what: Any) -> None:
-        if what is not None:
-            self.sock.sendall(what if isinstance(what, bytes) else pack(encode_request(*what, correlation_id=1)))
-
-    def hear(self) -> bytes | None:
-        """A frame; None at the end of the connection."""
-        data = b""
-        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
-            try:
-                more = self.sock.recv(65_536)
-            except (ConnectionResetError, ssl.SSLError):
-                more = b""
-            if not more:
-                return None
-            data += more
-        return data[4:]
-
-    def ask(self, request: Any, version: int) -> Any:
-        self.say((request, version))
-        frame, key = self.hear(), encode_request(request, version, correlation_id=1)[:2]
-        assert frame is not None, "the broker closed the connection"
-        return decode_response(frame, int.from_bytes(key, "big"), version).body
-
-    def come_in(self) -> Any:
+    def authenticate(self) -> Any:
         """Authenticate, on a listener with SASL."""
         assert self.ask(*shake()).error_code == self.ask(*token()).error_code == OK
         return self
@@ -238,32 +203,35 @@ def context_of(cluster: mockbroker.ThreadCluster, *, client: Path | None = None)
 
 
 @pytest.fixture(scope="module")
-def healthy(cluster: Any) -> Iterator[list[Talk]]:
+def healthy(cluster: Any) -> Iterator[list[SecureConnection]]:
     """Connections that were there before: a plain one, and one with all that there is."""
     with (
-        Talk(cluster.listeners[PLAIN]) as plain,
-        Talk(cluster.listeners["SASL_SSL"], context_of(cluster)) as secure,
+        SecureConnection(cluster.listeners[PLAIN]) as plain,
+        SecureConnection(cluster.listeners["SASL_SSL"], context_of(cluster)) as secure,
     ):
-        yield [plain, secure.come_in()]
+        yield [plain, secure.authenticate()]
 
 
 @pytest.mark.parametrize(("name", "what", "listener", "said"), ROWS, ids=[row[1] for row in ROWS])
 def test_connection_before_authentication(cluster, healthy, caplog, name, what, listener, said):
     caplog.set_level(logging.WARNING, logger="mockbroker")
     context = context_of(cluster) if listener == SSL else None
-    with Talk(cluster.listeners[SSL if listener == SSL_SPOKEN_PLAIN else listener], context) as talk:
+    with SecureConnection(cluster.listeners[SSL if listener == SSL_SPOKEN_PLAIN else listener], context) as talk:
         for request, becomes in said:
             if isinstance(becomes, E):
                 assert talk.ask(*request).error_code == becomes
                 continue
-            talk.say(request)
+            if isinstance(request, bytes):
+                talk.send_bytes(request)
+            elif request is not None:
+                talk.send(*request)
             if becomes == OPEN:
                 assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)  # it has been read meanwhile
                 talk.sock.setblocking(False)
                 with pytest.raises(BlockingIOError):
                     talk.sock.recv(1)
             else:
-                found = talk.hear()
+                found = talk.read_frame()
                 alert = listener == SSL_SPOKEN_PLAIN and found is not None
                 assert found is None or alert if becomes == CLOSED else found[: len(becomes)] == becomes
     assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)
@@ -345,9 +313,9 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | None
 def is_heard(cluster: Any, context: ssl.SSLContext) -> bool:
     """False if the connection ends, whether while hands are shaken or after it."""
     try:
-        with Talk(cluster.listeners[SSL], context) as talk:
-            talk.say(BEAT)
-            return talk.hear() is not None
+        with SecureConnection(cluster.listeners[SSL], context) as talk:
+            talk.send(*BEAT)
+            return talk.read_frame() is not None
     except OSError:
         return False
 
@@ -355,7 +323,7 @@ def is_heard(cluster: Any, context: ssl.SSLContext) -> bool:
 @pytest.mark.parametrize("who", ["no certificate", "wrong authority", "of another time"])
 def test_untrusted_client_certificate_is_refused(strict, strangers, caplog, who):
     caplog.set_level(logging.WARNING, logger="mockbroker")
-    with Talk(strict.listeners[SSL], context_of(strict, client=strict.tls.client)) as healthy:
+    with SecureConnection(strict.listeners[SSL], context_of(strict, client=strict.tls.client)) as healthy:
         assert healthy.ask(*BEAT).error_code == HEARD
         assert not is_heard(strict, context_of(strict, client=strangers[who]))
         assert healthy.ask(*BEAT).error_code == HEARD
@@ -387,7 +355,7 @@ def test_expired_client_certificate_is_refused(tmp_path, caplog):
 def test_requested_is_not_required(with_certificate):
     with mockbroker.run_cluster(listeners=[SSL], config={"ssl.client.auth": "requested"}) as cluster:
         context = context_of(cluster, client=cluster.tls.client if with_certificate else None)
-        with Talk(cluster.listeners[SSL], context) as talk:
+        with SecureConnection(cluster.listeners[SSL], context) as talk:
             assert talk.ask(*BEAT).error_code == HEARD
 
 
@@ -402,12 +370,12 @@ def test_large_requests_and_answers(cluster):
     leader = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 9
     context = context_of(cluster)
     for servers in cluster.listeners[SSL].split(","):
-        with Talk(servers, context) as talk:
+        with SecureConnection(servers, context) as talk:
             if talk.ask(*leader).topics[0].partitions[0].leader_id == cluster.listeners[SSL].split(",").index(servers):
                 assert talk.ask(*produce).responses[0].partition_responses[0].error_code == OK
     assert cluster.records("t")[-1].value == value
     names = [MetadataRequest.Topic(name=f"{n:05}" * 20) for n in range(5_000)]
-    with Talk(cluster.listeners[SSL], context) as talk:
+    with SecureConnection(cluster.listeners[SSL], context) as talk:
         answer = talk.ask(MetadataRequest(topics=names, allow_auto_topic_creation=False), 9)
         assert len(answer.topics) == 5_000
         assert talk.ask(*BEAT).error_code == HEARD
@@ -466,9 +434,9 @@ def resident_kib() -> int:
 def test_who_came_by_a_listener_is_told_its_ports(cluster, listener):
     context = context_of(cluster) if listener.endswith("SSL") else None
     ports = [int(server.rpartition(":")[2]) for server in cluster.listeners[listener].split(",")]
-    with Talk(cluster.listeners[listener], context) as talk:
+    with SecureConnection(cluster.listeners[listener], context) as talk:
         if listener.startswith("SASL"):
-            talk.come_in()
+            talk.authenticate()
         for _ in range(2):  # the second answer is one that was kept
             assert [broker.port for broker in talk.ask(*METADATA).brokers] == ports
         assert [broker.port for broker in talk.ask(DescribeClusterRequest(), 1).brokers] == ports
@@ -483,8 +451,8 @@ def test_who_came_by_a_listener_is_told_its_ports(cluster, listener):
 
 
 def test_what_was_asked_is_told_without_passwords(cluster):
-    with Talk(cluster.listeners[SASL]) as talk:
-        talk.come_in()
+    with SecureConnection(cluster.listeners[SASL]) as talk:
+        talk.authenticate()
     asked = [request.body for request in cluster.requests("SaslAuthenticate")]
     assert asked[-1] == token(b"[redacted]")[0]
 
@@ -513,7 +481,7 @@ def test_reset_gives_back_the_credentials(cluster):
     with mockbroker.run_cluster(listeners=[SASL, PLAIN], users=USERS) as mine:
         gone = Alter(deletions=[Alter.Deletion(name="alice", mechanism=1)], upsertions=[])
         for expected in ([2], [1, 2]):
-            with Talk(mine.listeners[PLAIN]) as talk:
+            with SecureConnection(mine.listeners[PLAIN]) as talk:
                 if expected == [2]:
                     assert [one.error_code for one in talk.ask(gone, 0).results] == [OK]
                 (alice,) = talk.ask(Describe(users=None), 0).results

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from plain_client import RawConnection
 
-from kwire import ClientSide, ErrorCode
+from kwire import ErrorCode
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -45,15 +46,14 @@ def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[
         process.communicate()
 
 
+def connection_to(address: tuple[str, int], context: ssl.SSLContext | None = None) -> RawConnection:
+    return RawConnection(f"{address[0]}:{address[1]}", context)
+
+
 def ask(address: tuple[str, int], body: object, version: int) -> object:
-    """One request and its answer over a real socket."""
-    side = ClientSide("test")
-    with socket.create_connection(address, timeout=10) as sock:
-        sock.sendall(side.send(body, version))
-        while True:
-            side.receive(sock.recv(65536))
-            if response := side.next_response():
-                return response.body
+    """Send one request over a real socket; return the response."""
+    with connection_to(address) as connection:
+        return connection.ask(body, version)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -113,18 +113,13 @@ def test_kind_of_the_listener(arguments: list[str], kind: str, tmp_path: Path) -
         while not path.exists():
             assert process.poll() is None
         files = json.loads(path.read_text()).get("tls", {})
-        with socket.create_connection(addresses[0], timeout=10) as plain:
-            sock = plain
-            if kind.endswith("SSL"):
-                sock = ssl.create_default_context(cafile=files["ca"]).wrap_socket(plain, server_hostname="127.0.0.1")
-                assert Path(files["client"]).exists()
-            side = ClientSide("test")
-            sock.sendall(side.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1))
-            while (response := side.next_response()) is None:
-                side.receive(sock.recv(65536))
-            sock.close()
-        assert isinstance(response.body, SaslHandshakeResponse)
-        assert (response.body.error_code == ErrorCode.NONE) == kind.startswith("SASL")
+        encrypted = kind.endswith("SSL")
+        assert not encrypted or Path(files["client"]).exists()
+        context = ssl.create_default_context(cafile=files["ca"]) if encrypted else None
+        with connection_to(addresses[0], context) as connection:
+            response = connection.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+        assert isinstance(response, SaslHandshakeResponse)
+        assert (response.error_code == ErrorCode.NONE) == kind.startswith("SASL")
         process.terminate()
         assert process.wait(timeout=10) == 0
     assert not any(Path(file).exists() for file in files.values())
@@ -309,17 +304,10 @@ def test_a_full_disk_ends_the_journal_and_not_the_broker() -> None:
 
 def handshake(address: tuple[str, int], user: str, password: str) -> int:
     """The error code that PLAIN ends with."""
-    side = ClientSide("test")
-    asked = [
-        (SaslHandshakeRequest(mechanism="PLAIN"), 1),
-        (SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2),
-    ]
-    with socket.create_connection(address, timeout=10) as sock:
-        for body, version in asked:
-            sock.sendall(side.send(body, version))
-            while (response := side.next_response()) is None:
-                side.receive(sock.recv(65536))
-    return response.body.error_code
+    with connection_to(address) as connection:
+        connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        token = SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode())
+        return connection.ask(token, 2).error_code
 
 
 def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
