@@ -19,7 +19,7 @@ test-long: .venv/.dev
 	$(BIN)/pytest -n 4 --long
 
 # As on a laptop that has Python alone: what needs Java, Go, Node, kcat or Chromium is skipped, all else passes.
-BARE := tests/test_readme.py tests/interop tests/spark tests/mockbroker/cli tests/test_need.py tests/test_examples.py tests/test_consumer_examples.py \
+BARE := tests/test_snippets.py tests/interop tests/spark tests/mockbroker/cli tests/test_need.py tests/test_examples.py tests/test_consumer_examples.py \
 	tests/kwire/cli tests/kwire/test_process.py tests/kwire/test_errorcodes.py tests/kwire/messages/test_definitions.py \
 	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/lab/history/test_page.py
 
@@ -40,6 +40,8 @@ docs: .venv/.dev
 	$(BIN)/python tools/conformance_table.py fixtures/conversations > docs/conformance.md
 	$(BIN)/python tools/reference_pages.py docs/reference
 	$(BIN)/python tools/table_pages.py docs/pipeline.md
+	$(BIN)/python tools/usage_pages.py docs
+	$(BIN)/python tools/rebalance_picture.py > docs/rebalance.svg
 
 bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quiet machine
 	$(BIN)/python benchmarks/codec.py

@@ -23,27 +23,75 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The defaults are Kafka's, but that ``sasl_enabled_mechanisms`` are all those that there are here. A field's Kafka
-    name has dots for underscores; ``_ms`` is milliseconds.
+    """The broker settings that have an effect, with Kafka's defaults except for ``sasl_enabled_mechanisms``.
 
-    ``mockbroker_check_records``, which Kafka does not have: Produce looks at each record and not only at the header of
-    its batch, as Kafka always does. It takes several times as long.
-    ``mockbroker_coordinator_load_ms``, which Kafka does not have: how long a coordinator reads the groups that it
-    takes over; until then they are answered COORDINATOR_LOAD_IN_PROGRESS.
-    ``mockbroker_join_settle_ms``, which Kafka does not have: how long after the last JoinGroup the initial rebalance
-    delay ends at the earliest. Kafka is slower than we are: members that start together find one another there even
-    without a delay, where one that was first would be told of the others by its next heartbeat, seconds later.
-    ``mockbroker_response_max_bytes``, which Kafka does not have: how large a response may be; -1 is no limit.
-    ``mockbroker_max_pending_members``, ``mockbroker_max_transactional_ids``, ``mockbroker_queued_max_response_bytes``,
-    which Kafka does not have, and ``queued_max_request_bytes``, which it has without a limit: what one broker keeps for
-    all clients together (docs/limits.md). -1 of those in bytes is no limit.
-    ``mockbroker_users``, which Kafka has in its JAAS configuration: NAME:PASSWORD with commas between. The files of
-    ``ssl_keystore_location`` (key and certificates) and ``ssl_truststore_location`` (authorities) are PEM.
-    ``mockbroker_transaction_completion_ms``, which Kafka does not have either: how long the markers of a transaction
-    that ends take to be written. Until then the next one is refused with CONCURRENT_TRANSACTIONS.
-    ``mockbroker_transaction_log_on_demand``: as in a Kafka that was just installed, whoever is the first to look for
-    the coordinator of a transactional id has the log of transactions made, and is told COORDINATOR_NOT_AVAILABLE.
-    ``given``: the Kafka names that were set. ``others``: text by name, of those of Kafka's that have no effect here.
+    A field has Kafka's name with underscores for dots; ``_ms`` is milliseconds. Settings that begin with ``mockbroker``
+    do not exist in Kafka. In settings of bytes -1 means no limit.
+
+    Attributes:
+        advertised_listeners: The addresses that clients are given, as in Kafka; empty for those of ``listeners``.
+        auto_create_topics_enable: Whether Metadata and a producer's first use create a topic.
+        connection_failed_authentication_delay_ms: Time between a failed authentication and its response.
+        connections_max_idle_ms: A connection without requests is closed after this time; negative for never.
+        connections_max_reauth_ms: Longest SASL session before the client must authenticate again; 0 for no limit.
+        default_replication_factor: Replicas of a topic that is created without a number of them.
+        delete_topic_enable: Whether DeleteTopics deletes.
+        fetch_max_bytes: Size of the record batches in one Fetch response.
+        group_consumer_assignors: Server-side assignors of the consumer protocol, the first is the default.
+        group_consumer_heartbeat_interval_ms: Heartbeat interval that members of the consumer protocol are given.
+        group_consumer_max_size: Members of one group of the consumer protocol.
+        group_consumer_migration_policy: Whether a group may be upgraded to the consumer protocol, and downgraded.
+        group_consumer_regex_refresh_interval_ms: Time after which subscribed regular expressions are resolved again.
+        group_consumer_session_timeout_ms: Session timeout of members of the consumer protocol.
+        group_coordinator_rebalance_protocols: Group protocols that are served, of ``classic`` and ``consumer``.
+        group_initial_rebalance_delay_ms: How long an empty classic group waits for more members before its first
+            generation.
+        group_max_session_timeout_ms: Longest session timeout that a JoinGroup may ask for.
+        group_max_size: Members of one classic group.
+        group_min_session_timeout_ms: Shortest session timeout that a JoinGroup may ask for.
+        listener_security_protocol_map: Security protocol of each listener name, as in Kafka.
+        listeners: Names and ports of the listeners, as in Kafka.
+        log_message_timestamp_after_max_ms: How far in the future the timestamp of a record may be.
+        log_message_timestamp_before_max_ms: How far in the past the timestamp of a record may be.
+        log_message_timestamp_type: CreateTime or LogAppendTime.
+        max_incremental_fetch_session_cache_slots: Fetch sessions that a broker keeps.
+        message_max_bytes: Size of one record batch.
+        min_insync_replicas: In-sync replicas that a Produce with acks=all needs.
+        mockbroker_check_records: Whether Produce checks each record, as Kafka does, and not only the header and the
+            checksum of its batch. It takes several times as long.
+        mockbroker_coordinator_load_ms: How long a new coordinator loads its groups; meanwhile requests get
+            COORDINATOR_LOAD_IN_PROGRESS.
+        mockbroker_join_settle_ms: Time after the last JoinGroup before which the initial rebalance delay does not end.
+            Members that start together then share the first generation, as they do on a slower Kafka without a delay.
+        mockbroker_max_pending_members: Member ids that all groups keep for members that have not joined with them yet.
+        mockbroker_max_transactional_ids: Transactional ids that the transaction coordinators keep.
+        mockbroker_queued_max_response_bytes: Responses that a broker holds for clients that do not read them.
+        mockbroker_response_max_bytes: Size of one response.
+        mockbroker_users: Users for SASL: NAME:PASSWORD, separated by commas. Kafka has them in its JAAS configuration.
+        mockbroker_transaction_completion_ms: Time between the end of a transaction and its markers; meanwhile the next
+            one gets CONCURRENT_TRANSACTIONS.
+        mockbroker_transaction_log_on_demand: Whether the first FindCoordinator for a transactional id creates
+            __transaction_state and gets COORDINATOR_NOT_AVAILABLE, as in a Kafka that was just installed.
+        num_partitions: Partitions of a topic that is created without a number of them.
+        offset_metadata_max_bytes: Length of the metadata of a committed offset.
+        offsets_topic_num_partitions: Partitions of __consumer_offsets.
+        offsets_topic_replication_factor: Replicas of __consumer_offsets.
+        offsets_retention_check_interval_ms: Time between two searches for expired offsets.
+        offsets_retention_minutes: How long offsets are kept after the group is empty.
+        queued_max_request_bytes: Requests that a broker holds for all clients together; Kafka has no limit by default.
+        sasl_enabled_mechanisms: SASL mechanisms that are offered.
+        sasl_server_max_receive_size: Size of a request before authentication.
+        socket_request_max_bytes: Size of a request.
+        ssl_client_auth: Whether clients must send a certificate: none, requested or required.
+        ssl_keystore_location: PEM file with the broker's key and certificates.
+        ssl_truststore_location: PEM file with the authorities that sign clients' certificates.
+        transaction_abort_timed_out_transaction_cleanup_interval_ms: Time between two searches for transactions that
+            exceeded their timeout.
+        transaction_max_timeout_ms: Longest transaction timeout that InitProducerId may ask for.
+        transaction_state_log_num_partitions: Partitions of __transaction_state.
+        transaction_state_log_replication_factor: Replicas of __transaction_state.
+        given: Kafka names of the settings that were set.
+        others: Settings of Kafka without an effect here: name to value, as text.
     """
 
     advertised_listeners: str = ""

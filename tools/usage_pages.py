@@ -1,0 +1,177 @@
+"""The pages of docs/ about commands, settings and the Python API, made from the code.
+
+    python tools/usage_pages.py docs
+
+writes command-line.md, settings.md and python-api.md into the folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+import kwire
+import kwire.cli
+import mockbroker
+import mockbroker.cli
+import mockbroker.consumer
+from mockbroker.base.kafka_settings import definitions
+from mockbroker.base.settings import SECRETS, Settings
+
+MADE = "Made by `make docs` from the code; not edited by hand."
+WIDTH = 100  # columns of help texts
+
+
+def pages() -> Mapping[str, str]:
+    """Return the text of each page by its file name."""
+    makers: Mapping[str, Callable[[], Iterator[str]]] = {
+        "command-line.md": _command_line,
+        "settings.md": _settings,
+        "python-api.md": _python_api,
+    }
+    return {name: "\n".join(make()) + "\n" for name, make in makers.items()}
+
+
+# --- the command line ---
+
+
+def _command_line() -> Iterator[str]:
+    yield f"# The command line\n\nThe help of every command. {MADE}"
+    for name, group in (("mockbroker", mockbroker.cli.main), ("kwire", kwire.cli.main)):
+        yield f"\n## {name}\n"
+        context = click.Context(group, info_name=name, max_content_width=WIDTH, terminal_width=WIDTH)
+        yield f"```\n{group.get_help(context)}\n```"
+        for verb in group.list_commands(context):
+            command = group.get_command(context, verb)
+            assert command is not None
+            inner = click.Context(command, context, verb, max_content_width=WIDTH, terminal_width=WIDTH)
+            yield f"\n### {name} {verb}\n\n```\n{command.get_help(inner)}\n```"
+
+
+# --- settings ---
+
+
+def _settings() -> Iterator[str]:
+    meanings = attributes(Settings)
+    yield f"""# Settings
+
+Settings of a broker that have an effect, by Kafka's names: `serve --set KEY=VALUE`, `serve --config FILE`, and
+`config={{...}}` in Python. Every other setting of Kafka 3.9 and 4.2 is accepted with its type and range, and has no
+effect; a name that Kafka does not have is an error. Settings of topics are in [limits.md](limits.md), under "Logs".
+{MADE}
+
+| setting | default | meaning |
+|---|---|---|"""
+    fields = [each for each in dataclasses.fields(Settings) if each.name not in ("given", "others")]
+    for each in sorted(fields, key=lambda field: field.name.replace("_", ".")):
+        name = each.name.replace("_", ".")
+        default = "" if name in SECRETS else _shown(each.default)
+        own = "" if definitions(name) else " Not a setting of Kafka."
+        meaning = meanings[each.name].replace("``", "`") + ("" if "Kafka" in meanings[each.name] else own)
+        yield f"| `{name}` | {default} | {meaning} |"
+
+
+def _shown(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{text}`" if text else "empty"
+
+
+def attributes(described: type) -> Mapping[str, str]:
+    """Return the attributes of a class with their meaning, from the section Attributes of its docstring."""
+    _, _, section = inspect.getdoc(described).partition("Attributes:\n")  # type: ignore[union-attr]
+    found: dict[str, str] = {}
+    for line in section.splitlines():
+        if start := re.match(r"    (\w+): (.*)", line):
+            name = start[1]
+            found[name] = start[2]
+        elif line.startswith("        "):
+            found[name] += " " + line.strip()
+        elif line.strip():
+            break
+    return found
+
+
+# --- Python ---
+
+
+def _python_api() -> Iterator[str]:
+    yield f"# The Python API\n\nThe public names of `mockbroker`, `mockbroker.consumer` and `kwire`. {MADE}"
+    for module in (mockbroker, mockbroker.consumer, kwire):
+        yield f"\n## {module.__name__}\n\n{_paragraphs(inspect.getdoc(module) or '')}"
+        for name in sorted(module.__all__):
+            yield from _public(module, name)
+
+
+def _public(module: ModuleType, name: str) -> Iterator[str]:
+    value = getattr(module, name)
+    if not inspect.isclass(value) and not inspect.isroutine(value):
+        return
+    yield f"\n### {name}\n"
+    yield f"```python\n{_signature(name, value)}\n```\n"
+    yield _paragraphs(inspect.getdoc(value) or "")
+    if inspect.isclass(value) and not issubclass(value, BaseException):
+        for method, function in _methods(value):
+            yield f"\n#### {name}.{method}\n"
+            if callable(function):
+                yield f"```python\n{_signature(method, function)}\n```\n"
+            yield _paragraphs(inspect.getdoc(function) or "")
+
+
+def _methods(described: type) -> Iterator[tuple[str, object]]:
+    """Yield the public methods and properties that have a docstring, in the order of their definition."""
+    seen = set()
+    for owner in described.__mro__[:-1]:
+        if not owner.__module__.startswith(("kwire", "mockbroker")):
+            continue
+        for name, value in vars(owner).items():
+            documented = getattr(described, name, None)
+            if name.startswith("_") or name in seen or not inspect.getdoc(documented):
+                continue
+            if isinstance(value, property) or inspect.isroutine(documented):
+                seen.add(name)
+                yield name, value if isinstance(value, property) else documented
+
+
+def _signature(name: str, value: object) -> str:
+    try:
+        signature = str(inspect.signature(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return name
+    text = re.sub(r"\(self(, )?", "(", signature)
+    text = re.sub(r"<(?:function|object) [^>]*>", "...", text)
+    text = re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", text)  # annotations are text
+    if inspect.isclass(value):
+        return f"class {name}{text.removesuffix(' -> None') if dataclasses.is_dataclass(value) else ''}"
+    return f"{'async def' if inspect.iscoroutinefunction(value) else 'def'} {name}{text}"
+
+
+def _paragraphs(text: str) -> str:
+    """Return a docstring as Markdown: sections with a line for each name become lists."""
+    lines = []
+    for line in text.replace("``", "`").splitlines():
+        if section := re.fullmatch(r"(Args|Attributes|Raises|Returns|Yields):", line):
+            lines += ["", f"**{section[1]}**", ""]
+        elif entry := re.match(r"    (\w+): (.*)", line):
+            lines.append(f"- `{entry[1]}`: {entry[2]}")
+        elif line.startswith("        "):
+            lines[-1] += " " + line.strip()
+        else:
+            lines.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for name, text in pages().items():
+        (folder / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
