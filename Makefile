@@ -5,17 +5,19 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: demo test test-bare test-long check format docs bench bench-attacks bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
+.PHONY: help demo test test-bare test-long check format docs bench bench-attacks bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
 	clean oracle oracle-stop oracle-check
 
-demo: .venv/.demo
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  %-21s %s\n' "make $$name" "$$text"; done
+
+demo: .venv/.demo  ## three brokers and three kinds of real client, about ten seconds
 	$(BIN)/mockbroker demo
 
-test: .venv/.dev
+test: .venv/.dev  ## the tests, each claim once
 	$(BIN)/pytest -n 4  # more than the cores: real clients spend most of their time waiting
 
-# Every client in every scenario, every version, condition and seed; CONTRIBUTING.md lists what make test leaves out.
-test-long: .venv/.dev
+test-long: .venv/.dev  ## the tests with everything that they can try; CONTRIBUTING.md lists the difference
 	$(BIN)/pytest -n 4 --long
 
 # As on a laptop that has Python alone: what needs Java, Go, Node, kcat or Chromium is skipped, all else passes.
@@ -23,97 +25,97 @@ BARE := tests/test_snippets.py tests/interop tests/spark tests/mockbroker/cli te
 	tests/kwire/cli tests/kwire/test_process.py tests/kwire/test_errorcodes.py tests/kwire/messages/test_definitions.py \
 	tests/kwire/analysis/report/test_html_page.py tests/mockbroker/lab/history/test_page.py
 
-test-bare: .venv/.dev
+test-bare: .venv/.dev  ## the tests that use other tools, as on a machine without any
 	.ci/bare $(BIN)/pytest -n 3 $(BARE)
 
-check: .venv/.dev
+check: .venv/.dev  ## ruff, mypy and pyright
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-format: .venv/.dev
+format: .venv/.dev  ## ruff, which changes files
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: .venv/.dev
+docs: .venv/.dev  ## the generated pages of docs/
 	$(BIN)/python tools/conformance_table.py fixtures/conversations > docs/conformance.md
 	$(BIN)/python tools/reference_pages.py docs/reference
 	$(BIN)/python tools/table_pages.py docs/pipeline.md
 	$(BIN)/python tools/usage_pages.py docs
 	$(BIN)/python tools/rebalance_picture.py > docs/rebalance.svg
 
-bench: .venv/.bench  # the tables of benchmarks/results, a few minutes on a quiet machine
+bench: .venv/.bench  ## the tables of benchmarks/results, a few minutes on a quiet machine
 	$(BIN)/python benchmarks/codec.py
 	$(BIN)/python benchmarks/records.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/capture.py
 	$(BIN)/python benchmarks/assignors.py
 
-bench-attacks: .venv/.dev  # what small requests cost the broker, under a minute of CPU
+bench-attacks: .venv/.dev  ## what small requests cost the broker, under a minute of CPU
 	@$(BIN)/python benchmarks/attacks.py
 
-bench-broker: .venv/.dev  # beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes
+bench-broker: .venv/.dev  ## beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes
 	@$(BIN)/python benchmarks/broker.py | tee benchmarks/results/broker.md
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0
 PORT ?= 19092
 
-oracle: .venv/.dev
+oracle: .venv/.dev  ## a real Kafka: make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 	@$(BIN)/python tests/oracle/kafka.py start $(SET) --release $(RELEASE) --port $(PORT)
 
-oracle-stop: .venv/.dev
+oracle-stop: .venv/.dev  ## stop it
 	@$(BIN)/python tests/oracle/kafka.py stop --port $(PORT)
 
-oracle-check: .venv/.dev
+oracle-check: .venv/.dev  ## play all recorded conversations against it
 	@$(BIN)/python tests/oracle/check.py --release $(RELEASE) --port $(PORT)
 
 # The broker under seeded clients and faults (docs/simulation.md): make simulate SEEDS=50000 EVENTS=2000
 SEEDS ?= 2000
 EVENTS ?= 1000
 
-simulate: .venv/.dev
+simulate: .venv/.dev  ## the broker under seeded clients and faults: make simulate SEEDS=50000 EVENTS=2000
 	$(BIN)/mockbroker simulate --seed 0 --seeds $(SEEDS) --events $(EVENTS)
 
-simulate-check: .venv/.dev  # the seeds that catch the planted bugs, some minutes
+simulate-check: .venv/.dev  ## the seeds that catch the planted bugs, some minutes
 	$(BIN)/python tests/mockbroker/lab/simulation/search.py --keep
 
-clients: .venv/.dev  # what each client can do, into docs/clients.md
-	$(BIN)/pytest tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md
+clients: .venv/.dev  ## what each client can do, into docs/clients.md
+	$(BIN)/pytest --long tests/interop --ignore tests/interop/test_matrix.py --clients docs/clients.md
 
-failover: .venv/.dev  # coordinators that die under every client, in every condition; some ten minutes
+failover: .venv/.dev  ## coordinators that die under every client, in every condition; some ten minutes
 	$(BIN)/pytest tests/interop/test_failover.py --every-failover
 
 # Our consumer alone, beside other clients and in the examples, on real brokers, some minutes (Java 17, Maven): make interop REAL=4.2.0
 REAL ?= 4.2.0,3.9.1
 
-interop: .venv/.dev
+interop: .venv/.dev  ## the trio consumer alone and beside other clients, on mock and real brokers: make interop REAL=4.2.0
 	$(BIN)/pytest tests/interop/test_together.py tests/interop/test_our_consumer.py --real $(REAL)
 	@$(BIN)/python tests/oracle/kafka.py start --release $(RELEASE) --port $(PORT)
 	$(BIN)/pytest tests/test_consumer_examples.py --bootstrap 127.0.0.1:$(PORT); \
 		status=$$?; $(BIN)/python tests/oracle/kafka.py stop --port $(PORT); exit $$status
 
-bench-consumer: .venv/.dev  # our consumer beside other clients, at the mock and at a real Kafka, some ten minutes
+bench-consumer: .venv/.dev  ## our consumer beside other clients, at the mock and at a real Kafka, some ten minutes
 	@$(BIN)/python benchmarks/consumer.py | tee benchmarks/results/consumer.md
 
-bench-assignors: .venv/.dev  # a leader's work beside Apache Kafka's own assignors (Java 17, Maven)
+bench-assignors: .venv/.dev  ## a leader's work beside Apache Kafka's own assignors (Java 17, Maven)
 	@$(BIN)/python benchmarks/client_assignors.py
 
 GROUPS ?= 5000
 
-assignors: .venv/.dev  # random groups beside Apache Kafka's own assignors, some minutes: make assignors GROUPS=20000
+assignors: .venv/.dev  ## random groups beside Apache Kafka's own assignors, some minutes: make assignors GROUPS=20000
 	$(BIN)/pytest tests/interop/test_assignors.py --groups $(GROUPS)
 
 # Coverage-guided fuzzing of the decoders; what breaks goes into fixtures/corpus: make fuzz MINUTES=10 TARGETS='request blob'
 # Without TARGETS it then counts the work of every request, some minutes.
 MINUTES ?= 1
 
-fuzz: .venv/.fuzz-coverage
+fuzz: .venv/.fuzz-coverage  ## coverage-guided fuzzing of the decoders, then the cost of requests: make fuzz MINUTES=10 TARGETS='request blob'
 	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(TARGETS)
 	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted)
 
-clean:
+clean:  ## remove everything that make created
 	rm -rf .fuzzing .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
