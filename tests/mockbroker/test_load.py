@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tools.broker_harness import BrokerHarness
-from tools.consumers import Consumers
+from tools.consumer_group_harness import ConsumerGroupHarness
 from tools.counting import counted
 
 from kwire import ErrorCode as E
@@ -191,9 +191,9 @@ def test_a_record_wakes_whom_it_concerns_whoever_else_waits(harness):
     assert not any(sent.done for sent in others)
 
 
-def consumers(size: int) -> Consumers:
+def consumers(size: int) -> ConsumerGroupHarness:
     """A group ``g`` of the consumer protocol in which everybody has its share."""
-    harness = Consumers()
+    harness = ConsumerGroupHarness()
     harness.watched = 0
     harness.broker.cluster.create_topic("wide", [[0]] * 1_000)
     for number in range(size):

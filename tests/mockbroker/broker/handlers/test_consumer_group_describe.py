@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.consumers import Mixed
+from tools.consumer_group_harness import MixedGroupHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -15,8 +15,8 @@ UNASKED = -2_147_483_648
 
 
 @pytest.fixture
-def harness() -> Mixed:
-    return Mixed()
+def harness() -> MixedGroupHarness:
+    return MixedGroupHarness()
 
 
 def lines(assignment: Any) -> dict[Any, Any]:
@@ -92,7 +92,7 @@ def test_operations(harness, asked, told):
 
 
 def test_another_broker(harness):
-    harness = Mixed(brokers=3)
+    harness = MixedGroupHarness(brokers=3)
     other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
     found = harness.ask(ConsumerGroupDescribeRequest(group_ids=["g"]), 1, node=other).groups[0]
     assert found.error_code == E.NOT_COORDINATOR

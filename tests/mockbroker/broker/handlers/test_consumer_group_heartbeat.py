@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.consumers import Consumers
+from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -26,8 +26,8 @@ def ask(harness: Any, version: int = 1, node: int | None = None, **fields: Any) 
 
 
 @pytest.fixture
-def harness() -> Consumers:
-    return Consumers(topics={"t": 3})
+def harness() -> ConsumerGroupHarness:
+    return ConsumerGroupHarness(topics={"t": 3})
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_an_assignor_that_there_is_not_comes_before_the_group(harness):
 
 
 def test_fields_come_before_the_coordinator():
-    harness = Consumers(topics={"t": 3}, brokers=3)
+    harness = ConsumerGroupHarness(topics={"t": 3}, brokers=3)
     other = next(node for node in harness.broker.cluster.nodes if node != harness.broker.coordinator("g"))
     assert ask(harness, node=other).error_code == E.NOT_COORDINATOR
     assert ask(harness, node=other, rack_id="").error_code == E.INVALID_REQUEST
 
 
 def test_switched_off():
-    harness = Consumers(config={"group.coordinator.rebalance.protocols": "classic"})
+    harness = ConsumerGroupHarness(config={"group.coordinator.rebalance.protocols": "classic"})
     answer = ask(harness, group_id="")
     assert (answer.error_code, answer.error_message) == (E.UNSUPPORTED_VERSION, None)
     assert harness.describe().error_code == E.UNSUPPORTED_VERSION
@@ -99,7 +99,7 @@ def test_switched_off():
     [({}, E.UNSUPPORTED_VERSION), ({"group.coordinator.rebalance.protocols": "classic,consumer"}, E.NONE)],
 )
 def test_before_4_0_it_must_be_switched_on(config, error):
-    harness = Consumers(config=config)
+    harness = ConsumerGroupHarness(config=config)
     harness.broker.release = RELEASES["3.9"]
     assert ask(harness, 0).error_code == error
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tools.consumers import Consumers
+from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
 from mockbroker.base.release import RELEASES
@@ -18,8 +18,8 @@ SESSION = {"group.consumer.session.timeout.ms": 6_000}
 
 
 @pytest.fixture
-def harness() -> Consumers:
-    return Consumers(topics={"t": 3, "u": 2}, config=SESSION)
+def harness() -> ConsumerGroupHarness:
+    return ConsumerGroupHarness(topics={"t": 3, "u": 2}, config=SESSION)
 
 
 def told(harness: Any, name: str) -> tuple[Any, ...]:
@@ -165,13 +165,13 @@ def test_the_assignor_that_most_ask_for(harness):
 
 
 def test_the_first_of_the_configuration_if_nobody_asks():
-    harness = Consumers(config={"group.consumer.assignors": "range,uniform"})
+    harness = ConsumerGroupHarness(config={"group.consumer.assignors": "range,uniform"})
     harness.join("a")
     assert harness.describe().assignor_name == "range"
 
 
 def test_an_assignor_that_the_broker_does_not_have_now():
-    harness = Consumers(config={"group.consumer.assignors": "range"})
+    harness = ConsumerGroupHarness(config={"group.consumer.assignors": "range"})
     assert harness.join("a", server_assignor="uniform").answer.error_code == E.UNSUPPORTED_ASSIGNOR
 
 
@@ -187,7 +187,9 @@ UNIFORM = [  # release, who has a partition of two
 @pytest.mark.parametrize(("release", "owners"), UNIFORM)
 def test_uniform_is_that_of_the_release(release, owners):
     every_version = replace(RELEASES[release], everything=True)  # 3.9 had ConsumerGroupHeartbeat v0 only
-    harness = Consumers(config={"group.coordinator.rebalance.protocols": "classic,consumer"}, release=every_version)
+    harness = ConsumerGroupHarness(
+        config={"group.coordinator.rebalance.protocols": "classic,consumer"}, release=every_version
+    )
     for name in "abc":
         harness.join(name, ["later"])
     harness.broker.cluster.create_topic("later", [[0], [0]])
@@ -199,7 +201,7 @@ def test_uniform_is_that_of_the_release(release, owners):
 @pytest.mark.parametrize(("name", "share"), [("b", 0), ("z", 1)])
 def test_a_member_without_topics_while_a_target_is_due(assignor, name, share):
     """Kafka goes by what it believed before: all subscribe alike. So the first member says to what."""
-    harness = Consumers(topics={"t": 3}, config=SESSION | {"group.consumer.assignors": assignor})
+    harness = ConsumerGroupHarness(topics={"t": 3}, config=SESSION | {"group.consumer.assignors": assignor})
     for member in ("c", "d", "x"):
         harness.join(member)
     harness.leave("x")
@@ -258,7 +260,7 @@ def test_a_refused_join_leaves_no_group(harness):
 
 
 def test_a_full_group(harness):
-    harness = Consumers(config={"group.consumer.max.size": 1})
+    harness = ConsumerGroupHarness(config={"group.consumer.max.size": 1})
     harness.join("a")
     assert harness.join("b").answer.error_code == E.GROUP_MAX_SIZE_REACHED
     assert harness.poll("a").answer.error_code == E.NONE

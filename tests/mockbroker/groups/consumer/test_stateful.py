@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from tools.consumers import Consumers
+from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.leave_group import LeaveGroupRequest
@@ -34,7 +34,9 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @initialize(assignor=st.sampled_from(["uniform", "range"]))
     def begin(self, assignor: Any) -> None:
-        self.harness = Consumers(topics={"t": 4, "u": 2}, config=CONFIG | {"group.consumer.assignors": assignor})
+        self.harness = ConsumerGroupHarness(
+            topics={"t": 4, "u": 2}, config=CONFIG | {"group.consumer.assignors": assignor}
+        )
         self.reads: dict[str, frozenset] = {}
         self.told: dict[str, frozenset] = {}
         self.epochs: dict[str, int] = {}

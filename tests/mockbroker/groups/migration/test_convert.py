@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tools.broker_harness import SentRequest
-from tools.consumers import Mixed, subscription
+from tools.consumer_group_harness import MixedGroupHarness, subscription
 
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
@@ -33,7 +33,7 @@ def assignment(partitions: Sequence[int] = (0, 1, 2), user_data: bytes | None = 
     return encode_stored(ConsumerProtocolAssignment(assigned_partitions=[line], user_data=user_data), 1)
 
 
-def stable(harness: Mixed, *, share: bytes | None = None, metadata: bytes | None = None, **how: Any) -> str:
+def stable(harness: MixedGroupHarness, *, share: bytes | None = None, metadata: bytes | None = None, **how: Any) -> str:
     """A classic group of one, Stable; its member's id."""
     old = harness.classic(metadata=metadata, **how)
     plan = [SyncGroupRequest.Assignment(member_id=old, assignment=assignment() if share is None else share)]
@@ -46,8 +46,8 @@ def stable(harness: Mixed, *, share: bytes | None = None, metadata: bytes | None
 
 
 @pytest.fixture
-def harness() -> Mixed:
-    return Mixed()
+def harness() -> MixedGroupHarness:
+    return MixedGroupHarness()
 
 
 # --- up ---------------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_the_first_consumer_member_converts_the_group(harness):
 def test_who_is_parked_is_told_to_join_again(harness):
     stable(harness)
     second = harness.classic_join().member_id
-    parked = harness.send(Mixed.joining(second), 5)
+    parked = harness.send(MixedGroupHarness.joining(second), 5)
     assert parked.parked
     harness.join("new")
     assert parked.answer.error_code == E.REBALANCE_IN_PROGRESS
@@ -86,11 +86,11 @@ def test_who_is_parked_is_told_to_join_again(harness):
     ],
 )
 def test_groups_that_stay_what_they_are(config, group, text):
-    harness = Mixed(config)
+    harness = MixedGroupHarness(config)
     second = group.pop("second", False)
     stable(harness, **group)
     if second:
-        harness.send(Mixed.joining(harness.classic_join().member_id), 5)
+        harness.send(MixedGroupHarness.joining(harness.classic_join().member_id), 5)
     before = harness.group
     answer = harness.join("new").answer
     assert answer.error_code == E.GROUP_ID_NOT_FOUND
@@ -109,7 +109,7 @@ def test_an_empty_group_is_simply_replaced_and_keeps_its_offsets(harness):
     assert harness.group.offsets.get("t", 0) == Committed(offset=5)
 
 
-def offsets(harness: Mixed, member_id: str | None = None, epoch: int = -1) -> list[int]:
+def offsets(harness: MixedGroupHarness, member_id: str | None = None, epoch: int = -1) -> list[int]:
     """Offsets of partition 0 of both topics, as OffsetFetch tells them."""
     kind = OffsetFetchRequest.Group
     topics = [kind.Topic(name=name, partition_indexes=[0]) for name in ("t", "u")]
@@ -119,7 +119,7 @@ def offsets(harness: Mixed, member_id: str | None = None, epoch: int = -1) -> li
     return [topic.partitions[0].committed_offset for topic in answer.topics]
 
 
-def commit(harness: Mixed, member_id: str, epoch: int, topic: str, offset: int) -> None:
+def commit(harness: MixedGroupHarness, member_id: str, epoch: int, topic: str, offset: int) -> None:
     kind = OffsetCommitRequest.Topic
     place = kind.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
     asked = OffsetCommitRequest(
@@ -146,14 +146,14 @@ def test_offsets_survive_the_way_there_and_back(harness):
     assert offsets(harness, old, answer.generation_id) == [5, 6]
 
 
-def parked_second(harness: Mixed) -> SentRequest:
+def parked_second(harness: MixedGroupHarness) -> SentRequest:
     """A second member, whose JoinGroup waits for the first."""
-    parked = harness.send(Mixed.joining(harness.classic_join().member_id), 5)
+    parked = harness.send(MixedGroupHarness.joining(harness.classic_join().member_id), 5)
     assert parked.parked
     return parked
 
 
-def upgrades(harness: Mixed) -> list[str]:
+def upgrades(harness: MixedGroupHarness) -> list[str]:
     return [event.event for event in harness.journal.events if event.event == "upgrade"]
 
 
@@ -171,7 +171,7 @@ def test_refused_upgrade_answers_pending_joins_with_rebalance(harness, share):
 def test_nobody_is_told_if_it_is_not_tried(harness):
     stable(harness, protocol_type="connect")
     parked = harness.send(
-        Mixed.joining(harness.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5
+        MixedGroupHarness.joining(harness.classic_join(protocol_type="connect").member_id, protocol_type="connect"), 5
     )
     assert harness.join("new").answer.error_code == E.GROUP_ID_NOT_FOUND
     assert parked.parked
@@ -196,8 +196,8 @@ def test_one_partition_of_two_members(harness):
 # --- down -------------------------------------------------------------------------------------------------------
 
 
-def mixed(config: dict[str, Any] | None = None, **how: Any) -> tuple[Mixed, str]:
-    harness = Mixed(config)
+def mixed(config: dict[str, Any] | None = None, **how: Any) -> tuple[MixedGroupHarness, str]:
+    harness = MixedGroupHarness(config)
     harness.join("new")
     old = harness.classic(**how)
     for _ in range(3):
@@ -244,7 +244,7 @@ def test_not_while_there_is_another(harness):
 
 @pytest.mark.parametrize(("topics", "state"), [(("t",), State.STABLE), (("t", "u"), State.PREPARING)])
 def test_replaced_by_a_classic_member_of_its_name(topics, state):
-    harness = Mixed()
+    harness = MixedGroupHarness()
     harness.join("new", instance_id="i")
     old = harness.classic()
     for _ in range(3):

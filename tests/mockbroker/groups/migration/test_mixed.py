@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools.consumers import Mixed, subscription
+from tools.consumer_group_harness import MixedGroupHarness, subscription
 
 from kwire import ErrorCode as E
 from kwire.messages.leave_group import LeaveGroupRequest
 
 
 @pytest.fixture
-def harness() -> Mixed:
-    harness = Mixed()
+def harness() -> MixedGroupHarness:
+    harness = MixedGroupHarness()
     harness.join("new")
     return harness
 
@@ -59,7 +59,7 @@ def test_it_must_offer_what_the_other_classic_members_offer(harness):
 
 
 def test_a_full_group():
-    harness = Mixed({"group.consumer.max.size": 1})
+    harness = MixedGroupHarness({"group.consumer.max.size": 1})
     harness.join("new")
     assert harness.classic_join().error_code == E.GROUP_MAX_SIZE_REACHED
 
@@ -176,7 +176,7 @@ def test_session(harness):
 
 def turned_classic(rebalance: Any, owned: Any) -> bool:
     """A member of the consumer protocol with 2 s to give up a partition, which then joins by the classic one."""
-    harness = Mixed()
+    harness = MixedGroupHarness()
     harness.join("a", rebalance_timeout_ms=2_000)
     harness.join("b")
     harness.beat("a", member_epoch=1, topic_partitions=harness.lines({("t", 0), ("t", 1), ("t", 2)}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tools.broker_harness import BrokerHarness, stable_member
-from tools.consumers import Consumers, Mixed
+from tools.consumer_group_harness import ConsumerGroupHarness, MixedGroupHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -19,11 +19,11 @@ REBALANCE = 4_000  # ms
 
 
 @pytest.fixture
-def harness() -> Consumers:
-    return Consumers(topics={"t": 3}, config=SESSION)
+def harness() -> ConsumerGroupHarness:
+    return ConsumerGroupHarness(topics={"t": 3}, config=SESSION)
 
 
-def revoking(harness: Consumers, **how: object) -> None:
+def revoking(harness: ConsumerGroupHarness, **how: object) -> None:
     """Member a has to give up a partition for b, and does not: from now on it only says that it is alive."""
     harness.join("a", rebalance_timeout_ms=REBALANCE, **how)
     harness.poll("a")
@@ -32,7 +32,7 @@ def revoking(harness: Consumers, **how: object) -> None:
     assert harness.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
 
 
-def stay_alive(harness: Consumers, seconds: float, *, instance_id: str | None = None) -> None:
+def stay_alive(harness: ConsumerGroupHarness, seconds: float, *, instance_id: str | None = None) -> None:
     """Member a sends a heartbeat twice a second, and b also does what it is told."""
     for _ in range(round(seconds * 2)):
         harness.wait(0.5)
@@ -115,7 +115,7 @@ def test_static_member_that_leaves_while_revoking_stays(harness):
 
 def test_session_of_a_classic_member_of_a_kip_848_group():
     """It has the session of the group's members until its first heartbeat, as at Kafka; then its own again."""
-    harness = Mixed(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
+    harness = MixedGroupHarness(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
     harness.join("a")
     classic = harness.classic(session=20_000)
     generation = harness.group.epoch

@@ -1,4 +1,4 @@
-"""Members of the consumer protocol (KIP-848) in virtual time: they believe what they are told, as real clients do."""
+"""A broker harness with one group, whose members of the consumer protocol (KIP-848) send a heartbeat when a test says so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE: Owned = frozenset()
 
 @dataclass
 class Client:
-    """``owns``: what it reads now; ``told``: what it was told to own last."""
+    """A member. ``owns``: what it reads now; ``told``: its last assignment."""
 
     name: str
     epoch: int = 0
@@ -37,8 +37,8 @@ class Client:
     answer: ConsumerGroupHeartbeatResponse = field(default_factory=ConsumerGroupHeartbeatResponse)
 
 
-class Consumers(BrokerHarness):
-    """A harness with one group ``g``, and what each client believes."""
+class ConsumerGroupHarness(BrokerHarness):
+    """A harness with one group ``g``, and what each of its members owns."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
@@ -49,11 +49,11 @@ class Consumers(BrokerHarness):
         return self.broker.groups["g"]
 
     def beat(self, name: str, *, version: int = NEWEST, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """One heartbeat with just these fields; no client believes its answer."""
+        """Send one heartbeat with just these fields; no member takes up its response."""
         return self.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id=name, **fields), version, client_id=name)
 
     def join(self, name: str, topics: Sequence[str] = ("t",), **fields: Any) -> Client:  # type: ignore[override]
-        """A new client, or one that begins anew: it owns nothing."""
+        """Add a member, or let one join again: it owns nothing."""
         client = self.clients[name] = Client(name, instance_id=fields.get("instance_id"), topics=list(topics))
         given: dict[str, Any] = {
             "member_epoch": 0,
@@ -61,27 +61,27 @@ class Consumers(BrokerHarness):
             "subscribed_topic_names": list(topics),
             "topic_partitions": [],
         }
-        self._believe(client, self.beat(name, **given | fields))
+        self._take_up(client, self.beat(name, **given | fields))
         return client
 
     def poll(self, name: str, **fields: Any) -> Client:
-        """What a client does when its heartbeat is due: say what it owns, take in the answer, give up and take over."""
+        """Send the heartbeat of a member, with what it owns, and take up the response: revoke and take over."""
         client = self.clients[name]
         given = {
             "member_epoch": client.epoch,
             "instance_id": client.instance_id,
             "topic_partitions": self.lines(client.owns),
         }
-        self._believe(client, self.beat(name, **given | fields))
+        self._take_up(client, self.beat(name, **given | fields))
         return client
 
     def leave(self, name: str, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        """A client goes; it reads nothing any more."""
+        """Let a member leave; it reads nothing any more."""
         client = self.clients.pop(name)
         return self.beat(name, member_epoch=epoch, instance_id=client.instance_id)
 
     def settle(self, rounds: int = 10) -> None:
-        """Everybody polls until nothing changes any more."""
+        """Send heartbeats of all members until nothing changes any more."""
         for _ in range(rounds):
             before = [(client.epoch, client.owns) for client in self.clients.values()]
             for name in list(self.clients):
@@ -94,7 +94,7 @@ class Consumers(BrokerHarness):
         """Partitions of topic ``t`` by client."""
         return {name: sorted(index for topic, index in c.owns if topic == "t") for name, c in self.clients.items()}
 
-    def _believe(self, client: Client, answer: ConsumerGroupHeartbeatResponse) -> None:
+    def _take_up(self, client: Client, answer: ConsumerGroupHeartbeatResponse) -> None:
         client.answer = answer
         if answer.error_code != ErrorCode.NONE:
             return
@@ -129,7 +129,7 @@ def subscription(topics: Iterable[str] = ("t",), owned: Iterable[int] = (), vers
     return encode_stored(ConsumerProtocolSubscription(topics=list(topics), owned_partitions=lines), version)
 
 
-class Mixed(Consumers):
+class MixedGroupHarness(ConsumerGroupHarness):
     """The same, and requests of the classic protocol to the same group."""
 
     def __init__(self, config: Mapping[str, Any] | None = None, **how: Any) -> None:
