@@ -3,7 +3,7 @@
 The draft never shipped; mockbroker runs it in virtual time (docs/draft.md).
 """
 
-from mockbroker.lab.history.draft import Cluster, owners
+from mockbroker.lab.history.draft import DraftCluster, owners
 from mockbroker.lab.history.draft.failover import STEPS
 
 REPEATED = ("Metadata", "CoordinatorStartupNotComplete", "OffsetFetch", "OffsetCommit", "offsets", "watched")
@@ -11,7 +11,7 @@ REPEATED = ("Metadata", "CoordinatorStartupNotComplete", "OffsetFetch", "OffsetC
 
 def play(step: str) -> None:
     """Two members share four partitions; the topic gets two more, and the coordinator dies at this step."""
-    cluster = Cluster({"orders": 4})
+    cluster = DraftCluster({"orders": 4})
     for _ in range(2):
         cluster.add("billing", ["orders"])
     cluster.run(20)

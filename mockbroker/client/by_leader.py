@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kwire.errorcodes import ErrorCode
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.metadata import Leader, TopicPartition
 from mockbroker.client.parts import Parts
@@ -104,7 +104,7 @@ class ByLeader:
             versions=(self.lowest, None),
         )
 
-    def _answered(self, call: Call, asked: By) -> None:
+    def _answered(self, call: OutgoingCall, asked: By) -> None:
         self._asked -= set(asked)
         if unsupported := call.unsupported:
             self.error = unsupported

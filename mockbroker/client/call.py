@@ -27,7 +27,7 @@ class Failure(Enum):
     UNSUPPORTED = "no version in common"  # or it cannot carry what is to be said
 
 
-class Call:
+class OutgoingCall:
     """``build``: makes the request once its version is known, which is the newest of ``versions`` that both ends have.
 
     ``then``: called when it is done, whichever way. ``answer`` is the response's body, None while there is none.
@@ -40,7 +40,7 @@ class Call:
         key: int,
         build: Callable[[int], object],
         deadline: float,
-        then: Callable[[Call], None] | None = None,
+        then: Callable[[OutgoingCall], None] | None = None,
         versions: Span = (0, None),
     ) -> None:
         self.key, self.build, self.deadline, self.then = key, build, deadline, then

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.committing import OFFSETS_ELSEWHERE
 from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.metadata import NO_ID, TopicPartition
@@ -40,7 +40,7 @@ class CommittedInquiry:
         self.found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         self.error: ConsumerError | None = None
         self.done = not self.partitions
-        self._call: Call | None = None
+        self._call: OutgoingCall | None = None
         self._not_before = 0.0
         self._failures = 0
         self._nobody_known = False  # who could be asked, when it was due
@@ -89,7 +89,7 @@ class CommittedInquiry:
             group.member_id, group.member_epoch = identity.member_id, identity.generation
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
-    def _answered(self, call: Call) -> None:
+    def _answered(self, call: OutgoingCall) -> None:
         self._call = None
         if unsupported := call.unsupported:
             self.give_up(unsupported)

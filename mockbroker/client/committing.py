@@ -13,7 +13,7 @@ from typing import Protocol
 from kwire.errorcodes import ErrorCode
 from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.coordinator import ELSEWHERE, Coordinator
 from mockbroker.client.errors import (
     CommitFailed,
@@ -83,7 +83,7 @@ class Commit:
         self.error: ConsumerError | None = None
         self.done = False
         self.identity = Identity()
-        self.call: Call | None = None
+        self.call: OutgoingCall | None = None
         self.not_before = 0.0
         self.failures = 0
 
@@ -194,7 +194,7 @@ class Committer:
             topics=list(topics.values()),
         )
 
-    def _answered(self, commit: Commit, call: Call) -> None:
+    def _answered(self, commit: Commit, call: OutgoingCall) -> None:
         commit.call = None
         if commit.done:
             return

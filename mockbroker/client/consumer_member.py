@@ -16,7 +16,7 @@ from kwire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.committing import LATE, Identity
 from mockbroker.client.coordinator import ELSEWHERE
 from mockbroker.client.errors import CommitFailed, ConsumerError, broker_error
@@ -69,7 +69,7 @@ class ConsumerMembership:
         self._declared: tuple[TopicPartition, ...] = ()  # what it says that it owns
         self._repeat = False  # say everything in the next one
         self._life = 0  # grows when what was asked before is no longer this member's
-        self._left: Call | None = None
+        self._left: OutgoingCall | None = None
 
     # What the rest of the consumer asks
 
@@ -254,7 +254,7 @@ class ConsumerMembership:
         life = self._life
         acknowledged = self.state is ConsumerState.ACKNOWLEDGING
 
-        def answered(call: Call) -> None:
+        def answered(call: OutgoingCall) -> None:
             if life == self._life:
                 self._beaten(call, said, acknowledged=acknowledged)
 
@@ -290,7 +290,7 @@ class ConsumerMembership:
             request.topic_partitions = []
         return request
 
-    def _beaten(self, call: Call, said: Mapping[str, object], *, acknowledged: bool) -> None:
+    def _beaten(self, call: OutgoingCall, said: Mapping[str, object], *, acknowledged: bool) -> None:
         now = self._time.now
         self._flying = False
         if unsupported := call.unsupported:
@@ -343,7 +343,7 @@ class ConsumerMembership:
         self.failure = error
         self._fenced()
 
-    def _say_goodbye(self) -> Call | None:
+    def _say_goodbye(self) -> OutgoingCall | None:
         epoch = LEAVE if self._settings.group_instance_id is None else LEAVE_FOR_A_WHILE
         request = self._request(epoch, {}, full=False)
         return self._coordinator.ask(CONSUMER_GROUP_HEARTBEAT.key, lambda _: request)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kwire.errorcodes import ErrorCode
 from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call, Span
+from mockbroker.client.call import OutgoingCall, Span
 from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.metadata import Metadata
 from mockbroker.client.network import Network, Node
@@ -43,11 +43,11 @@ class Coordinator:
         self,
         key: int,
         build: Callable[[int], object],
-        then: Callable[[Call], None] | None = None,
+        then: Callable[[OutgoingCall], None] | None = None,
         *,
         timeout: float | None = None,
         versions: Span = (0, None),
-    ) -> Call | None:
+    ) -> OutgoingCall | None:
         """Send a request to the coordinator; None while it is not known, or cannot be reached just now."""
         if self.node is None or not self._network.can_ask(self.node):
             return None
@@ -86,7 +86,7 @@ class Coordinator:
             return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[self._group])
         return FindCoordinatorRequest(key=self._group, key_type=GROUP)
 
-    def _answered(self, call: Call) -> None:
+    def _answered(self, call: OutgoingCall) -> None:
         if call.failure is not None:
             self.failure = call.unsupported or self.failure
             self._again()

@@ -15,7 +15,7 @@ from uuid import UUID
 from kwire.errorcodes import ErrorCode
 from kwire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from mockbroker.client.by_leader import CONSUMER_REPLICA
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.errors import ConsumerError, NoOffset, broker_error
 from mockbroker.client.fetch_session import FINAL_EPOCH, NO_SESSION, Asked, FetchSession
 from mockbroker.client.metadata import NO_ID, TopicPartition
@@ -61,7 +61,7 @@ class Fetcher:
         self._positions, self._time, self._backoff = parts.positions, parts.time, parts.backoff
         self._resolver = resolver
         self._sessions: dict[int, FetchSession] = {}
-        self._pending: dict[int, Call] = {}
+        self._pending: dict[int, OutgoingCall] = {}
         self._queue: deque[Fetched] = deque()  # answers, in the order in which they came
         self._draining: Fetched | None = None
         self._not_before: dict[int, float] = {}
@@ -193,7 +193,7 @@ class Fetcher:
             rack_id=settings.client_rack,
         )
 
-    def close(self) -> list[Call]:
+    def close(self) -> list[OutgoingCall]:
         """End the sessions with those that are connected."""
         calls = []
         for node_id, session in self._sessions.items():
@@ -209,7 +209,7 @@ class Fetcher:
         self,
         node: Node,
         session: FetchSession,
-        call: Call,
+        call: OutgoingCall,
         wanted: Mapping[TopicPartition, Asked],
         positions: Mapping[TopicPartition, Position],
     ) -> None:

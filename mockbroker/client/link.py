@@ -10,7 +10,7 @@ from kwire.connection import ClientSide
 from kwire.errors import EncodeError, WireError
 from kwire.messages import APIS
 from kwire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse
-from mockbroker.client.call import Call, Failure, newest
+from mockbroker.client.call import Failure, OutgoingCall, newest
 
 SOFTWARE = "mockbroker-consumer"
 SOFTWARE_VERSION = "1"
@@ -37,8 +37,8 @@ class Link:
         self.why = ""
         self._side = ClientSide(client_id)
         self._served: dict[int, tuple[int, int]] = {}
-        self._queue: deque[Call] = deque()  # until versions are known
-        self._flying: deque[Call] = deque()
+        self._queue: deque[OutgoingCall] = deque()  # until versions are known
+        self._flying: deque[OutgoingCall] = deque()
 
     @property
     def in_flight(self) -> int:
@@ -50,7 +50,7 @@ class Link:
         self.state = LinkState.AGREEING
         self._ask_versions(newest(API_VERSIONS.key))
 
-    def ask(self, call: Call, now: float) -> None:
+    def ask(self, call: OutgoingCall, now: float) -> None:
         """Send it as soon as it can be sent. A closed link fails it."""
         if self.state is LinkState.CLOSED:
             call.failed(Failure.DISCONNECTED, self.why)
@@ -119,7 +119,7 @@ class Link:
         while self._queue and self.state is LinkState.READY:
             self._send(self._queue.popleft(), now)
 
-    def _send(self, call: Call, now: float) -> None:
+    def _send(self, call: OutgoingCall, now: float) -> None:
         lowest, highest = call.versions
         served = self._served.get(call.key)
         if served is None or max(lowest, served[0]) > min(highest, served[1]):

@@ -14,7 +14,7 @@ from kwire.assignors import Partition
 from kwire.errorcodes import ErrorCode
 from kwire.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.errors import ConsumerError, broker_error
 from mockbroker.client.network import Network
 from mockbroker.client.question import Question
@@ -187,7 +187,7 @@ class Metadata:
             or (self._settings.allow_auto_create_topics and asked is not None),
         )
 
-    def _answered(self, call: Call) -> None:
+    def _answered(self, call: OutgoingCall) -> None:
         if call.failure is not None:
             self.failure = call.unsupported or self.failure
             self._again()

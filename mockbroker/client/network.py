@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call, Failure, Span
+from mockbroker.client.call import Failure, OutgoingCall, Span
 from mockbroker.client.link import Link, LinkState
 from mockbroker.client.settings import Settings
 
@@ -98,14 +98,14 @@ class Network:
         node: Node,
         key: int,
         build: Callable[[int], object],
-        then: Callable[[Call], None] | None = None,
+        then: Callable[[OutgoingCall], None] | None = None,
         *,
         timeout: float | None = None,
         versions: Span = (0, None),
-    ) -> Call:
+    ) -> OutgoingCall:
         """Send a request; ``timeout`` in seconds, the request timeout if None. A node left alone fails it at once."""
         now = self._time.now
-        call = Call(key, build, now + (timeout or self._settings.request_timeout), then, versions)
+        call = OutgoingCall(key, build, now + (timeout or self._settings.request_timeout), then, versions)
         if node.link is None:
             if node.not_before > now:
                 call.failed(Failure.DISCONNECTED, f"{node.host}:{node.port} could not be reached just now")

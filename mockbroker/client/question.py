@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.network import Network
 
 
@@ -15,7 +15,7 @@ class Question:
     under_way: whether a call has no response yet.
     """
 
-    def __init__(self, network: Network, key: int, answered: Callable[[Call], None]) -> None:
+    def __init__(self, network: Network, key: int, answered: Callable[[OutgoingCall], None]) -> None:
         self._network, self._key, self._answered = network, key, answered
         self.under_way = False
 
@@ -27,6 +27,6 @@ class Question:
         self.under_way = not self._network.ask(node, self._key, build, self._done).done
         return True
 
-    def _done(self, call: Call) -> None:
+    def _done(self, call: OutgoingCall) -> None:
         self.under_way = False
         self._answered(call)

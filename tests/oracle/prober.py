@@ -25,7 +25,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.compare import SHORT_UUID, UUID
-from mockbroker.lab.conform.connection import PARKS, SETTLE, Connection
+from mockbroker.lab.conform.connection import PARKS, SETTLE, PlayedConnection
 
 CLIENT_ID = "probe"
 PATIENCE = 15.0  # seconds
@@ -66,7 +66,7 @@ class Prober:
     steps: list[dict[str, Any]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     moves: list[tuple[float, int, str]] = field(default_factory=list)
-    connections: dict[str, Connection] = field(default_factory=dict)
+    connections: dict[str, PlayedConnection] = field(default_factory=dict)
 
     @property
     def group(self) -> str:
@@ -186,10 +186,10 @@ class Prober:
     def note(self, text: str) -> None:
         self._write(event="note", text=text)
 
-    async def _connection(self, conn: str) -> Connection:
+    async def _connection(self, conn: str) -> PlayedConnection:
         if conn not in self.connections:
             port = self.port if self.sasl_port is None or conn in self.plaintext else self.sasl_port
-            connection = Connection(await trio.open_tcp_stream(self.host, port))
+            connection = PlayedConnection(await trio.open_tcp_stream(self.host, port))
             self.nursery.start_soon(connection.listen)
             self.connections[conn] = connection
         return self.connections[conn]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mockbroker.lab.history.draft import Cluster, Error, Moment, Options, Settings, owners
+from mockbroker.lab.history.draft import DraftCluster, DraftSettings, Error, Moment, Options, owners
 from mockbroker.lab.history.draft.messages import HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from mockbroker.lab.history.draft.rules import Cause
 
@@ -17,11 +17,11 @@ def settled(
     partitions: int = 4,
     *,
     options: Options | Sequence[Options] | None = None,
-    settings: Settings | None = None,
+    settings: DraftSettings | None = None,
     delays: Mapping[str, float] | None = None,
-) -> Cluster:
+) -> DraftCluster:
     """Consumers c1, c2 ... of one group, which are at rest at WARM. ``delays`` set their heartbeats apart."""
-    cluster = Cluster({TOPIC: partitions}, settings=settings)
+    cluster = DraftCluster({TOPIC: partitions}, settings=settings)
     cluster.delays.update(delays or {})
     listed = list(options) if isinstance(options, Sequence) else [options] * members
     for one in listed:
@@ -32,7 +32,7 @@ def settled(
 
 
 def moments(
-    cluster: Cluster,
+    cluster: DraftCluster,
     kind: str | None = None,
     what: str | None = None,
     consumer: str | None = None,
@@ -52,31 +52,33 @@ def moments(
     ]
 
 
-def noticed(cluster: Cluster, cause: Cause, since: float = WARM) -> list[float]:
+def noticed(cluster: DraftCluster, cause: Cause, since: float = WARM) -> list[float]:
     """When this cause of a rebalance was noticed."""
     return [moment.time for moment in moments(cluster, "noticed", cause.value, since=since)]
 
 
-def became(cluster: Cluster, consumer: str, since: float = WARM) -> list[str]:
+def became(cluster: DraftCluster, consumer: str, since: float = WARM) -> list[str]:
     """The states that a consumer went through."""
     return [moment.what for moment in moments(cluster, "became", consumer=consumer, since=since)]
 
 
-def generation(cluster: Cluster) -> int:
+def generation(cluster: DraftCluster) -> int:
     return cluster.store.read(GROUP).generation
 
 
-def last_heartbeat(cluster: Cluster, consumer: str) -> float:
+def last_heartbeat(cluster: DraftCluster, consumer: str) -> float:
     """When the coordinator heard from it last."""
     return moments(cluster, "received", "Heartbeat", consumer, since=0.0)[-1].time
 
 
-def reads(cluster: Cluster, consumer: str, since: float = WARM, until: float = float("inf")) -> list[float]:
+def reads(cluster: DraftCluster, consumer: str, since: float = WARM, until: float = float("inf")) -> list[float]:
     """When it read something."""
     return sorted({time for time, who, _, _ in cluster.records if who == consumer and since <= time <= until})
 
 
-def assert_shared(cluster: Cluster, partitions: int, consumers: set[str], topics: Sequence[str] = (TOPIC,)) -> None:
+def assert_shared(
+    cluster: DraftCluster, partitions: int, consumers: set[str], topics: Sequence[str] = (TOPIC,)
+) -> None:
     """Each partition has one owner, and these consumers are all that have any."""
     found = owners(cluster.spans, GROUP, cluster.now)
     assert sorted(found) == sorted((topic, number) for topic in topics for number in range(partitions))

@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Session:
+class FetchSession:
     """``epoch``: the one that the next request has to have. ``size``: partitions, when it was used last."""
 
     session_id: int
@@ -103,7 +103,7 @@ class Reading:
     wanted: dict[Key, Wanted]
     at: float
     by_id: bool
-    session: Session | None = None
+    session: FetchSession | None = None
     begins: bool = False
     epoch: int = FINAL
     unknown: set[Key] | None = None
@@ -154,7 +154,7 @@ class _Shard:
     """``sessions``: the one that was not used for longest first."""
 
     def __init__(self, slots: int, first_id: int, new_uuid: Callable[[], UUID]) -> None:
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, FetchSession] = {}
         self._slots = slots
         self._first_id = first_id
         self._new_uuid = new_uuid
@@ -162,7 +162,7 @@ class _Shard:
     def close(self, session_id: int) -> None:
         self.sessions.pop(session_id, None)
 
-    def touch(self, session: Session, now: float) -> None:
+    def touch(self, session: FetchSession, now: float) -> None:
         """It was used: now it is the last one to become stale."""
         session.last_used = now
         session.size = len(session.wanted)
@@ -175,7 +175,7 @@ class _Shard:
         session_id = 0
         while not session_id or session_id in self.sessions:
             session_id = self._first_id + self._new_uuid().int % IDS
-        self.touch(Session(session_id, reading.by_id, reading.wanted, reading.at), reading.at)
+        self.touch(FetchSession(session_id, reading.by_id, reading.wanted, reading.at), reading.at)
         return session_id
 
     def _make_room(self, size: int, now: float) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kwire.errorcodes import ErrorCode
 from kwire.messages.heartbeat import HEARTBEAT, HeartbeatRequest
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.classic.heartbeat import Heartbeat
 from mockbroker.client.classic.status import ClassicState, MemberStatus
 from mockbroker.client.committing import Identity
@@ -43,7 +43,7 @@ class HeartbeatRequests:
         elif not call.done:
             self._beat.sent(now)
 
-    def _answered(self, call: Call, sent: Identity) -> None:
+    def _answered(self, call: OutgoingCall, sent: Identity) -> None:
         now, beat, status = self._parts.time.now, self._beat, self._status
         beat.in_flight = False
         if call.failure is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from kwire.assignors import Assignor
 from kwire.errorcodes import ErrorCode
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.classic.heartbeat import Beat, Heartbeat
 from mockbroker.client.classic.heartbeat_requests import HeartbeatRequests
 from mockbroker.client.classic.leave import send_leave
@@ -40,7 +40,7 @@ class ClassicMembership:
         self._heartbeats = HeartbeatRequests(parts, self.status, self.beat)
         self._rebalance = Rebalance(parts, self.status, self.beat, list(assignors))
         self._flow: Flow | None = None
-        self._left: Call | None = None
+        self._left: OutgoingCall | None = None
         parts.coordinator.found = lambda: self.beat.renew(parts.time.now)
 
     @property

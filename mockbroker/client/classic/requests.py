@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from mockbroker.client.call import Call
+from mockbroker.client.call import OutgoingCall
 from mockbroker.client.flow import WAIT, Waiting
 from mockbroker.client.parts import Parts
 
@@ -21,7 +21,7 @@ class Retry(Enum):
 
 def call_coordinator(
     parts: Parts, key: int, build: Callable[[int], object], *, static_since: int, timeout: float | None = None
-) -> Waiting[Call | None]:
+) -> Waiting[OutgoingCall | None]:
     """Return the call once it has a response; None if the connection was lost or the response is overdue.
 
     ``static_since``: the first version with instance ids; ``timeout``: seconds, the request timeout if None.

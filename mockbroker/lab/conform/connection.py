@@ -14,7 +14,7 @@ SETTLE = 0.12  # seconds that these are given before that
 
 
 @dataclass(slots=True)
-class Connection:
+class PlayedConnection:
     """``answers``: by the step that asked, with the times of ``now`` and the world; ``ids``: correlation id to step."""
 
     stream: trio.SocketStream

@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 
 from mockbroker.api.clock import Clock
-from mockbroker.lab.conform.connection import Connection
+from mockbroker.lab.conform.connection import PlayedConnection
 
 TICK = 0.01  # seconds between two looks at what was answered
 MOST = 0.05  # seconds that pass at once while an answer may be due
@@ -36,13 +36,13 @@ class Pace(Protocol):
         """Let time pass."""
         ...
 
-    async def wait(self, connection: Connection, holds: Callable[[], bool], seconds: float) -> bool:
+    async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
         """Wait until ``holds()``; False if it did not within that time. Where answers are judged, that is exact."""
         ...
 
     async def watch(self) -> None: ...
 
-    async def settle(self, connection: Connection, holds: Callable[[], bool], seconds: float) -> None:
+    async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
         """Let a request be handled that may be parked: until ``holds()``, or that time has passed."""
         ...
 
@@ -84,7 +84,7 @@ class OwnTime(Watch):
             await self._clock.advance(min(trio.current_time() - began, left))
         await self._read()
 
-    async def wait(self, connection: Connection, holds: Callable[[], bool], seconds: float) -> bool:
+    async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
         until = self.now() + seconds
         await self._read()
         while not holds() and self.now() < until:
@@ -94,7 +94,7 @@ class OwnTime(Watch):
                 await self._read()
         return holds()
 
-    async def settle(self, connection: Connection, holds: Callable[[], bool], seconds: float) -> None:  # noqa: ARG002
+    async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:  # noqa: ARG002
         await self._read()
         if not holds():
             await self.sleep(seconds)
@@ -117,8 +117,8 @@ class WorldTime(Watch):
     async def sleep(self, seconds: float) -> None:
         await trio.sleep(seconds)
 
-    async def wait(self, connection: Connection, holds: Callable[[], bool], seconds: float) -> bool:
+    async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
         return await connection.wait(holds, max(seconds, PATIENCE))
 
-    async def settle(self, connection: Connection, holds: Callable[[], bool], seconds: float) -> None:
+    async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
         await connection.wait(holds, seconds)

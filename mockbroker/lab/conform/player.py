@@ -20,7 +20,7 @@ from kwire.json.objects import from_json, to_json, uuid_text
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.compare import Bindings, Comparison
-from mockbroker.lab.conform.connection import PARKS, SETTLE, Connection
+from mockbroker.lab.conform.connection import PARKS, SETTLE, PlayedConnection
 from mockbroker.lab.conform.conversation import Conversation, Step
 from mockbroker.lab.conform.pace import Pace, WorldTime
 from mockbroker.lab.conform.records import producer_of, with_producer
@@ -76,7 +76,7 @@ class Player:
         for recorded, label in conversation.names.items():
             if label.startswith(TRANSACTIONAL_ID):
                 self.bindings.bind(recorded, f"{recorded}-{run}")
-        self.connections: dict[str, Connection] = {}
+        self.connections: dict[str, PlayedConnection] = {}
         self.sent: dict[int, tuple[float, float]] = {}  # by the pace's time and the world's
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
@@ -97,7 +97,7 @@ class Player:
         for step in self.conversation.steps:
             if step.conn and step.conn not in self.connections:
                 address = self.sasl_address if step.conn in self.conversation.sasl else self.address
-                connection = Connection(await trio.open_tcp_stream(*address), self.pace.now)
+                connection = PlayedConnection(await trio.open_tcp_stream(*address), self.pace.now)
                 self.connections[step.conn] = connection
                 nursery.start_soon(connection.listen)
             what = await self._do(step)
@@ -151,7 +151,7 @@ class Player:
             case _:
                 return None
 
-    async def _send(self, step: Step, connection: Connection) -> str | None:
+    async def _send(self, step: Step, connection: PlayedConnection) -> str | None:
         if step.api_key not in APIS:
             return "kwire does not know this API"
         if step.api in LOOKS:
@@ -168,10 +168,10 @@ class Player:
             await self.pace.settle(connection, lambda: step.n in connection.answers or connection.closed, SETTLE)
         return None
 
-    async def _send_bytes(self, connection: Connection, data: bytes) -> str | None:
+    async def _send_bytes(self, connection: PlayedConnection, data: bytes) -> str | None:
         return None if await connection.send(data) or connection.closed else "the connection broke"
 
-    async def _expect(self, step: Step, connection: Connection) -> str | None:
+    async def _expect(self, step: Step, connection: PlayedConnection) -> str | None:
         patience = PATIENCE + (step.after_ms / 1000 if step.held else 0)
         await self.pace.wait(connection, lambda: step.to in connection.answers or connection.closed, patience)
         if step.to not in connection.answers:
@@ -184,12 +184,12 @@ class Player:
     def _now(self) -> tuple[float, float]:
         return self.pace.now(), trio.current_time()
 
-    def _took(self, step: Step, connection: Connection) -> float:
+    def _took(self, step: Step, connection: PlayedConnection) -> float:
         """Seconds until the answer to a request came: the more of the pace's and the world's, as either may be slow."""
         sent, answer = self.sent[step.to], connection.answers[step.to]
         return max(answer[1] - sent[0], answer[2] - sent[1])
 
-    def _late_or_early(self, step: Step, connection: Connection) -> str | None:
+    def _late_or_early(self, step: Step, connection: PlayedConnection) -> str | None:
         if not step.held or step.api not in WAITS:
             return None
         if step.released_by is not None:
@@ -202,7 +202,7 @@ class Player:
             return f"answered after {took * 1000:.0f} ms, recorded {step.after_ms:.0f} ms"
         return None
 
-    async def _expect_unmatched(self, step: Step, connection: Connection) -> str | None:
+    async def _expect_unmatched(self, step: Step, connection: PlayedConnection) -> str | None:
         if not await self.pace.wait(connection, lambda: bool(connection.unmatched), PATIENCE):
             return "no answer"
         frame = connection.unmatched.pop(0)

@@ -29,9 +29,9 @@ from mockbroker.lab.history.scheme import Scheme
 from mockbroker.lab.history.story import Story
 from mockbroker.lab.history.zookeeper import HOP
 from mockbroker.lab.simulation.clients.admin import Admin
-from mockbroker.lab.simulation.clients.classic import ClassicMember
+from mockbroker.lab.simulation.clients.classic import ClassicClient
 from mockbroker.lab.simulation.clients.client import Client
-from mockbroker.lab.simulation.clients.consumer import ConsumerMember
+from mockbroker.lab.simulation.clients.consumer import ConsumerClient
 from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import Reader
 from mockbroker.lab.simulation.dice import Dice
@@ -96,7 +96,7 @@ class Telling(Reader):
         self.ledger.read(self.script.group, self.name, ())
 
 
-class Classic(Telling, ClassicMember):
+class Classic(Telling, ClassicClient):
     """``assignor``: carried along by the member; the broker only knows its name."""
 
     assignor: Assignor
@@ -132,7 +132,7 @@ class Classic(Telling, ClassicMember):
         super().leave()
 
 
-class Consuming(Telling, ConsumerMember):
+class Consuming(Telling, ConsumerClient):
     """A member of the consumer protocol."""
 
     def _beat(self) -> None:

@@ -6,7 +6,7 @@ takes a crash.
 
 from __future__ import annotations
 
-from mockbroker.lab.history.draft import Cluster, Options, Settings
+from mockbroker.lab.history.draft import DraftCluster, DraftSettings, Options
 from mockbroker.lab.history.ledger import Ledger, Place
 from mockbroker.lab.history.scheme import Scheme
 from mockbroker.lab.history.story import Story
@@ -18,13 +18,13 @@ BEAT = "Heartbeat"
 POLLED = 1.0  # seconds between two looks for records, which nobody counts here
 
 
-class StoryCluster(Cluster):
+class StoryCluster(DraftCluster):
     """A cluster that tells the ledger who reads what."""
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         self._ledger = ledger
         self._told: dict[str, tuple[Place, ...]] = {}
-        super().__init__(story.topics, brokers=story.brokers, settings=Settings(delay=HOP), queue=queue)
+        super().__init__(story.topics, brokers=story.brokers, settings=DraftSettings(delay=HOP), queue=queue)
 
     def _note_ownership(self, consumer: str) -> None:
         super()._note_ownership(consumer)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.lab.simulation.clients.classic import STABLE, ClassicMember
+from mockbroker.lab.simulation.clients.classic import STABLE, ClassicClient
 from mockbroker.lab.simulation.clients.client import Client
-from mockbroker.lab.simulation.clients.consumer import ConsumerMember
+from mockbroker.lab.simulation.clients.consumer import ConsumerClient
 from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import Reader
 
@@ -19,7 +19,7 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
     """What is still missing; "" if every group with members is Stable, and they own all that they read."""
     groups: dict[str, list[Reader]] = {}
     for client in clients:
-        if client.up and isinstance(client, (ClassicMember, ConsumerMember)):
+        if client.up and isinstance(client, (ClassicClient, ConsumerClient)):
             groups.setdefault(client.script.group, []).append(client)
     for group_id, members in groups.items():
         group = broker.groups.get(group_id)
@@ -48,7 +48,7 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
 
 
 def _lags(member: Reader) -> str:
-    if isinstance(member, ClassicMember):
+    if isinstance(member, ClassicClient):
         return "" if member.state == STABLE and not member.rejoin_due else f"is {member.state}"
-    assert isinstance(member, ConsumerMember)
+    assert isinstance(member, ConsumerClient)
     return "" if member.held == member.target and member.epoch > 0 else f"is on its way in epoch {member.epoch}"

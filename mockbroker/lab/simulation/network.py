@@ -20,15 +20,15 @@ class Peer(Protocol):
         """Seconds that the next message takes."""
         ...
 
-    def receive(self, connection: Connection, call: Call[Any], response: Any) -> None: ...
-    def disconnected(self, connection: Connection) -> None: ...
+    def receive(self, connection: Wire, call: Call[Any], response: Any) -> None: ...
+    def disconnected(self, connection: Wire) -> None: ...
 
 
 class Server(Protocol):
     """The broker's end."""
 
-    def receive(self, connection: Connection, call: Call[Any]) -> None: ...
-    def disconnected(self, connection: Connection) -> None: ...
+    def receive(self, connection: Wire, call: Call[Any]) -> None: ...
+    def disconnected(self, connection: Wire) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +41,7 @@ class Link:
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class Wire:
     """``open``: as the client sees it; ``cut``: nothing gets through any more.
 
     ``waiting``: requests without answer, as the client sees it.
@@ -68,11 +68,11 @@ class Network:
         self._server = server
         self._numbers = 0
 
-    def connect(self, peer: Peer, link: Link, node: int, client_id: str) -> Connection:
+    def connect(self, peer: Peer, link: Link, node: int, client_id: str) -> Wire:
         self._numbers += 1
-        return Connection(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
+        return Wire(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
 
-    def ask(self, to: Connection, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
+    def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None]) -> None:
         """Send a request; ``then`` is called with the answer, if one arrives."""
         to.correlation += 1
         call = Call(Ticket(to.number, to.correlation, api_key, version), to.client, request)
@@ -80,7 +80,7 @@ class Network:
         to.there = max(to.there, self._queue.now + to.peer.delay())
         self._queue.at(to.there, self._arrive, to, call)
 
-    def answer(self, to: Connection, call: Call[Any], response: object) -> None:
+    def answer(self, to: Wire, call: Call[Any], response: object) -> None:
         """Send the answer to the request last given out."""
         if to.link.lose == "answer":
             to.link.lose = ""
@@ -88,7 +88,7 @@ class Network:
         to.here = max(to.here, self._queue.now + to.peer.delay())
         self._queue.at(to.here, self._deliver, to, call, response)
 
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: Wire) -> None:
         """The client closes; what it sent before arrives."""
         if connection.open:
             connection.open = False
@@ -96,7 +96,7 @@ class Network:
             connection.there = max(connection.there, self._queue.now + connection.peer.delay())
             self._queue.at(connection.there, self._end, connection)
 
-    def break_off(self, connection: Connection) -> None:
+    def break_off(self, connection: Wire) -> None:
         """Everything that is on its way is lost; the broker knows at once, the client a little later."""
         if not connection.cut:
             connection.cut = True
@@ -110,7 +110,7 @@ class Network:
             what, with_ = link.held.popleft()
             self._queue.at(self._queue.now, what, *with_)
 
-    def _arrive(self, connection: Connection, call: Call[Any]) -> None:
+    def _arrive(self, connection: Wire, call: Call[Any]) -> None:
         if connection.cut:
             return
         if connection.link.clogged:
@@ -121,7 +121,7 @@ class Network:
         else:
             self._server.receive(connection, call)
 
-    def _deliver(self, connection: Connection, call: Call[Any], response: object) -> None:
+    def _deliver(self, connection: Wire, call: Call[Any], response: object) -> None:
         if connection.cut or not connection.open:
             return
         if connection.link.clogged:
@@ -129,7 +129,7 @@ class Network:
         else:
             connection.peer.receive(connection, call, response)
 
-    def _end(self, connection: Connection) -> None:
+    def _end(self, connection: Wire) -> None:
         if connection.cut:
             return
         if connection.link.clogged:
@@ -138,7 +138,7 @@ class Network:
         connection.cut = True
         self._server.disconnected(connection)
 
-    def _tell(self, connection: Connection) -> None:
+    def _tell(self, connection: Wire) -> None:
         if connection.open:
             connection.open = False
             connection.waiting.clear()

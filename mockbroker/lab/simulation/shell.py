@@ -62,7 +62,7 @@ class PretendConnection(Connection):
 
     requests: Inbox
 
-    def __init__(self, shell: Shell, wire: network.Connection) -> None:
+    def __init__(self, shell: Shell, wire: network.Wire) -> None:
         super().__init__(wire.number, Inbox(wire.node), wire.client.client_id)
         self.wire = wire
         self._shell = shell
@@ -189,7 +189,7 @@ class Shell:
 
     # --- the network ---
 
-    def receive(self, connection: network.Connection, call: Call[Any]) -> None:
+    def receive(self, connection: network.Wire, call: Call[Any]) -> None:
         if self.down or connection.node in self.away:
             self.network.break_off(connection)
             return
@@ -202,7 +202,7 @@ class Shell:
         self.pump.enqueue(served)
         self.turn()
 
-    def disconnected(self, connection: network.Connection) -> None:
+    def disconnected(self, connection: network.Wire) -> None:
         served = self.pump.connections.get(connection.number)
         if served is not None:
             self.pump.close(served)
@@ -243,7 +243,7 @@ class Shell:
         for answered in self.watchers.answered:
             answered(self.broker, call, response, self.now)
 
-    def send(self, wire: network.Connection, call: Call[Any], response: Any) -> None:
+    def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
         """An answer leaves."""
         for acknowledged in self.watchers.acknowledged:
             acknowledged(self.broker, call, response, self.now)

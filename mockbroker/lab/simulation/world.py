@@ -14,10 +14,10 @@ from mockbroker.groups.classic.rules import NEW_MEMBER_TIMEOUT
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation import liveness
 from mockbroker.lab.simulation.clients.admin import Admin
-from mockbroker.lab.simulation.clients.classic import ClassicMember
+from mockbroker.lab.simulation.clients.classic import ClassicClient
 from mockbroker.lab.simulation.clients.client import REQUEST_TIMEOUT, Client
 from mockbroker.lab.simulation.clients.committer import Committer
-from mockbroker.lab.simulation.clients.consumer import ConsumerMember
+from mockbroker.lab.simulation.clients.consumer import ConsumerClient
 from mockbroker.lab.simulation.clients.reader import Reader
 from mockbroker.lab.simulation.clients.transactional import TIMEOUT_MS, Transactional
 from mockbroker.lab.simulation.dice import Dice
@@ -31,9 +31,9 @@ from mockbroker.lab.simulation.watching import Broken, Watchers
 from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC, Cluster, Node
 
 KINDS: Mapping[str, type[Client]] = {
-    "eager": ClassicMember,
-    "cooperative": ClassicMember,
-    "consumer": ConsumerMember,
+    "eager": ClassicClient,
+    "cooperative": ClassicClient,
+    "consumer": ConsumerClient,
     "committer": Committer,
     "transactional": Transactional,
 }
@@ -184,16 +184,16 @@ class World:
             client.start()
 
     def _subscribe(self, client: Client, value: float) -> None:
-        if isinstance(client, ClassicMember) and client.script.instance is not None:
+        if isinstance(client, ClassicClient) and client.script.instance is not None:
             return  # one that comes back with another subscription is not asked again: Kafka has this flaw
-        if isinstance(client, (ClassicMember, ConsumerMember)) and client.up:
+        if isinstance(client, (ClassicClient, ConsumerClient)) and client.up:
             names = sorted(self.script.topics)
             client.subscribe(tuple(name for n, name in enumerate(names) if int(value * 16) >> n & 1) or (names[0],))
 
     def _retire(self, client: Client, value: float) -> None:
         admin = self.admin
         assert isinstance(admin, Admin)
-        if isinstance(client, ClassicMember) and client.up and client.member_id:
+        if isinstance(client, ClassicClient) and client.up and client.member_id:
             node = self.shell.broker.coordinator(client.script.group)
             admin.retire(node, client.script.group, client.member_id, client.script.instance)
 

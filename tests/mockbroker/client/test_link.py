@@ -12,7 +12,7 @@ from kwire.frames import FrameBuffer, pack
 from kwire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.messages.heartbeat import HEARTBEAT, HeartbeatRequest, HeartbeatResponse
-from mockbroker.client.call import Call, Failure, Span
+from mockbroker.client.call import Failure, OutgoingCall, Span
 from mockbroker.client.link import Link, LinkState
 
 SERVED = {API_VERSIONS.key: (0, 4), HEARTBEAT.key: (0, 4), FIND_COORDINATOR.key: (2, 4)}
@@ -55,12 +55,14 @@ def ready(served: dict[int, tuple[int, int]] | None = None) -> Link:
     return link
 
 
-def heartbeat(done: list[Call] | None = None, *, deadline: float = 30.0, span: Span = (0, None)) -> Call:
-    def then(call: Call) -> None:
+def heartbeat(
+    done: list[OutgoingCall] | None = None, *, deadline: float = 30.0, span: Span = (0, None)
+) -> OutgoingCall:
+    def then(call: OutgoingCall) -> None:
         if done is not None:
             done.append(call)
 
-    return Call(HEARTBEAT.key, lambda _: HeartbeatRequest(group_id="g"), deadline, then, span)
+    return OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(group_id="g"), deadline, then, span)
 
 
 def test_versions_are_agreed_upon_before_anything_else() -> None:
@@ -207,7 +209,7 @@ def test_a_request_to_a_closed_connection_fails_at_once() -> None:
 def test_who_asks_again_when_it_is_answered_is_not_lost() -> None:
     link = ready()
     second = heartbeat()
-    first = Call(HEARTBEAT.key, lambda _: HeartbeatRequest(), 30.0, lambda _: link.ask(second, 1.0))
+    first = OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(), 30.0, lambda _: link.ask(second, 1.0))
     link.ask(first, 0.0)
     link.received(answer(taken(link)[0], HeartbeatResponse()), 1.0)
     link.received(answer(taken(link)[0], HeartbeatResponse(error_code=27)), 2.0)
@@ -221,5 +223,5 @@ def test_the_request_is_made_for_the_version_agreed_upon() -> None:
         seen.append(version)
         return FindCoordinatorRequest(coordinator_keys=["g"])
 
-    link.ask(Call(FIND_COORDINATOR.key, build, 30.0), 0.0)
+    link.ask(OutgoingCall(FIND_COORDINATOR.key, build, 30.0), 0.0)
     assert seen == [4]

@@ -6,7 +6,7 @@ import pytest
 
 from kwire.messages.metadata import METADATA, MetadataRequest
 from mockbroker.client.backoff import Backoff, Moment
-from mockbroker.client.call import Call, Failure
+from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.link import LinkState
 from mockbroker.client.network import COORDINATOR, Network, Node
 from mockbroker.client.settings import Settings
@@ -20,7 +20,9 @@ def network_of(brokers: int = 3, bootstrap: int = 1) -> Network:
     return network
 
 
-def ask(network: Network, node: Node, done: list[Call] | None = None, timeout: float | None = None) -> Call:
+def ask(
+    network: Network, node: Node, done: list[OutgoingCall] | None = None, timeout: float | None = None
+) -> OutgoingCall:
     then = None if done is None else done.append
     return network.ask(node, METADATA.key, lambda _: MetadataRequest(), then, timeout=timeout)
 
@@ -94,7 +96,7 @@ def test_who_could_not_be_reached_is_left_alone_longer_each_time() -> None:
     for _ in range(7):
         fail(network, node)
         assert not network.can_ask(node)
-        done: list[Call] = []
+        done: list[OutgoingCall] = []
         assert ask(network, node, done).done
         assert done[0].failure is Failure.DISCONNECTED
         waits.append(round(node.not_before - network._time.now, 3))
@@ -156,7 +158,7 @@ def test_a_coordinator_has_a_node_of_its_own() -> None:
     node = network.coordinator(1, "node1", 9001)
     assert (node.id, node is broker(network, 1)) == (COORDINATOR - 1, False)
     assert network.coordinator(1, "node1", 9001) is node
-    done: list[Call] = []
+    done: list[OutgoingCall] = []
     ask(network, node, done)
     ask(network, broker(network, 1))
     assert len(network.to_open) == 2

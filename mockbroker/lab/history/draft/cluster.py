@@ -1,7 +1,7 @@
 """Brokers, a controller, a store and consumers of the draft, in virtual time.
 
-Nothing happens by chance: the same calls give the same trace. ``Cluster`` is driven from outside: add consumers, let
-things fail, ``run`` until a time, look at what is there.
+The same calls give the same trace. ``DraftCluster`` is driven from outside:
+add consumers, let things fail, ``run`` until a time, look at what is there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mockbroker.lab.history.draft.messages import (
     Response,
     name,
 )
-from mockbroker.lab.history.draft.network import Connection, Network
+from mockbroker.lab.history.draft.network import DraftConnection, Network
 from mockbroker.lab.history.draft.rules import Cause, ConsumerEvent, Consuming, Coordinating
 from mockbroker.lab.history.draft.store import Store
 from mockbroker.lab.history.draft.trace import Moment, Span
@@ -34,7 +34,7 @@ from mockbroker.lab.simulation.queue import Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DraftSettings:
     """All in seconds.
 
     ``delay``: of each way. ``notice``: until the controller sees that a broker is gone. ``update``: until brokers hear
@@ -48,7 +48,7 @@ class Settings:
     answer_gap: float = 0.0
 
 
-class Cluster:
+class DraftCluster:
     """``store``: its counters say what ZooKeeper had to do. ``messages``: how many of each kind were sent.
 
     ``rebalances``: time, group and generation of each that was written. ``spans``: who took what for its own and when,
@@ -62,13 +62,13 @@ class Cluster:
         topics: Mapping[str, int] | None = None,
         *,
         brokers: int = 3,
-        settings: Settings | None = None,
+        settings: DraftSettings | None = None,
         store: Store | None = None,
         uuid: Callable[[], str] | None = None,
         queue: Queue | None = None,
     ) -> None:
         numbers = count(1)
-        self.settings = settings or Settings()
+        self.settings = settings or DraftSettings()
         self.store = Store(topics) if store is None else store
         self.brokers: dict[int, Broker] = {}
         self.consumers: dict[str, Consumer] = {}
@@ -85,8 +85,8 @@ class Cluster:
         self.delays = self._network.delays
         self._nodes = range(brokers)
         self._numbers = count(1)
-        self._connections: dict[int, Connection] = {}  # that brokers know
-        self._links: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[int, DraftConnection] = {}  # that brokers know
+        self._links: dict[tuple[str, int], DraftConnection] = {}
         self._wakes: dict[tuple[str, str | int], float] = {}
         self._frozen: dict[str, list[tuple[Callable[..., Effects], tuple[Any, ...]]]] = {}
         self._mute: set[int] = set()  # brokers that nobody hears from: not even a refusal
@@ -340,7 +340,7 @@ class Cluster:
         self.trace.append(moment)
         return moment
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, connection: DraftConnection) -> None:
         """The next request of a connection, once the one before is answered."""
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return
@@ -355,11 +355,11 @@ class Cluster:
     # --- the network ---
 
     def _connect(self, consumer: str, link: int, node: int) -> None:
-        connection = Connection(next(self._numbers), consumer, link, node)
+        connection = DraftConnection(next(self._numbers), consumer, link, node)
         self._links[consumer, link] = connection
         self._network.to_broker(connection, self._arrived, connection)
 
-    def _arrived(self, connection: Connection) -> None:
+    def _arrived(self, connection: DraftConnection) -> None:
         if connection.node in self._mute or (connection.consumer, connection.link) not in self._links:
             return
         if connection.node not in self.brokers or connection.node in self._refusing:
@@ -369,33 +369,33 @@ class Cluster:
         consumer = self.consumers[connection.consumer]
         self._network.to_consumer(connection, self._deliver, connection.consumer, consumer.connected, connection.link)
 
-    def _send(self, connection: Connection, request: Request) -> None:
+    def _send(self, connection: DraftConnection, request: Request) -> None:
         self.messages[name(request)] += 1
         self._network.to_broker(connection, self._arrives, connection, request)
 
-    def _arrives(self, connection: Connection, request: Request) -> None:
+    def _arrives(self, connection: DraftConnection, request: Request) -> None:
         connection.inbox.append(request)
         self._serve(connection)
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: DraftConnection) -> None:
         """By the consumer."""
         self._links.pop((connection.consumer, connection.link), None)
         self._network.to_broker(connection, self._closed, connection)
 
-    def _closed(self, connection: Connection) -> None:
+    def _closed(self, connection: DraftConnection) -> None:
         if self._connections.pop(connection.number, None) is not None:
             broker = self.brokers[connection.node]
             self._carry(connection.node, broker, broker.disconnected(connection.number, self.now))
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: DraftConnection) -> None:
         """By the broker, or because there is none."""
         self._deliver(connection.consumer, self._hears_of_the_end, connection)
 
-    def _hears_of_the_end(self, connection: Connection, now: float) -> Effects:
+    def _hears_of_the_end(self, connection: DraftConnection, now: float) -> Effects:
         self._links.pop((connection.consumer, connection.link), None)
         return self.consumers[connection.consumer].disconnected(connection.link, now)
 
-    def _received(self, connection: Connection, response: Response) -> None:
+    def _received(self, connection: DraftConnection, response: Response) -> None:
         self._deliver(connection.consumer, self.consumers[connection.consumer].received, connection.link, response)
 
     # --- what consumers do ---

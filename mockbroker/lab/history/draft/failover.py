@@ -1,4 +1,4 @@
-"""The five steps of a rebalance, as moments after which the coordinator's broker can be gone (``Cluster.strike``)."""
+"""The five steps of a rebalance, as moments after which the coordinator's broker can be gone, for ``strike``."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mockbroker.lab.simulation.queue import Queue
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class DraftConnection:
     """``link``: the consumer's own number of it. ``there`` and ``back``: when the last message arrives, each way.
 
     ``inbox``: requests that wait until the one before is answered; ``busy``: there is one.
@@ -36,15 +36,15 @@ class Network:
         self._queue = queue
         self._delay = delay
 
-    def to_broker(self, connection: Connection, what: Callable[..., None], *with_: Any) -> None:
+    def to_broker(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
         """``what(*with_)`` when it arrives there, and not before what was sent earlier."""
         connection.there = max(connection.there, self._arrival(connection))
         self._queue.at(connection.there, what, *with_)
 
-    def to_consumer(self, connection: Connection, what: Callable[..., None], *with_: Any) -> None:
+    def to_consumer(self, connection: DraftConnection, what: Callable[..., None], *with_: Any) -> None:
         """The other way."""
         connection.back = max(connection.back, self._arrival(connection))
         self._queue.at(connection.back, what, *with_)
 
-    def _arrival(self, connection: Connection) -> float:
+    def _arrival(self, connection: DraftConnection) -> float:
         return self._queue.now + self.delays.get(connection.consumer, self._delay)

@@ -14,14 +14,14 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from mockbroker.lab.simulation.clients.client import Client
-from mockbroker.lab.simulation.network import Connection
+from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
     """Whatever is answered is believed by nobody: the checkers look at it."""
 
     def begin(self) -> None:
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, Wire] = {}
 
     def find(self) -> None:
         """It needs no coordinator of its own."""
@@ -34,7 +34,7 @@ class Admin(Client):
             connection = self.connections[node] = self.network.connect(self, self.link, node, self.name)
         self._send(connection, api_key, version, request, then)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: Wire) -> None:
         if self.connections.get(connection.node) is connection:
             del self.connections[connection.node]
 

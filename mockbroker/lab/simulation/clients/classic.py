@@ -20,7 +20,7 @@ AWAY, JOINING, SYNCING, STABLE = "away", "joining", "syncing", "stable"
 LOST = (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION)  # whatever it had, it has no more
 
 
-class ClassicMember(Reader):
+class ClassicClient(Reader):
     """``state``: where it is in a rebalance; ``beating``: a heartbeat is under way.
 
     ``seen_in``: by generation, how many partitions its topics had when the member joined it; remembered over a restart,

@@ -9,7 +9,7 @@ from typing import Any
 from kwire.apikeys import ApiKey
 from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from mockbroker.lab.simulation.dice import Dice
-from mockbroker.lab.simulation.network import Connection, Link, Network
+from mockbroker.lab.simulation.network import Link, Network, Wire
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import MemberScript
 from mockbroker.lab.simulation.trace import Trace
@@ -50,9 +50,9 @@ class Client:
         self.fatal = ""
         self.link = Link()
         self._finds = False  # it will look for the coordinator again in a moment
-        self._unread: deque[tuple[Connection, Any, Any]] = deque()
-        self.bootstrap: Connection | None = None
-        self.coordinator: Connection | None = None
+        self._unread: deque[tuple[Wire, Any, Any]] = deque()
+        self.bootstrap: Wire | None = None
+        self.coordinator: Wire | None = None
 
     # --- the process ---
 
@@ -168,7 +168,7 @@ class Client:
 
     def _send(
         self,
-        to: Connection,
+        to: Wire,
         api_key: int,
         version: int,
         request: object,
@@ -178,7 +178,7 @@ class Client:
         self.network.ask(to, api_key, version, request, then)
         self.later(timeout or REQUEST_TIMEOUT, self._late, to, to.correlation)
 
-    def _late(self, to: Connection, correlation: int) -> None:
+    def _late(self, to: Wire, correlation: int) -> None:
         """A request that is not answered takes its connection with it."""
         if to.open and to.waiting and to.waiting[0][0].ticket.correlation_id <= correlation:
             self.say("waits no longer for an answer")
@@ -188,7 +188,7 @@ class Client:
     def delay(self) -> float:
         return self.script.delay * (0.5 + self.dice.random()) + self.slow
 
-    def receive(self, connection: Connection, call: Any, response: Any) -> None:
+    def receive(self, connection: Wire, call: Any, response: Any) -> None:
         """An answer has arrived."""
         if self.queue.now < self.stands or self._unread:
             self._unread.append((connection, call, response))
@@ -203,12 +203,12 @@ class Client:
             if self.up and connection.open:
                 self._take(connection, call, response)
 
-    def _take(self, connection: Connection, call: Any, response: Any) -> None:
+    def _take(self, connection: Wire, call: Any, response: Any) -> None:
         asked, then, _ = connection.waiting.popleft()
         assert asked is call, f"{self.name}: the answer to {call.ticket} came instead of that to {asked.ticket}"
         then(response)
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: Wire) -> None:
         """A connection is gone, and with it the answers to whatever was asked."""
         if connection is self.bootstrap:
             self.bootstrap = None

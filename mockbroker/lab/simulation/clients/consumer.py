@@ -18,7 +18,7 @@ Share = frozenset[tuple[UUID, int]]
 Request = ConsumerGroupHeartbeatRequest
 
 
-class ConsumerMember(Reader):
+class ConsumerClient(Reader):
     """``held``: what it reads now, by topic id; ``target``: what it was told last; ``said``: what it said last."""
 
     commit_version = 9

@@ -14,7 +14,7 @@ from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCo
 from mockbroker.lab.simulation.clients.client import BACKOFF, GROUP, TRANSACTION, Client
 from mockbroker.lab.simulation.clients.plans import Place
 from mockbroker.lab.simulation.clients.reader import NOT_HERE
-from mockbroker.lab.simulation.network import Connection
+from mockbroker.lab.simulation.network import Wire
 
 TIMEOUT_MS = 10_000
 ABORTED = 0.3  # of all transactions
@@ -33,7 +33,7 @@ class Transactional(Client):
 
     def begin(self) -> None:
         self.producer: tuple[int, int] | None = None
-        self.keeper: Connection | None = None
+        self.keeper: Wire | None = None
         self.busy = False
         self.offset = 0
         self.later(self.script.commit, self._turn)
@@ -177,7 +177,7 @@ class Transactional(Client):
             self.network.close(self.keeper)
             self.keeper = None
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: Wire) -> None:
         if connection is self.keeper:
             self.keeper = None
             if self.up:

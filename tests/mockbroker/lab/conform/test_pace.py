@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from mockbroker import Cluster, open_cluster
-from mockbroker.lab.conform.connection import Connection
+from mockbroker.lab.conform.connection import PlayedConnection
 from mockbroker.lab.conform.conversation import Conversation, Step
 from mockbroker.lab.conform.pace import TICK, OwnTime, Watch, WorldTime
 from mockbroker.lab.conform.player import Player
@@ -26,8 +26,8 @@ def own(cluster: Cluster) -> OwnTime:
     return OwnTime(cluster.clock)
 
 
-async def silent(cluster: Cluster) -> Connection:
-    return Connection(await trio.open_tcp_stream(cluster.nodes[0].host, cluster.nodes[0].port))
+async def silent(cluster: Cluster) -> PlayedConnection:
+    return PlayedConnection(await trio.open_tcp_stream(cluster.nodes[0].host, cluster.nodes[0].port))
 
 
 async def test_time_passes_only_while_we_wait():

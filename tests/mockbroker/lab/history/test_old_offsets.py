@@ -19,7 +19,7 @@ from mockbroker.lab.history.old_offsets import OldOffsets, offset_of
 from mockbroker.lab.history.zookeeper import ZooKeeper
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.disk import Disk
-from mockbroker.lab.simulation.network import Connection, Link
+from mockbroker.lab.simulation.network import Link, Wire
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.shell import Shell
 from mockbroker.lab.simulation.trace import Trace
@@ -55,11 +55,11 @@ class World:
     def delay(self) -> float:
         return 0.001
 
-    def receive(self, connection: Connection, _: Any, response: Any) -> None:
+    def receive(self, connection: Wire, _: Any, response: Any) -> None:
         connection.waiting.popleft()
         self.answers.append(response)
 
-    def disconnected(self, _: Connection) -> None:
+    def disconnected(self, _: Wire) -> None:
         raise AssertionError("the broker hangs up")
 
     def ask(self, api_key: int, version: int, request: object) -> Any:

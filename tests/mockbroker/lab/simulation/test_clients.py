@@ -16,9 +16,9 @@ from kwire.messages.offset_commit import OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchResponse
 from kwire.messages.sync_group import SyncGroupResponse
 from mockbroker.lab.simulation.clients import plans
-from mockbroker.lab.simulation.clients.classic import AWAY, JOINING, STABLE, ClassicMember
+from mockbroker.lab.simulation.clients.classic import AWAY, JOINING, STABLE, ClassicClient
 from mockbroker.lab.simulation.dice import Dice
-from mockbroker.lab.simulation.network import Connection, Network
+from mockbroker.lab.simulation.network import Network, Wire
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.script import MemberScript
 from mockbroker.lab.simulation.trace import Trace
@@ -31,11 +31,11 @@ class Scene:
 
     def __init__(self, kind: str = "eager", *, commit: float = 1.0, **script: Any) -> None:
         self.queue = Queue()
-        self.asked: list[tuple[Connection, Any]] = []
+        self.asked: list[tuple[Wire, Any]] = []
         self.partitions = [0]
         cluster = SimpleNamespace(nodes={0: None}, topics={"t": SimpleNamespace(partitions=self.partitions)})
         self.network = Network(self.queue, self)
-        self.member = ClassicMember(
+        self.member = ClassicClient(
             MemberScript(number=0, kind=kind, group="g", topics=("t",), commit=commit, **script),
             Dice("test", 0),
             self.queue,
@@ -45,10 +45,10 @@ class Scene:
         )
         self.member.start()
 
-    def receive(self, connection: Connection, call: Any) -> None:
+    def receive(self, connection: Wire, call: Any) -> None:
         self.asked.append((connection, call))
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: Wire) -> None:
         self.asked = [each for each in self.asked if each[0] is not connection]
 
     def asked_for(self, api_key: int) -> list[Any]:

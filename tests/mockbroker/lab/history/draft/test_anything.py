@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from tools.draft_groups import TOPIC
 
-from mockbroker.lab.history.draft import Cluster, Consuming, Options, owners
+from mockbroker.lab.history.draft import Consuming, DraftCluster, Options, owners
 from mockbroker.lab.history.draft.failover import STEPS
 
 GROUPS = ["g", "h"]
@@ -20,7 +20,7 @@ consumers = st.integers(0, MOST - 1)
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.cluster = Cluster({TOPIC: 3}, brokers=BROKERS)
+        self.cluster = DraftCluster({TOPIC: 3}, brokers=BROKERS)
         self.partitions = 3
         self.read: dict[tuple[str, tuple[str, int]], int] = {}  # the next offset, by group and partition
         self.seen = 0  # of the records

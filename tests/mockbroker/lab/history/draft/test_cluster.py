@@ -25,7 +25,7 @@ from tools.draft_groups import (
     settled,
 )
 
-from mockbroker.lab.history.draft import Cluster, Error, Options, Settings, overlaps, unowned
+from mockbroker.lab.history.draft import DraftCluster, DraftSettings, Error, Options, overlaps, unowned
 from mockbroker.lab.history.draft.actions import Answer
 from mockbroker.lab.history.draft.messages import (
     ConsumerMetadataRequest,
@@ -50,7 +50,7 @@ def test_any_broker_names_the_coordinator_and_only_it_serves() -> None:
 
 
 def test_consumers_spread_over_brokers_by_group() -> None:
-    cluster = Cluster({TOPIC: 4})
+    cluster = DraftCluster({TOPIC: 4})
     nodes = {cluster.coordinator_node(f"group-{number}") for number in range(20)}
     assert nodes == {0, 1, 2}
 
@@ -133,7 +133,7 @@ def test_added_partitions_begin_a_rebalance() -> None:
 
 
 def test_creation_of_a_subscribed_topic_begins_a_rebalance() -> None:
-    cluster = Cluster({TOPIC: 2})
+    cluster = DraftCluster({TOPIC: 2})
     for _ in range(2):
         cluster.add(GROUP, [TOPIC, "late"])
     cluster.run(WARM)
@@ -323,7 +323,7 @@ def test_last_member_leaves_an_empty_group_of_a_new_generation() -> None:
 
 def test_consumer_id_is_group_and_uuid_from_the_first_join() -> None:
     uuids = iter(["0b1c", "7d2e"])
-    cluster = Cluster({TOPIC: 4}, uuid=lambda: next(uuids))
+    cluster = DraftCluster({TOPIC: 4}, uuid=lambda: next(uuids))
     cluster.add(GROUP, [TOPIC])
     assert cluster.consumers["c1"].consumer_id is None
     cluster.run(5)
@@ -334,7 +334,7 @@ def test_consumer_id_is_group_and_uuid_from_the_first_join() -> None:
 
 def test_a_new_id_is_given_after_all_members_have_joined() -> None:
     given: list[float] = []
-    cluster = Cluster({TOPIC: 4}, uuid=lambda: given.append(cluster.now) or str(len(given)))
+    cluster = DraftCluster({TOPIC: 4}, uuid=lambda: given.append(cluster.now) or str(len(given)))
     cluster.add(GROUP, [TOPIC])
     cluster.run(5.5)
     cluster.add(GROUP, [TOPIC])
@@ -520,7 +520,7 @@ def test_a_whole_group_that_comes_anew_may_have_another_strategy() -> None:
 
 
 def test_the_same_calls_give_the_same_trace() -> None:
-    def story() -> Cluster:
+    def story() -> DraftCluster:
         cluster = settled(3, 6)
         cluster.fail_coordinator(GROUP)
         cluster.add(GROUP, [TOPIC])
@@ -534,7 +534,7 @@ def test_the_same_calls_give_the_same_trace() -> None:
 
 
 def test_nobody_owns_what_another_owns_while_everybody_is_well() -> None:
-    cluster = Cluster({TOPIC: 6}, settings=Settings(answer_gap=0.05))
+    cluster = DraftCluster({TOPIC: 6}, settings=DraftSettings(answer_gap=0.05))
     for number in range(5):
         cluster.at(1.7 * number, cluster.add, GROUP, [TOPIC])
     cluster.at(30.0, cluster.set_topic, TOPIC, 9)
@@ -545,7 +545,7 @@ def test_nobody_owns_what_another_owns_while_everybody_is_well() -> None:
 
 
 def test_paused_consumer_keeps_deadlines_that_are_due_later() -> None:
-    cluster = Cluster({TOPIC: 4})
+    cluster = DraftCluster({TOPIC: 4})
     for _ in range(2):
         cluster.add(GROUP, [TOPIC])
     cluster.at(2.0, cluster.crash, "c2")

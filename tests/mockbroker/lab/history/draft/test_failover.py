@@ -22,7 +22,7 @@ from tools.draft_groups import (
     settled,
 )
 
-from mockbroker.lab.history.draft import Cluster, Error, Moment, Options, Settings, overlaps
+from mockbroker.lab.history.draft import DraftCluster, DraftSettings, Error, Moment, Options, overlaps
 from mockbroker.lab.history.draft.broker import subset_of
 from mockbroker.lab.history.draft.failover import STEPS, answered_one, heard_one, told_one, wrote
 from mockbroker.lab.history.draft.failover import noticed as has_noticed
@@ -31,12 +31,12 @@ from mockbroker.lab.history.draft.rules import Cause
 APART = {"c2": 0.05, "c3": 0.1}  # heartbeats of three members at three moments
 
 
-def ready(cluster: Cluster) -> float:
+def ready(cluster: DraftCluster) -> float:
     """When the next coordinator had read the group."""
     return moments(cluster, "became", "Ready")[0].time
 
 
-def at_successor(cluster: Cluster, failed: int, consumer: str | None = None) -> list[Moment]:
+def at_successor(cluster: DraftCluster, failed: int, consumer: str | None = None) -> list[Moment]:
     """What the next coordinator heard of the group and answered, in order."""
     return [
         m
@@ -45,7 +45,7 @@ def at_successor(cluster: Cluster, failed: int, consumer: str | None = None) -> 
     ]
 
 
-def only_struck(cluster: Cluster) -> int:
+def only_struck(cluster: DraftCluster) -> int:
     """The broker that failed, as the strike said."""
     (failed,) = moments(cluster, "failed")
     assert failed.node is not None
@@ -75,7 +75,7 @@ def test_members_find_the_next_coordinator_without_rejoining() -> None:
 
 
 def test_looking_for_the_coordinator_does_not_stop_reading() -> None:
-    cluster = settled(2, settings=Settings(notice=2.0, load=1.0))
+    cluster = settled(2, settings=DraftSettings(notice=2.0, load=1.0))
     cluster.fail_coordinator(GROUP)
     cluster.run(WARM + 10)
     looking, back = (m.time for m in moments(cluster, "became", consumer="c1"))
@@ -86,7 +86,7 @@ def test_looking_for_the_coordinator_does_not_stop_reading() -> None:
 
 
 def test_who_comes_after_the_groups_are_read_is_taken_as_before() -> None:
-    cluster = settled(settings=Settings(notice=0.05, load=0.0))
+    cluster = settled(settings=DraftSettings(notice=0.05, load=0.0))
     before = generation(cluster)
     failed = cluster.fail_coordinator(GROUP)
     cluster.run(WARM + 10)
@@ -96,7 +96,7 @@ def test_who_comes_after_the_groups_are_read_is_taken_as_before() -> None:
 
 
 def test_requests_while_loading_are_refused_and_retried() -> None:
-    cluster = settled(settings=Settings(load=1.5))
+    cluster = settled(settings=DraftSettings(load=1.5))
     before = generation(cluster)
     failed = cluster.fail_coordinator(GROUP)
     cluster.run(WARM + 10)
@@ -153,7 +153,7 @@ def test_knowing_the_coordinator_is_not_being_connected_to_it() -> None:
 
 
 def test_loading_coordinator_refuses_heartbeats_and_joins() -> None:
-    cluster = settled(settings=Settings(load=2.0))
+    cluster = settled(settings=DraftSettings(load=2.0))
     cluster.strike(heard_one)
     cluster.add(GROUP, [TOPIC])
     cluster.run(WARM + 20)
@@ -169,7 +169,7 @@ def test_loading_coordinator_refuses_heartbeats_and_joins() -> None:
 
 
 def test_at_the_first_start_everything_is_put_off() -> None:
-    cluster = Cluster({TOPIC: 4}, settings=Settings(load=2.0))
+    cluster = DraftCluster({TOPIC: 4}, settings=DraftSettings(load=2.0))
     cluster.add(GROUP, [TOPIC])
     cluster.run(WARM)
     early = moments(cluster, "answered", "JoinGroup answer", since=0.0)[:-1]
@@ -222,7 +222,7 @@ def test_next_coordinator_notices_partitions_added_meanwhile() -> None:
 
 
 def test_broker_restarted_before_detection_reloads_its_groups() -> None:
-    cluster = settled(settings=Settings(notice=1.0))
+    cluster = settled(settings=DraftSettings(notice=1.0))
     before = generation(cluster)
     node = cluster.fail_coordinator(GROUP)
     cluster.at(WARM + 0.3, cluster.recover, node)
@@ -284,7 +284,7 @@ def test_a_newcomer_that_was_noticed_joins_at_the_next_one() -> None:
     assert_shared(cluster, 4, {"c1", "c2", "c3"})
 
 
-def dead_and_back(strike: Callable[[Moment], bool]) -> tuple[Cluster, int]:
+def dead_and_back(strike: Callable[[Moment], bool]) -> tuple[DraftCluster, int]:
     """c3 is silent for long enough, and back just after the coordinator failed. Gives its generation before."""
     cluster = settled(3, 6, delays=APART)
     before, heard = generation(cluster), last_heartbeat(cluster, "c3")
@@ -382,15 +382,15 @@ def test_answered_member_keeps_its_generation_until_others_join() -> None:
 # --- anywhere ---
 
 
-def grow(cluster: Cluster) -> None:
+def grow(cluster: DraftCluster) -> None:
     cluster.set_topic(TOPIC, 9)
 
 
-def add(cluster: Cluster) -> None:
+def add(cluster: DraftCluster) -> None:
     cluster.add(GROUP, [TOPIC])
 
 
-def die(cluster: Cluster) -> None:
+def die(cluster: DraftCluster) -> None:
     cluster.crash("c3")
 
 
@@ -401,7 +401,7 @@ CHANGES = {
 }
 
 
-def actions_of(change: Callable[[Cluster], None], strike: Callable[[Moment], bool]) -> Cluster:
+def actions_of(change: Callable[[DraftCluster], None], strike: Callable[[Moment], bool]) -> DraftCluster:
     cluster = settled(3, 6, delays=APART)
     cluster.strike(strike)
     change(cluster)
@@ -441,7 +441,7 @@ def test_a_failure_after_any_action_heals(change: str) -> None:
         assert written == sorted(set(written)), nth  # no generation twice
 
 
-def assert_no_record_was_left_out(cluster: Cluster) -> None:
+def assert_no_record_was_left_out(cluster: DraftCluster) -> None:
     """Whoever reads on reads from what was committed: again at the most, never past something."""
     read: dict[tuple[str, int], int] = {}
     for _, _, partition, offset in cluster.records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mockbroker.lab.history.draft.network import Connection, Network
+from mockbroker.lab.history.draft.network import DraftConnection, Network
 from mockbroker.lab.simulation.queue import Queue
 
 
@@ -11,7 +11,7 @@ def test_each_way_takes_its_time() -> None:
     network = Network(queue, 0.5)
     network.delays["far"] = 2.0
     for number, consumer in enumerate(("near", "far")):
-        connection = Connection(number, consumer, 1, 0)
+        connection = DraftConnection(number, consumer, 1, 0)
         network.to_broker(connection, lambda what: heard.append((what, queue.now)), f"{consumer} there")
         network.to_consumer(connection, lambda what: heard.append((what, queue.now)), f"{consumer} back")
     for _ in range(4):
@@ -22,7 +22,7 @@ def test_each_way_takes_its_time() -> None:
 def test_messages_of_one_connection_keep_their_order() -> None:
     queue, heard = Queue(), list[str]()
     network = Network(queue, 1.0)
-    one, other = Connection(1, "c", 1, 0), Connection(2, "c", 2, 0)
+    one, other = DraftConnection(1, "c", 1, 0), DraftConnection(2, "c", 2, 0)
     for send in (network.to_broker, network.to_consumer):
         network.delays["c"] = 1.0
         send(one, heard.append, "first")

@@ -6,7 +6,7 @@ import pytest
 from golden import ROOT
 from tools.draft_groups import GROUP, TOPIC, WARM, last_heartbeat, settled
 
-from mockbroker.lab.history.draft import Cluster, Consuming, Coordinating, Options, Settings, Store
+from mockbroker.lab.history.draft import Consuming, Coordinating, DraftCluster, DraftSettings, Options, Store
 from mockbroker.lab.history.draft.consumer import Consumer
 from mockbroker.lab.history.draft.coordinator import Coordinator
 from mockbroker.lab.history.draft.failover import STEPS, answered_one
@@ -61,7 +61,7 @@ def test_the_tables_of_the_docs_are_those_that_run() -> None:
 # --- every transition is reached by a group at work ---
 
 
-def plain() -> Cluster:
+def plain() -> DraftCluster:
     """Members come, go, are slow, come back, die out, and come again."""
     cluster = settled(2)
     cluster.run(WARM + 15)
@@ -82,7 +82,7 @@ def plain() -> Cluster:
     return cluster
 
 
-def called_off() -> Cluster:
+def called_off() -> DraftCluster:
     """c2 is dead, and back before another heartbeat comes in."""
     cluster = settled(2, delays={"c2": 0.1})
     cluster.pause("c2", last_heartbeat(cluster, "c2") + 6.1 - WARM)
@@ -90,14 +90,14 @@ def called_off() -> Cluster:
     return cluster
 
 
-def refused() -> Cluster:
+def refused() -> DraftCluster:
     cluster = settled(1)
     cluster.add(GROUP, [TOPIC], Options(strategy="sticky"))
     cluster.run(WARM + 5)
     return cluster
 
 
-def refused_later() -> Cluster:
+def refused_later() -> DraftCluster:
     """A member is told to stop, and comes back with a strategy that no broker knows."""
     cluster = settled(1)
     member = cluster.consumers["c1"]
@@ -107,12 +107,12 @@ def refused_later() -> Cluster:
     return cluster
 
 
-def failing() -> list[Cluster]:
+def failing() -> list[DraftCluster]:
     """The coordinator fails at each step of rebalances of each cause."""
     found = []
     for step in STEPS.values():
         for change in ("grow", "join", "die"):
-            cluster = settled(3, 6, settings=Settings(load=0.5), delays={"c2": 0.05, "c3": 0.1})
+            cluster = settled(3, 6, settings=DraftSettings(load=0.5), delays={"c2": 0.05, "c3": 0.1})
             cluster.strike(step)
             if change == "grow":
                 cluster.set_topic(TOPIC, 7)
@@ -125,7 +125,7 @@ def failing() -> list[Cluster]:
     return found
 
 
-def dies_in(state: Coordinating) -> Cluster:
+def dies_in(state: Coordinating) -> DraftCluster:
     """The broker is gone as soon as the coordinator is in this state."""
     cluster = settled(2)
     cluster.add(GROUP, [TOPIC])
@@ -136,7 +136,7 @@ def dies_in(state: Coordinating) -> Cluster:
     return cluster
 
 
-def ends_in(state: Consuming) -> Cluster:
+def ends_in(state: Consuming) -> DraftCluster:
     """The process of c1 ends as soon as it is in this state."""
     cluster = settled(2)
     if state is Consuming.STARTING:
@@ -152,7 +152,7 @@ def ends_in(state: Consuming) -> Cluster:
     return cluster
 
 
-def stale() -> Cluster:
+def stale() -> DraftCluster:
     """A member comes to the next coordinator with a generation that is not what is stored."""
     cluster = settled(2)
     record = cluster.store.read(GROUP)
@@ -162,7 +162,7 @@ def stale() -> Cluster:
     return cluster
 
 
-def silent_after_failover() -> Cluster:
+def silent_after_failover() -> DraftCluster:
     cluster = settled(2)
     cluster.crash("c2", silent=True)
     cluster.fail_coordinator(GROUP)
@@ -170,7 +170,7 @@ def silent_after_failover() -> Cluster:
     return cluster
 
 
-def late() -> Cluster:
+def late() -> DraftCluster:
     """c1 is told of a rebalance, stands still until it is dead, and commits as one that nobody knows."""
     cluster = settled(2)
     cluster.set_topic(TOPIC, 5)
@@ -181,7 +181,7 @@ def late() -> Cluster:
     return cluster
 
 
-def forgotten() -> Cluster:
+def forgotten() -> DraftCluster:
     """While c2 stands still its group moves away, goes on without it, and comes back to where c2 is connected."""
     cluster = settled(2)
     home = cluster.coordinator_node(GROUP)
@@ -192,8 +192,8 @@ def forgotten() -> Cluster:
     return cluster
 
 
-def dies_while_answers_go_out() -> Cluster:
-    cluster = settled(2, settings=Settings(answer_gap=0.5))
+def dies_while_answers_go_out() -> DraftCluster:
+    cluster = settled(2, settings=DraftSettings(answer_gap=0.5))
     cluster.set_topic(TOPIC, 5)
     cluster.strike(answered_one)
     cluster.run(WARM + 20)

@@ -20,13 +20,13 @@ from tools.draft_groups import (
     settled,
 )
 
-from mockbroker.lab.history.draft import Cluster, Error, Options, overlaps
+from mockbroker.lab.history.draft import DraftCluster, Error, Options, overlaps
 from mockbroker.lab.history.draft.rules import Cause
 
 WAYS = {"c2": 0.4, "c3": 0.05}
 
 
-def slow(back: float, answer_gap: float = 0.0) -> tuple[Cluster, float]:
+def slow(back: float, answer_gap: float = 0.0) -> tuple[DraftCluster, float]:
     """c3 is at work until ``back`` seconds after its death; and when that is. Its first heartbeat is 0.45 s after that."""
     rare = Options(commit_interval=1000.0)  # no commit is on its way when a heartbeat is due
     cluster = settled(3, 6, options=rare, delays=WAYS)
@@ -38,7 +38,7 @@ def slow(back: float, answer_gap: float = 0.0) -> tuple[Cluster, float]:
     return cluster, dead
 
 
-def after(cluster: Cluster, dead: float, kind: str, what: str, consumer: str) -> list[float]:
+def after(cluster: DraftCluster, dead: float, kind: str, what: str, consumer: str) -> list[float]:
     return [round(m.time - dead, 3) for m in moments(cluster, kind, what, consumer, since=dead)]
 
 

@@ -10,13 +10,13 @@ from itertools import count
 import pytest
 from tools.draft_groups import GROUP, TOPIC, WARM, assert_shared, generation, settled
 
-from mockbroker.lab.history.draft import Cluster, Store
+from mockbroker.lab.history.draft import DraftCluster, Store
 from mockbroker.lab.history.draft.store import GroupRecord
 
 
-def rested() -> Cluster:
+def rested() -> DraftCluster:
     uuids = (f"{number}" for number in count(1))
-    cluster = Cluster({TOPIC: 3, "other": 1}, uuid=lambda: next(uuids))
+    cluster = DraftCluster({TOPIC: 3, "other": 1}, uuid=lambda: next(uuids))
     for _ in range(2):
         cluster.add(GROUP, [TOPIC])
     cluster.add("another", ["other", TOPIC])
@@ -61,7 +61,7 @@ def test_a_loaded_store_is_where_groups_go_on() -> None:
     cluster = rested()
     loaded = Store.load(cluster.store.dump())
     assert (loaded.read(GROUP), loaded.offsets(GROUP)) == (cluster.store.read(GROUP), cluster.store.offsets(GROUP))
-    later = Cluster(store=loaded)
+    later = DraftCluster(store=loaded)
     later.add(GROUP, [TOPIC])
     later.run(WARM)
     assert generation(later) > generation(cluster)
@@ -71,7 +71,7 @@ def test_a_loaded_store_is_where_groups_go_on() -> None:
 
 
 def test_group_is_read_when_its_first_consumer_joins() -> None:
-    cluster = Cluster({TOPIC: 2})
+    cluster = DraftCluster({TOPIC: 2})
     cluster.run(WARM)
     assert cluster.store.reads == 0
     assert cluster.trace == []
@@ -83,7 +83,7 @@ def test_group_is_read_when_its_first_consumer_joins() -> None:
 def test_new_coordinator_reads_every_group_with_members() -> None:
     before = rested()
     store = Store.load(before.store.dump())
-    cluster = Cluster(store=store)
+    cluster = DraftCluster(store=store)
     cluster.run(1.0)
     assert store.reads == 2
     for group in (GROUP, "another"):
@@ -95,7 +95,7 @@ def test_new_coordinator_reads_every_group_with_members() -> None:
 def test_group_without_members_is_read_when_a_consumer_joins() -> None:
     store = Store({TOPIC: 2})
     store.write(GROUP, GroupRecord(7, (TOPIC,), "range", 6.0))
-    cluster = Cluster(store=store)
+    cluster = DraftCluster(store=store)
     cluster.run(5.0)
     assert store.reads == 0
     cluster.add(GROUP, [TOPIC])
@@ -105,7 +105,7 @@ def test_group_without_members_is_read_when_a_consumer_joins() -> None:
 
 
 def test_who_is_missing_when_a_coordinator_begins_is_removed() -> None:
-    cluster = Cluster(store=Store.load(rested().store.dump()))
+    cluster = DraftCluster(store=Store.load(rested().store.dump()))
     cluster.run(10.0)
     record = cluster.store.read(GROUP)
     assert dict(record.hosts) == {}
@@ -150,9 +150,9 @@ class PowerLoss(Exception):
     """The broker is gone."""
 
 
-def rebalanced(store: Store) -> tuple[Cluster, int]:
+def rebalanced(store: Store) -> tuple[DraftCluster, int]:
     """A group of three that a fourth is about to join; and the generation that this will be."""
-    cluster = Cluster(store=store)
+    cluster = DraftCluster(store=store)
     for _ in range(3):
         cluster.add(GROUP, [TOPIC])
     cluster.run(WARM)
