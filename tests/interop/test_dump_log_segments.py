@@ -71,7 +71,7 @@ def test_transactions_and_compaction(changes: DiskChanges, tmp_path: Path) -> No
     empty = build_batch([], base_offset=read_batch(last).base_offset, last_offset=read_batch(last).last_offset)
     lines = dumped(files(tmp_path / "a-0", ".log"), "--deep-iteration")
     assert any("endTxnMarker: COMMIT coordinatorEpoch: 3" in line for line in lines)
-    topic.partitions[0].log.replace([*rest, empty])
+    topic.partitions[0].log.replace(map(read_batch, [*rest, empty]), 2)
     changes.data_dir.close()
     lines = dumped(files(tmp_path / "a-0", ".log"), "--deep-iteration")
     assert [line.split()[1::2][:3] for line in lines if line.startswith("baseOffset")] == [
