@@ -46,7 +46,7 @@ from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.consumer import commit_rules, reconcile
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer import records as consumer_records
-from mockbroker.groups.consumer.state import ConsumerClient, ConsumerGroup, Share
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember, Share
 from mockbroker.groups.coordinated import CoordinatedGroup, Turn
 from mockbroker.groups.events import Commit, Join, Sync
 from mockbroker.groups.group_type import Context
@@ -242,7 +242,7 @@ def sessions_end_early(patch: Patch) -> None:
 def members_of_the_consumer_protocol_stay_for_ever(patch: Patch) -> None:
     real = consumer.fence
 
-    def fence(group: ConsumerGroup, members: Iterable[ConsumerClient], event: EventKind, *rest: Any) -> Turn:
+    def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventKind, *rest: Any) -> Turn:
         return real(group, [] if event == EventKind.EXPIRE else members, event, *rest)
 
     def tick(group: ConsumerGroup, world: Context, now: float) -> Turn:
@@ -864,7 +864,7 @@ def the_next_coordinator_knows_no_sessions(patch: Patch) -> None:
 def a_member_that_gave_up_its_partitions_is_fenced(patch: Patch) -> None:
     real = consumer.reconcile
 
-    def reconcile(group: ConsumerGroup, member_id: str, *given: Any, **how: Any) -> tuple[ConsumerClient, Effects]:
+    def reconcile(group: ConsumerGroup, member_id: str, *given: Any, **how: Any) -> tuple[ConsumerMember, Effects]:
         at = group.waits._at.get(("rebalance", member_id))
         found = real(group, member_id, *given, **how)
         if at is not None:
@@ -880,7 +880,7 @@ def every_heartbeat_begins_the_rebalance_timeout_again(patch: Patch) -> None:
 
     def reconcile(
         group: ConsumerGroup, member_id: str, owned: Share | None, world: Context, now: float, **how: Any
-    ) -> tuple[ConsumerClient, Effects]:
+    ) -> tuple[ConsumerMember, Effects]:
         found = real(group, member_id, owned, world, now, **how)
         if ("rebalance", member_id) in group.waits:
             group.waits.set(("rebalance", member_id), now + group.members[member_id].rebalance_timeout)
