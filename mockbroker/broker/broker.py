@@ -35,6 +35,7 @@ from mockbroker.transactions.registry import Transactions
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
 IN_A_SLICE = 1_000  # they take about 5 ms
+NONE = ErrorCode.NONE
 
 
 class Broker:
@@ -155,7 +156,7 @@ class Broker:
         partition = self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
         if partition.leader != node:
             return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.index in self.loading else ErrorCode.NONE
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if partition.index in self.loading else NONE
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """Id of the broker that leads the id's partition of the transaction log, which is made for the first."""
@@ -173,7 +174,7 @@ class Broker:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         here = self.transaction_coordinator(transactional_id) == node
-        return ErrorCode.NONE if here else ErrorCode.NOT_COORDINATOR
+        return NONE if here else ErrorCode.NOT_COORDINATOR
 
     def group_error(self, group_id: str, node: int) -> ErrorCode:
         """What stops a request for this group at this broker: an empty id, or another coordinator."""
@@ -190,7 +191,7 @@ class Broker:
         if partition.leader != node:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if leader_epoch in (-1, partition.leader_epoch):
-            return ErrorCode.NONE
+            return NONE
         newer = leader_epoch > partition.leader_epoch
         return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
 

@@ -15,6 +15,7 @@ from mockbroker.broker.router import Router, Served, UnsupportedVersion
 
 BEFORE_ID, BEHIND_ID = slice(4), slice(8, None)  # API key and version, correlation id, the rest
 NO_TAGS = b"\0"
+PRODUCE = ApiKey.PRODUCE
 UNASKED = "an answer without a request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
@@ -88,7 +89,7 @@ class ClientRequests:
         at = self._read_header(frame, served)
         api, version, client = served.api, served.version, self._client
         request, _ = codec.decode_at(api.request, frame, at, version, weight=REQUEST_WEIGHT, explained=EXPLAINED)
-        if len(frame) <= REPEATED and api.key != ApiKey.PRODUCE:  # a Produce is never the same twice
+        if len(frame) <= REPEATED and api.key != PRODUCE:  # a Produce is never the same twice
             self._known[frame[BEFORE_ID]] = _Known(frame[BEHIND_ID], api.key, version, client, request)
         (correlation_id,) = _id_at(frame, 4)
         self.ticket = Ticket(self.connection, correlation_id, api.key, version)

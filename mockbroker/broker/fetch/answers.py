@@ -26,6 +26,7 @@ from mockbroker.topics.model import Partition
 from mockbroker.transactions.registry import Ended
 
 Answer = FetchResponse.Topic.Partition
+NONE = ErrorCode.NONE
 READ_COMMITTED = 1
 MAGIC_1_SINCE = 2  # the version that has messages with timestamps
 DIVERGING_SINCE = 12  # the version whose readers say which leader wrote what they read last
@@ -168,7 +169,7 @@ class _Collected:
         topics = self._response.responses
         last = topics[-1] if topics else None
         for _, wanted, answer in answers:
-            failed = answer.error_code != ErrorCode.NONE
+            failed = answer.error_code != NONE
             news = wanted.record_answer(answer.high_watermark, answer.log_start_offset, failed=failed)
             if in_session and not news and not answer.records and not _diverges(answer):
                 continue
@@ -219,7 +220,7 @@ class _Reader:
             self._left -= size
             result.size += size
             result.failed |= _diverges(answer) or (
-                answer.error_code != ErrorCode.NONE
+                answer.error_code != NONE
                 and not (answer.error_code in NOT_THERE and (reading.unknown is None or key in reading.unknown))
             )
             result.answers.append((key, wanted, answer))

@@ -24,6 +24,7 @@ STALE_AFTER = 120.0  # seconds
 LAST_EPOCH = 2**31 - 1
 NO_ID = UUID(int=0)
 UNKNOWN = -1  # of offsets that the client was not told
+NONE = ErrorCode.NONE
 
 Key: TypeAlias = tuple[str, UUID, int]  # topic name or else topic id, and partition
 
@@ -42,7 +43,7 @@ class Wanted:
     high_watermark: int = UNKNOWN
     log_start: int = UNKNOWN
     place: Partition | None = None
-    error: ErrorCode = ErrorCode.NONE
+    error: ErrorCode = NONE
     cluster_epoch: int = -1
 
     @property
@@ -53,7 +54,7 @@ class Wanted:
         """Look up where it is: ``place``, or else ``error``."""
         topic = cluster.by_id.get(self.topic_id) if self.by_id else cluster.topics.get(self.topic)
         self.place = topic.partition(self.asked.partition) if topic else None
-        self.error = ErrorCode.NONE if self.place else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.error = NONE if self.place else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None and self.by_id:
             if not self.topic:
                 self.error = ErrorCode.UNKNOWN_TOPIC_ID

@@ -18,6 +18,7 @@ from mockbroker.groups.offsets import Committed, metadata_too_long
 from mockbroker.topics.model import Topic
 
 NONE = ErrorCode.NONE
+COMMIT = EventKind.COMMIT
 EPOCHS_SINCE = 9  # the version from which on a generation may be a member epoch (KIP-848)
 IDS_SINCE = 10  # the version that names topics by their ids
 RequestTopic = OffsetCommitRequest.Topic
@@ -125,7 +126,7 @@ def _store(
 def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -> Note:
     request = call.request
     return Note(
-        event=EventKind.COMMIT,
+        event=COMMIT,
         group=request.group_id,
         member_id=request.member_id,
         client_id=call.client.client_id,

@@ -7,9 +7,11 @@ from kwire.messages.join_group import JoinGroupResponse
 from mockbroker.base.effects import Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, phases, replies, rules
-from mockbroker.groups.classic.state import ClassicGroup, Member, State, pending_of
+from mockbroker.groups.classic.state import EMPTY, PREPARING, STABLE, ClassicGroup, Member, pending_of
 from mockbroker.groups.coordinated import member_note, session_of
 from mockbroker.groups.events import Join
+
+REJOINED = EventKind.REJOIN  # read for each member
 
 
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
@@ -79,8 +81,8 @@ def _replace(group: ClassicGroup, member: Member, event: Join, now: float) -> Ef
     membership.renew(group, member, now)
     _update(group, member, event)
     reason = f"static member {event.instance_id} is back, {old_id} is fenced"
-    effects.append(member_note(group, EventKind.REJOIN, member, reason))
-    if group.state is State.STABLE and rules.choose_protocol(group) == group.protocol:
+    effects.append(member_note(group, REJOINED, member, reason))
+    if group.state is STABLE and rules.choose_protocol(group) == group.protocol:
         return [*effects, _back_in_place(group, member, event, was_leader)]
     group.park_join(member, event.ticket)
     return effects + phases.rebalance(group, f"static member {event.instance_id} is back", now)
@@ -120,7 +122,7 @@ def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) ->
     group.add(member)
     group.park_join(member, event.ticket)
     group.waits.set(session_of(member_id), now + rules.NEW_MEMBER_TIMEOUT)
-    if group.state is State.PREPARING and group.came_from is State.EMPTY:
+    if group.state is PREPARING and group.came_from is EMPTY:
         group.joined_in_delay = group.generation == 0 or not group.quirks.delay_extended_in_generation_0_only
     effects: Effects = [member_note(group, EventKind.JOIN, member, event.reason)]
     return effects + phases.rebalance(group, f"{member_id} joined", now)
@@ -131,7 +133,7 @@ def _rejoin(group: ClassicGroup, member: Member, event: Join, now: float) -> Eff
         return [replies.joined(group, event.ticket, member)]
     leads, same = member.member_id == group.leader, list(member.protocols) == list(event.protocols)
     _update(group, member, event)
-    effects: Effects = [member_note(group, EventKind.REJOIN, member, event.reason)]
+    effects: Effects = [member_note(group, REJOINED, member, event.reason)]
     why = "rejoined as leader" if leads and same else "rejoined with other metadata"
     group.park_join(member, event.ticket)
     return effects + phases.rebalance(group, f"{member.member_id} {why}", now)

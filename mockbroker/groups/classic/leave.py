@@ -7,7 +7,7 @@ from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Effects, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, phases, replies, rules
-from mockbroker.groups.classic.state import ClassicGroup, Member, State
+from mockbroker.groups.classic.state import PREPARING, ClassicGroup, Member
 from mockbroker.groups.events import Leave, Leaving
 
 NONE = ErrorCode.NONE
@@ -33,7 +33,7 @@ def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
     effects.append(Reply(event.ticket, LeaveGroupResponse(members=answers)))
     if left:
         effects += phases.rebalance(group, f"{', '.join(member.member_id for member in left)} left", now)
-    elif group.state is State.PREPARING:
+    elif group.state is PREPARING:
         effects += phases.complete_if_all_joined(group, now)
     return effects
 

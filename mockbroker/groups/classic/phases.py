@@ -9,25 +9,25 @@ from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, replies, rules
-from mockbroker.groups.classic.state import DELAY, JOIN, SYNC, ClassicGroup, State
+from mockbroker.groups.classic.state import COMPLETING, DELAY, EMPTY, JOIN, PREPARING, SYNC, ClassicGroup
 
 
 def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Members came or went: begin a join phase, or end the one that waited for them."""
     membership.inherit(group)
-    begun = [] if group.state is State.PREPARING else prepare(group, reason, now)
+    begun = [] if group.state is PREPARING else prepare(group, reason, now)
     return begun + complete_if_all_joined(group, now)
 
 
 def prepare(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Enter PreparingRebalance: every parked SyncGroup is told, and the join phase gets its deadline."""
     effects: Effects = []
-    if group.state is State.COMPLETING:
+    if group.state is COMPLETING:
         effects += interrupt_syncs(group, now)
     group.waits.forget(SYNC)
     group.unsynced.clear()
-    first = group.state is State.EMPTY
-    group.move_to(State.PREPARING, now)
+    first = group.state is EMPTY
+    group.move_to(PREPARING, now)
     if first:
         group.delay = group.initial_delay
         group.delay_left = max(group.rebalance_timeout() - group.delay, 0.0)
@@ -64,7 +64,7 @@ def interrupt_syncs(group: ClassicGroup, now: float) -> Effects:
 
 def complete_if_all_joined(group: ClassicGroup, now: float) -> Effects:
     """The join phase ends early when nobody is missing, but never while the initial delay runs."""
-    if group.state is State.PREPARING and DELAY not in group.waits and group.all_joined():
+    if group.state is PREPARING and DELAY not in group.waits and group.all_joined():
         return complete_join(group, now)
     return []
 
@@ -83,12 +83,12 @@ def complete_join(group: ClassicGroup, now: float) -> Effects:
     elect(group)
     group.generation += 1
     if not group.members:
-        group.move_to(State.EMPTY, now)
+        group.move_to(EMPTY, now)
         group.protocol = None
         effects.append(Note(event=EventKind.EMPTY, group=group.group_id, generation=group.generation))
         return effects
     group.protocol = rules.choose_protocol(group)
-    group.move_to(State.COMPLETING, now)
+    group.move_to(COMPLETING, now)
     effects.append(
         Note(
             event=EventKind.GENERATION,
@@ -103,7 +103,8 @@ def complete_join(group: ClassicGroup, now: float) -> Effects:
     for member in group.members.values():
         if ticket := group.take_join(member):
             effects.append(replies.joined(group, ticket, member))
-        member.new = False
+        if member.new:
+            member.new = False
         membership.renew(group, member, now)
     group.unsynced = set(group.members)
     group.waits.set(SYNC, now + group.rebalance_timeout())

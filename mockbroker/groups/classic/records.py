@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import GroupMetadataKey, GroupMetadataValue
 from mockbroker.groups.classic import membership
-from mockbroker.groups.classic.state import ClassicGroup, Member, State
+from mockbroker.groups.classic.state import EMPTY, STABLE, ClassicGroup, Member
 from mockbroker.groups.group_type import Context
 from mockbroker.groups.records.image import Change, encoded
 from mockbroker.groups.records.wall_time import Wall
@@ -21,7 +21,7 @@ VERSION = 3
 
 def is_settled(group: ClassicGroup) -> bool:
     """True in the states that are written."""
-    return group.state in (State.STABLE, State.EMPTY)
+    return group.state in (STABLE, EMPTY)
 
 
 def changed(group: ClassicGroup, wall: Wall) -> Iterator[Change]:
@@ -78,7 +78,7 @@ def rebuilt(group_id: str, value: GroupMetadataValue, context: Context, wall: Wa
     """Return the group of a record; every session begins again at ``now``."""
     group = ClassicGroup.configured(group_id, context.settings, now, context.quirks)
     group.begun = True
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = STABLE if value.members else EMPTY
     if value.current_state_timestamp >= 0:
         group.since = wall.at(value.current_state_timestamp)
     group.generation, group.protocol_type = value.generation, value.protocol_type

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from kwire import ErrorCode
 from kwire.java import map_order
-from mockbroker.groups.classic.state import ClassicGroup, Member, State
+from mockbroker.groups.classic.state import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, Member, State
 from mockbroker.groups.events import Commit, Heartbeat, Join, Leaving, Sync
 
 NONE = ErrorCode.NONE
@@ -34,17 +34,17 @@ STATIC_CHECKS: tuple[Check, ...] = (
 
 # What a member in good standing is told. In CompletingRebalance a heartbeat is answered normally.
 HEARTBEAT = {
-    State.EMPTY: UNKNOWN_MEMBER_ID,
-    State.PREPARING: REBALANCE_IN_PROGRESS,
-    State.COMPLETING: NONE,
-    State.STABLE: NONE,
+    EMPTY: UNKNOWN_MEMBER_ID,
+    PREPARING: REBALANCE_IN_PROGRESS,
+    COMPLETING: NONE,
+    STABLE: NONE,
 }
 # Commits before rejoining are welcome; between the phases nobody owns anything.
 COMMIT = {
-    State.EMPTY: NONE,
-    State.PREPARING: NONE,
-    State.COMPLETING: REBALANCE_IN_PROGRESS,
-    State.STABLE: NONE,
+    EMPTY: NONE,
+    PREPARING: NONE,
+    COMPLETING: REBALANCE_IN_PROGRESS,
+    STABLE: NONE,
 }
 
 
@@ -70,12 +70,12 @@ def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
         return error
     if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
         return INCONSISTENT_GROUP_PROTOCOL
-    return REBALANCE_IN_PROGRESS if group.state is State.PREPARING else NONE
+    return REBALANCE_IN_PROGRESS if group.state is PREPARING else NONE
 
 
 def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     """What is wrong with an OffsetCommit, or NONE. A group without members takes commits from anybody."""
-    if event.generation < 0 and group.state is State.EMPTY:
+    if event.generation < 0 and group.state is EMPTY:
         return NONE
     if event.names_member:
         return member_error(group, event) or COMMIT[group.state]
@@ -98,15 +98,15 @@ WITHOUT_MEMBER_ID = {ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_
 
 # Room for a JoinGroup, by state. Ids that were only given out do not count.
 ROOM: Mapping[State, Callable[[ClassicGroup, Member | None], bool]] = {
-    State.EMPTY: lambda _group, _member: True,
-    State.PREPARING: lambda group, member: has_joined(member) or group.parked_joins < group.max_size,
-    State.COMPLETING: lambda group, member: member is not None or len(group.members) < group.max_size,
-    State.STABLE: lambda group, member: member is not None or len(group.members) < group.max_size,
+    EMPTY: lambda _group, _member: True,
+    PREPARING: lambda group, member: has_joined(member) or group.parked_joins < group.max_size,
+    COMPLETING: lambda group, member: member is not None or len(group.members) < group.max_size,
+    STABLE: lambda group, member: member is not None or len(group.members) < group.max_size,
 }
 
 # A member that joins again with the protocols it had gets the current generation, without a rebalance: (state, leads).
 # A leader of a stable group that joins again wants to assign again.
-CURRENT_GENERATION = {(State.COMPLETING, True), (State.COMPLETING, False), (State.STABLE, False)}
+CURRENT_GENERATION = {(COMPLETING, True), (COMPLETING, False), (STABLE, False)}
 
 
 def join_error(group: ClassicGroup, event: Join) -> ErrorCode:

@@ -31,11 +31,12 @@ class State(Enum):
     __hash__ = object.__hash__  # each is there once; tables are asked for every heartbeat
 
 
+EMPTY, PREPARING, COMPLETING, STABLE = State  # a name is read in a fifth of the time that an enum takes
 COMES_FROM = {
-    State.EMPTY: {State.PREPARING},
-    State.PREPARING: {State.STABLE, State.COMPLETING, State.EMPTY},
-    State.COMPLETING: {State.PREPARING},
-    State.STABLE: {State.COMPLETING},
+    EMPTY: {PREPARING},
+    PREPARING: {STABLE, COMPLETING, EMPTY},
+    COMPLETING: {PREPARING},
+    STABLE: {COMPLETING},
 }
 
 # What a group waits for: (kind, member id or ""). "delay" is the initial rebalance delay, "join" and "sync" bound the
@@ -151,7 +152,7 @@ class ClassicGroup(CoordinatedGroup):
     @property
     def empty(self) -> bool:
         """True in the state Empty."""
-        return self.state is State.EMPTY
+        return self.state is EMPTY
 
     @property
     def unused_ids(self) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.classic import membership, replies, rules
-from mockbroker.groups.classic.state import SYNC, ClassicGroup, State
+from mockbroker.groups.classic.state import STABLE, SYNC, ClassicGroup
 from mockbroker.groups.coordinated import member_note
 from mockbroker.groups.events import Sync
+
+SYNCED, ASSIGNED = EventKind.SYNC, EventKind.ASSIGN  # read for each member
 
 
 def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
@@ -18,8 +20,8 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
     group.unsynced.discard(member.member_id)
     if not group.unsynced:
         group.waits.forget(SYNC)
-    effects: Effects = [member_note(group, EventKind.SYNC, member)]
-    if group.state is State.STABLE:
+    effects: Effects = [member_note(group, SYNCED, member)]
+    if group.state is STABLE:
         if group.quirks.sync_in_stable_renews_session:
             membership.renew(group, member, now)
         return [*effects, replies.synced(group, event.ticket, member)]
@@ -32,13 +34,13 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
 def assign(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """The leader has spoken: everyone parked gets its share; who comes later takes it from the Stable group."""
     plan = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
-    group.move_to(State.STABLE, now)
+    group.move_to(STABLE, now)
     effects: Effects = []
     for member in group.members.values():
         member.assignment = plan[member.member_id]
         effects.append(
             Note(
-                event=EventKind.ASSIGN,
+                event=ASSIGNED,
                 group=group.group_id,
                 member_id=member.member_id,
                 client_id=member.client_id,

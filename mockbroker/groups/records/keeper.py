@@ -87,9 +87,12 @@ class Keeper:
             if group.changes:
                 found += differing(kept.image, self._types.of(group).changed(group, self._wall))
                 group.changes.clear()
-            found += self._offsets(group_id, kept, group.offsets)
-            held = list(self._held(group_id, group.offsets))
-            group.offsets.written()
+            offsets = group.offsets
+            if offsets.changed or kept.offsets is not offsets:
+                found += self._offsets(group_id, kept, offsets)
+            if offsets.held:
+                held = list(self._held(group_id, offsets))
+            offsets.written()
         if not (found or held):
             return None
         partition = self._cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
