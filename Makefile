@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs bench bench-attacks bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
+.PHONY: help demo test test-bare test-long check format docs bench bench-attacks bench-bystander bench-broker bench-consumer bench-assignors clients failover interop assignors simulate simulate-check fuzz \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -54,6 +54,10 @@ bench: .venv/.bench  ## the tables of benchmarks/results, a few minutes on a qui
 
 bench-attacks: .venv/.dev  ## what small requests cost the broker, under a minute of CPU
 	@$(BIN)/python benchmarks/attacks.py
+
+bench-bystander: .venv/.dev  ## what a heartbeat waits for beside attacks: CPU of the loop, then latency on sockets
+	@$(BIN)/python benchmarks/turns.py
+	@$(BIN)/python benchmarks/bystander.py
 
 bench-broker: .venv/.dev  ## beside a real Kafka (Java 17, Maven, Go, kcat), some eight minutes
 	@$(BIN)/python benchmarks/broker.py | tee benchmarks/results/broker.md

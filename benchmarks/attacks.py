@@ -9,6 +9,7 @@ What a client beside an attack notices is in benchmarks/bystander.py.
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import subprocess
@@ -43,6 +44,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router, Unfinished
+from mockbroker.cli.serve import COLLECT_AFTER
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.net.connection import ClientRequests
 from mockbroker.topics.model import Node
@@ -274,6 +276,8 @@ def commit(target: Target, group: str, topic: str, partitions: int) -> None:
 def run(name: str) -> dict[str, Any]:
     """One attack, in this process."""
     target = Target()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)  # as with mockbroker serve
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     questions = ATTACKS[name][1](target)
     asked = None if questions is None else list(questions)
