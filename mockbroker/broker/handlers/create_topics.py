@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from kwire import ErrorCode
 from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.slices import copy_with, in_slices, parts
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import name_error
 from mockbroker.topics.placement import assignment_error, no_room
@@ -35,11 +34,21 @@ TOO_MANY = _Refusal(ErrorCode.POLICY_VIOLATION, "Excessively large number of par
 
 
 def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effects:  # noqa: ARG001
+    return begin(call.ticket, _created(broker, call))
+
+
+def _created(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     """A name that is given twice is refused, once."""
+    left = broker.in_a_slice
     named = Counter(topic.name for topic in call.request.topics)
     partitions = sum(_wanted_partitions(broker, topic) for topic in call.request.topics if named[topic.name] == 1)
     answers: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
+        if left <= 0:
+            yield []
+            left = broker.in_a_slice
+        refused = named[topic.name] > 1 or partitions > MAX_NEW_PARTITIONS
+        left -= 1 if refused else WORK
         if named[topic.name] > 1:
             answers[topic.name] = _refused(topic, DUPLICATE)
         elif partitions > MAX_NEW_PARTITIONS:
@@ -147,19 +156,4 @@ def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Re
     return [given[index] for index in range(len(given))]
 
 
-def _cut(broker: Broker, request: CreateTopicsRequest) -> list[CreateTopicsRequest]:
-    """By topics; not where the handler looks at all of them, as for names that are given twice."""
-    size = max(1, broker.in_a_slice // WORK)
-    if len(request.topics) <= size:
-        return []
-    wanted = sum(_wanted_partitions(broker, topic) for topic in request.topics)
-    if wanted > MAX_NEW_PARTITIONS or len({topic.name for topic in request.topics}) < len(request.topics):
-        return []
-    return [copy_with(request, topics=topics) for topics in parts(request.topics, size)]
-
-
-def _add(response: CreateTopicsResponse, more: CreateTopicsResponse) -> None:
-    response.topics += more.topics
-
-
-HANDLER = Handler(Versions.parse("0-7"), in_slices(handle, _cut, _add))
+HANDLER = Handler(Versions.parse("0-7"), handle)

@@ -10,7 +10,7 @@ from collections import Counter
 from kwire import DecodeError, ErrorCode
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.topics.log import PartitionLog
@@ -20,11 +20,17 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # question -> version
 CONSUMER = -1  # replica_id of whoever is no replica
 READ_COMMITTED = 1
+LOOK_UP = 200  # elements of a slice that looking for a timestamp is worth: a batch is opened
 Answer = ListOffsetsResponse.Topic.Partition
 
 
 def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:
+    return begin(call.ticket, _answered(broker, call, now))
+
+
+def _answered(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
     """Each partition is answered once; one that is named twice is refused."""
+    left = broker.in_a_slice
     named = Counter(
         (topic.name, partition.partition_index) for topic in call.request.topics for partition in topic.partitions
     )
@@ -32,6 +38,10 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
     for topic in call.request.topics:
         answers = topics.setdefault(topic.name, {})
         for partition in topic.partitions:
+            if left <= 0:
+                now = yield []
+                left = broker.in_a_slice
+            left -= 1 if partition.timestamp in (EARLIEST, LATEST) else LOOK_UP
             index = partition.partition_index
             if named[topic.name, index] > 1:
                 answers[index] = Answer(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)

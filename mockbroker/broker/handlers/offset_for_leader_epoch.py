@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
 
@@ -13,10 +13,21 @@ Answer = Topic.Partition
 
 
 def handle(broker: Broker, call: Call[OffsetForLeaderEpochRequest], now: float) -> Effects:  # noqa: ARG001
-    topics = [
-        Topic(topic=topic.topic, partitions=[_answer(broker, call, topic.topic, asked) for asked in topic.partitions])
-        for topic in call.request.topics
-    ]
+    return begin(call.ticket, _answered(broker, call))
+
+
+def _answered(broker: Broker, call: Call[OffsetForLeaderEpochRequest]) -> Steps:
+    topics: list[Topic] = []
+    left = broker.in_a_slice
+    for topic in call.request.topics:
+        answers: list[Answer] = []
+        for asked in topic.partitions:
+            if left <= 0:
+                yield []
+                left = broker.in_a_slice
+            left -= 1
+            answers.append(_answer(broker, call, topic.topic, asked))
+        topics.append(Topic(topic=topic.topic, partitions=answers))
     return [Reply(call.ticket, OffsetForLeaderEpochResponse(topics=topics))]
 
 

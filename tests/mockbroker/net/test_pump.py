@@ -16,9 +16,11 @@ from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.list_offsets import ListOffsetsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
+from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from kwire.schema import schema_of
@@ -343,6 +345,28 @@ def fetch(partitions: Sequence[int], wait_ms: int = 0, session: tuple[int, int] 
     )
 
 
+def test_list_offsets_is_answered_in_slices() -> None:
+    """To look for a timestamp takes as long as 200 ends of logs."""
+    place = Place(t=2_000)
+    kind = ListOffsetsRequest.Topic
+    for timestamp, partitions, turns in ((-1, 2_000, 3), (1_000, 20, 4)):
+        wire = place.connect()
+        asked = [kind.Partition(partition_index=n, timestamp=timestamp) for n in range(partitions)]
+        place.send(wire, (ListOffsetsRequest(replica_id=-1, topics=[kind(name="t", partitions=asked)]), 5))
+        assert place.turns() >= turns
+        assert [each.partition_index for each in wire.sent[0].topics[0].partitions] == list(range(partitions))
+
+
+def test_offset_for_leader_epoch_is_answered_in_slices() -> None:
+    place = Place(t=2_500)
+    wire = place.connect()
+    kind = OffsetForLeaderEpochRequest.Topic
+    asked = [kind.Partition(partition=n, leader_epoch=0) for n in range(2_500)]
+    place.send(wire, (OffsetForLeaderEpochRequest(topics=[kind(topic="t", partitions=asked)]), 3))
+    assert place.turns() >= 5
+    assert [each.partition for each in wire.sent[0].topics[0].partitions] == list(range(2_500))
+
+
 def production(partitions: Sequence[int], value: bytes = b"v") -> Question:
     kind = ProduceRequest.Topic
     data = build_batch([Record(value=value)])
@@ -465,14 +489,21 @@ def test_fetch_waits_for_no_more_than_the_slice_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [["a", *(f"t{n}" for n in range(200)), "a"], [f"t{n}" for n in range(12_000)]], ids=["twice", "too many"]
+    ("names", "error", "answers"),
+    [
+        (["a", *(f"t{n}" for n in range(200)), "a"], E.INVALID_REQUEST, 201),
+        ([f"t{n}" for n in range(12_000)], E.POLICY_VIOLATION, 12_000),
+    ],
+    ids=["twice", "too many"],
 )
-def test_creation_that_is_refused_as_a_whole_is_not_sliced(names: list[str]) -> None:
+def test_creation_in_slices_looks_at_the_whole_request(names: list[str], error: E, answers: int) -> None:
     place = Place()
     wire = place.connect()
     place.send(wire, creation(names))
-    assert place.turns() == 1
-    assert any(each.error_code for each in wire.sent[0].topics)
+    assert place.turns() > 2
+    assert len(wire.sent[0].topics) == answers
+    refused = [each.name for each in wire.sent[0].topics if each.error_code == error]
+    assert refused == [name for name in dict.fromkeys(names) if error is E.POLICY_VIOLATION or name == "a"]
 
 
 # --- shares of a turn ------------------------------------------------------------------------------------------------
