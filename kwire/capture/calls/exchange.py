@@ -197,16 +197,21 @@ class Exchange:
 
     # Calls
 
-    def _new_call(self, client_id: str | None) -> Call:
+    def _new_call(self, client_id: str | None, framer: Framer | None = None, size: int | None = None) -> Call:
+        """The next call. ``framer``, ``size``: of its request, if that was seen."""
         self.number += 1
         connection = self.connection
-        return Call(
+        call = Call(
             connection=connection.id,
             client=connection.client,
             broker=connection.broker,
             number=self.number,
             client_id=client_id,
         )
+        if framer is not None:
+            call.request_us, call.request_size = framer.now, size
+            call.file, call.position = framer.file, framer.begun
+        return call
 
     def _call_of(self, header: Header, framer: Framer, size: int) -> Call:
         """A call with what the header of its request has."""
@@ -218,14 +223,9 @@ class Exchange:
                 self.connection.client_id = self._client_text
         if header.form is not None or self.good[True] or (header.key in APIS and header.client_id):
             self.good[True] += 1
-        call = self._new_call(None if header.client_id is None else self._client_text)
+        call = self._new_call(None if header.client_id is None else self._client_text, framer, size)
         call.api_key, call.api_version, call.correlation_id = header.key, header.version, header.correlation_id
-        self._set_request(call, framer, size)
         return call
-
-    def _set_request(self, call: Call, framer: Framer, size: int) -> None:
-        call.request_us, call.request_size = framer.now, size
-        call.file, call.position = framer.file, framer.begun
 
     def _await_response(self, call: Call, frame: bytes, body: int) -> None:
         """Keep a request until its response comes, unless it gets none."""
@@ -259,8 +259,7 @@ class Exchange:
         if not self._tokens.count():
             self._become(OPAQUE)
             return True
-        call = self._new_call(self._client_text)
-        self._set_request(call, framer, len(frame) - 4)
+        call = self._new_call(self._client_text, framer, len(frame) - 4)
         call.reason, call.request_raw = SASL_TOKEN, None if self._bodies.redacted else frame[4:]
         self._tokens.add(call)
         return True
