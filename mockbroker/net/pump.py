@@ -25,6 +25,7 @@ log = logging.getLogger("mockbroker")
 WRITE_AHEAD = 1 << 20  # bytes of answers collected before they are sent
 SLICE = 0.005  # seconds of work after which other tasks have their turn
 IN_A_ROW = 64  # requests of one connection that are served before others have their turn
+ONCE_SLOW, MOST_SLOW = 2, 16  # once is not enough to wait for others: the system may have had another process running
 LARGE = 65_536  # bytes of requests with which a connection waits for those that ask for less
 
 
@@ -73,7 +74,7 @@ class Connection(ABC):
     given_up: it is closed once the answers that are held have been sent
     closed: it is closed
     queued: it is among those to be served
-    slow: it took longer than a slice when it was last served
+    slow: grows when it takes longer than a slice to be served, and falls when it does not
     weighed: it held something when that was last counted
     work: the rest of a request that is handled in slices
     """
@@ -109,7 +110,7 @@ class Connection(ABC):
         self.given_up = False
         self.closed = False
         self.queued = False
-        self.slow = False
+        self.slow = 0
         self.weighed = False
         self.work: Unfinished | None = None
 
@@ -200,7 +201,7 @@ class Pump:
         """Serve it with the next turns: it has received something, or may be served again."""
         if not connection.queued:
             connection.queued = True
-            heavy = connection.slow or connection.work is not None or connection.buffered > LARGE
+            heavy = connection.slow > ONCE_SLOW or connection.work is not None or connection.buffered > LARGE
             (self._heavy if heavy else self._ready).append(connection)
 
     @property
@@ -243,10 +244,16 @@ class Pump:
             more = self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
+        worked = (
+            self._stopwatch() - began
+        )  # without sending, which wakes the peer, and the system may let that run first
         self.flush(connection)
         self.weigh(connection)
         ended = self._stopwatch()
-        connection.slow = ended - began > SLICE
+        if worked > SLICE:
+            connection.slow = min(connection.slow + ONCE_SLOW, MOST_SLOW)
+        elif connection.slow:
+            connection.slow -= 1
         if more:
             self.enqueue(connection)
         if not connection.closed:

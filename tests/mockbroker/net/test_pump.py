@@ -534,13 +534,30 @@ def test_slow_connection_waits_for_those_that_are_quick() -> None:
     place = Place()
     slow = place.connect()
     slow.stages = (Slow(place),)
-    place.send(slow, *[BEAT] * 3)
+    place.send(slow, *[BEAT] * 4)
+    place.pump.turn(0.0)
     place.pump.turn(0.0)
     quick = [place.connect() for _ in range(4)]
     for wire in quick:
         place.send(wire, BEAT)
     place.pump.turn(0.0)
-    assert [number for number, _ in place.log] == [1, 2, 3, 4, 5, 1]
+    assert [number for number, _ in place.log] == [1, 1, 2, 3, 4, 5, 1]
+
+
+def test_connection_that_was_slow_once_does_not_wait() -> None:
+    """The system may have had another process running meanwhile."""
+    place = Place()
+    large, once = place.connect(), place.connect()
+    once.stages = (Slow(place),)
+    place.send(once, BEAT)
+    place.turns()
+    once.stages = ()
+    large.weight = LARGE + 1
+    for _ in range(3):
+        place.send(large, BEAT)
+        place.send(once, BEAT)
+        place.turns()
+    assert [number for number, _ in place.log] == [once.number, *[once.number, large.number] * 3]
 
 
 def test_large_requests_share_a_turn_one_at_a_time() -> None:
