@@ -87,6 +87,7 @@ class Meter(ABC):
     unit: str
     scale: float
     calls: float  # how many calls are made, as a multiple of those listed
+    pause: float  # seconds after which a broker that has answered waits again
     prefix: Sequence[str] = ()
 
     @abstractmethod
@@ -101,7 +102,7 @@ class Meter(ABC):
 class Cpu(Meter):
     """CPU time in nanoseconds."""
 
-    unit, scale, calls = "us", 1e3, SLOWER
+    unit, scale, calls, pause = "us", 1e3, SLOWER, 0.0005
 
     def measure(self, pid: int, ask: Callable[[], object]) -> float:
         before = self._spent(pid)
@@ -124,7 +125,7 @@ class Cpu(Meter):
 class Instructions(Meter):
     """Instructions, as valgrind counts them. ``folder``: for its files."""
 
-    unit, scale, calls = "k", 1e3, 1
+    unit, scale, calls, pause = "k", 1e3, 1, 0.0005 * SLOWER
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -262,13 +263,17 @@ class Members:
         )
 
 
-def one_by_one(client: Client, frames: Sequence[bytes]) -> Ask:
-    """Send the frames in turn, each when the one before is answered."""
+def one_by_one(client: Client, pause: float, frames: Sequence[bytes]) -> Ask:
+    """Send the frames in turn, each when the one before is answered and the broker waits again.
+
+    Without the pause the broker may or may not wait in between, which makes up to half of what a request costs.
+    """
 
     def ask(count: int) -> None:
         for number in range(count):
             client.send(frames[number % len(frames)])
             client.receive()
+            time.sleep(pause)
 
     return ask
 
@@ -303,24 +308,24 @@ def fetched(offset: int) -> FetchRequest:
     return FetchRequest(min_bytes=1, max_bytes=1_000, topics=[kind(topic="filled", partitions=[wanted])])
 
 
-def works(port: int) -> Iterator[tuple[str, int, Ask]]:
+def works(port: int, pause: float) -> Iterator[tuple[str, int, Ask]]:
     """What is asked of a broker: a name, how often below valgrind, and how."""
     client, group = Client(port), Members(port, "one", 1)
     heartbeat = framed(group.heartbeat(), 4)
     assert not client.ask(group.heartbeat(), 4).error_code
-    yield "Heartbeat", 300, one_by_one(client, [heartbeat])
+    yield "Heartbeat", 300, one_by_one(client, pause, [heartbeat])
     yield f"Heartbeat, {DEPTH} in flight, {CONNECTIONS} connections", 1_280, in_flight(port, heartbeat)
     assert not client.ask(produced("bench"), 9).responses[0].partition_responses[0].error_code
-    yield "Produce of one record", 200, one_by_one(client, [framed(produced("bench"), 9)])
+    yield "Produce of one record", 200, one_by_one(client, pause, [framed(produced("bench"), 9)])
     for _ in range(2):
         client.ask(produced("filled"), 9)
     assert client.ask(fetched(0), 11).responses[0].partitions[0].records
-    yield "Fetch of one record", 200, one_by_one(client, [framed(fetched(offset), 11) for offset in (0, 1)])
+    yield "Fetch of one record", 200, one_by_one(client, pause, [framed(fetched(offset), 11) for offset in (0, 1)])
     metadata = MetadataRequest(topics=[MetadataRequest.Topic(name="bench")])
     assert len(client.ask(metadata, 9).topics[0].partitions) == 6
-    yield "Metadata of 1 topic x 6", 300, one_by_one(client, [framed(metadata, 9)])
+    yield "Metadata of 1 topic x 6", 300, one_by_one(client, pause, [framed(metadata, 9)])
     assert not client.ask(group.commit(1), 8).topics[0].partitions[0].error_code
-    yield "OffsetCommit of one partition", 200, one_by_one(client, [framed(group.commit(n), 8) for n in (1, 2)])
+    yield "OffsetCommit of one partition", 200, one_by_one(client, pause, [framed(group.commit(n), 8) for n in (1, 2)])
     many = Members(port, "many", MEMBERS)
     yield f"rebalance of {MEMBERS} members", 2, lambda count: [many.rebalance() for _ in range(count)]
 
@@ -451,7 +456,7 @@ class Comparison:
         """Served brokers, started once. ``seed``: of the hashes, the same on both sides."""
         with ExitStack() as stack:
             brokers = [stack.enter_context(broker(tree, self._meter, seed)) for tree in self._trees]
-            self._asked([pid for pid, _ in brokers], [works(port) for _, port in brokers])
+            self._asked([pid for pid, _ in brokers], [works(port, self._meter.pause) for _, port in brokers])
 
     def codec(self, seed: int) -> None:
         """Processes that decode and encode, started once."""
