@@ -24,7 +24,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.router import Router
 from mockbroker.cli.serve import COLLECT_AFTER
-from mockbroker.net.connection import Session
+from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import LARGE, Connection, Pump
 from mockbroker.topics.model import Node
 
@@ -40,23 +40,23 @@ class Endless(Connection):
 
     __slots__ = ("answered", "answered_at", "at", "data")
 
-    session: Session
+    requests: ClientRequests
 
     def __init__(self, number: int, router: Router, data: bytes) -> None:
-        super().__init__(number, Session(number, 0, "/127.0.0.1", router), f"peer {number}")
+        super().__init__(number, ClientRequests(number, 0, "/127.0.0.1", router), f"peer {number}")
         self.data, self.at, self.answered = data, 0, 0
         self.answered_at = 0.0
 
     @property
     def buffered(self) -> int:
-        return self.session.buffered
+        return self.requests.buffered
 
     @property
     def unsent(self) -> int:
         return 0
 
     def answer(self, reply: Reply) -> int:
-        self.session.answer(reply)
+        self.requests.answer(reply)
         self.answered += 1
         self.answered_at = time.thread_time()
         return 0
@@ -69,8 +69,8 @@ class Endless(Connection):
 
     def read(self) -> None:
         """Receive the next bytes, unless enough of them wait."""
-        if self.data and (not self.session.complete or self.buffered <= LARGE) and self.session.ticket is None:
-            self.session.receive(self.data[self.at : self.at + READ])
+        if self.data and (not self.requests.complete or self.buffered <= LARGE) and self.requests.ticket is None:
+            self.requests.receive(self.data[self.at : self.at + READ])
             self.at = (self.at + READ) if self.at + READ < len(self.data) else 0
 
 
@@ -109,10 +109,10 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
         others = [opened(data) if other.closed else other for other in others]
         for other in others:
             other.read()
-            if other.session.complete:
+            if other.requests.complete:
                 pump.enqueue(other)
         pump.turn(0.0)  # the heartbeat came in during this one
-        bystander.session.receive(beat)
+        bystander.requests.receive(beat)
         pump.enqueue(bystander)
         while bystander.answered == had:
             pump.turn(0.0)
