@@ -69,7 +69,7 @@ class Endless(Connection):
 
     def read(self) -> None:
         """Receive the next bytes, unless enough of them wait."""
-        if self.data and (not self.requests.complete or self.buffered <= LARGE) and self.requests.ticket is None:
+        if self.data and (not self.requests.frames.complete or self.buffered <= LARGE) and self.requests.ticket is None:
             self.requests.receive(self.data[self.at : self.at + READ])
             self.at = (self.at + READ) if self.at + READ < len(self.data) else 0
 
@@ -109,7 +109,7 @@ def measure(attack: Attack, beats: int, topics: dict[str, int]) -> list[float]:
         others = [opened(data) if other.closed else other for other in others]
         for other in others:
             other.read()
-            if other.requests.complete:
+            if other.requests.frames.complete:
                 pump.enqueue(other)
         pump.turn(0.0)  # the heartbeat came in during this one
         bystander.requests.receive(beat)
