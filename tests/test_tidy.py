@@ -215,7 +215,7 @@ TESTED_ELSEWHERE = {
     **dict.fromkeys(
         (
             f"mockbroker/storage/{name}"
-            for name in ("catalogue", "disk", "layout", "partition_files", "pretend", "work")
+            for name in ("catalogue", "disk", "layout", "partition_files", "simulated_disk", "work")
         ),
         "tests/mockbroker/storage/test_data_dir.py and test_recovery.py, as one directory",
     ),

@@ -170,7 +170,7 @@ class ClusterOperations(Handle):
         """From now on these brokers tell of the cluster as it is at this moment: of brokers, leaders, coordinators."""
         broker = self._router.broker
         for node in nodes:
-            broker.frozen[node] = broker.cluster.as_it_is()
+            broker.frozen[node] = broker.cluster.snapshot()
 
     @operation
     def thaw_metadata(self, *nodes: int) -> None:

@@ -60,7 +60,7 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
     check_topic(name, partitions, broker.cluster.topics)
     given = (config or {}).items()
     configs = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given}
-    if text := topic_configs.problem(configs, broker.release):
+    if text := topic_configs.configs_error(configs, broker.release):
         raise SettingsError(f"topic {name}: {text}")
     replicas = broker.cluster.place(partitions, broker.settings.default_replication_factor)
     broker.cluster.create_topic(name, replicas, configs)

@@ -242,7 +242,7 @@ class Broker:
             self.groups.load(group)
             self.keeper.adopt(group)
             for producer_id in group.offsets.pending:
-                self.transactions.holds(group.group_id, producer_id)
+                self.transactions.add_pending_group(group.group_id, producer_id)
         self.loading.discard(index)
         return list(groups.values())
 
@@ -256,14 +256,14 @@ class Broker:
         for partition in topic.partitions if topic else ():
             for txn in rebuilt_transactions(partition.log.batches(), self._wall):
                 self.transaction_keeper.adopt(txn)
-                self.transactions.take_in(txn, now)
+                self.transactions.adopt(txn, now)
         known = {txn.producer_id: txn for txn in self.transactions.values()}
         for partition in self.cluster.partitions():
             for producer in partition.producers.open():
                 owner = known.get(producer.producer_id)
                 if owner is None or owner.state not in {State.ONGOING, *PREPARED}:  # nobody else would ever end it
-                    committed = owner is not None and _ended_as_committed(owner, producer.epoch)
-                    partition.end_open(producer, self.wall_ms(now), committed=committed, fence=owner is None)
+                    commit = owner is not None and _ended_as_committed(owner, producer.epoch)
+                    partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=owner is None)
 
     def drop_topics(self, topics: Collection[Topic]) -> None:
         """Topics are gone, with their records and all offsets committed for them."""

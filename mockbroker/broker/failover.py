@@ -13,7 +13,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LoadDue, LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.answers import complete_appended
-from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC, Partition
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition
 
 
 class FailoverError(ValueError):
@@ -59,7 +59,7 @@ def lost(broker: Broker, node: int, now: float) -> Effects:
     effects: Effects = []
     for partition in cluster.partitions():
         if partition.leader == node:
-            heir = next((each for each in partition.replicas if each in cluster.nodes), NOBODY)
+            heir = next((each for each in partition.replicas if each in cluster.nodes), NO_LEADER)
             effects += _lead(broker, partition, heir, now)
     return effects
 
@@ -75,7 +75,7 @@ def start(broker: Broker, node: int, now: float) -> Effects:
     cluster.nodes[node] = cluster.down.pop(node)
     cluster.nodes = dict(sorted(cluster.nodes.items()))
     cluster.epoch += 1
-    orphans = [each for each in broker.cluster.partitions() if each.leader == NOBODY and node in each.replicas]
+    orphans = [each for each in broker.cluster.partitions() if each.leader == NO_LEADER and node in each.replicas]
     return [effect for each in orphans for effect in _lead(broker, each, node, now)]
 
 
@@ -112,7 +112,7 @@ def recovered(broker: Broker, now: float) -> Effects:
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
     """The preferred replica is to lead; ``unclean``: any, if nobody does. All that are there are in sync."""
     preferred = partition.replicas[0]
-    if partition.leader == preferred or (unclean and partition.leader != NOBODY):
+    if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):
         return ErrorCode.ELECTION_NOT_NEEDED, []
     if unclean:
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, []
@@ -139,9 +139,9 @@ def _lead(broker: Broker, partition: Partition, node: int, now: float) -> Effect
     effects: Effects = []
     if partition.topic == OFFSETS_TOPIC:
         effects += _unload(broker, partition)
-    broker.cluster.lead(partition, node)
+    broker.cluster.set_leader(partition, node)
     effects += complete_appended(broker, [partition])
-    if partition.topic == OFFSETS_TOPIC and node != NOBODY:
+    if partition.topic == OFFSETS_TOPIC and node != NO_LEADER:
         broker.loading.add(partition.index)
         delay = broker.settings.mockbroker_coordinator_load_ms / 1000
         if delay:

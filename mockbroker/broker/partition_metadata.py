@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kwire import ErrorCode
-from mockbroker.topics.model import NOBODY, Cluster, Partition
+from mockbroker.topics.model import NO_LEADER, Cluster, Partition
 
 P = TypeVar("P")
 
@@ -14,11 +14,11 @@ P = TypeVar("P")
 def partition_metadata(response: Callable[..., P], cluster: Cluster, partition: Partition) -> P:
     """Return leader and replicas of a partition, as the struct of a response."""
     return response(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NOBODY else ErrorCode.NONE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=cluster.in_sync(partition),
-        offline_replicas=cluster.away(partition),
+        offline_replicas=cluster.offline_replicas(partition),
     )

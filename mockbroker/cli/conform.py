@@ -1,4 +1,4 @@
-"""``mockbroker conform``: recorded conversations, played against our broker or any other."""
+"""``mockbroker conform``: recorded conversations, played against a mockbroker or any other broker."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ import trio
 from mockbroker.cli.quiet import SILENT, quiet
 
 BAD = frozenset({"differs", "failed"})
-AT_ONCE = 8  # conversations played side by side, each with a broker of its own; most of them only wait
+AT_ONCE = 8  # conversations played at the same time, each with its own broker; most of the time they wait
 
 
 @click.command("conform")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of one of our own.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
+@click.option("--against", metavar="HOST:PORT", help="Play against this broker instead of a mockbroker.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
 def command(files: tuple[Path, ...], against: str | None, as_json: bool) -> None:
-    """Play recorded conversations and print the first difference of each, those that differ or failed last.
+    """Play recorded conversations and print the first difference of each; failures are listed last.
 
-    Each is played against a fresh broker with the configuration and topics that the conversation names. A conversation
-    that needs other settings than the broker of --against has is listed as waiting. Exit 1 if any answer differs.
+    Each conversation is played against a new mockbroker with the configuration and topics of the recording. With
+    --against, a conversation that needs other settings than that broker has is listed as waiting. Exit 1 if any
+    response differs.
 
-    Order and content of answers count, and that none comes before its time; that one is late counts for our own broker
-    alone, by its own clock. One that differs while the machine is busy is played again, up to five times.
+    The order and the content of responses are compared, and that no response is early; a late response counts only for
+    a mockbroker, by its manual clock. A conversation that differs while the machine is busy is repeated, up to five
+    times.
     """
     from mockbroker.lab.conform.runner import Outcome, run
 

@@ -14,7 +14,7 @@ from kwire.command import report_problems
 from mockbroker.base.settings import Settings
 from mockbroker.importing import forms
 from mockbroker.importing.data_dir import write
-from mockbroker.importing.groups import Imported, imported
+from mockbroker.importing.groups import Imported, read_groups
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.log_dirs import LogDirError
 
@@ -47,7 +47,7 @@ def command(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, bro
     """
     settings = Settings()
     try:
-        found = imported(folders, settings)
+        found = read_groups(folders, settings)
         if data_dir is not None:
             found.notes += write(found, data_dir, brokers, settings, uuid4, round(time.time() * 1000))
     except (LogDirError, DataDirError) as error:

@@ -1,1 +1,1 @@
-"""What the files of a stopped broker say of its groups, with nothing lost in silence."""
+"""Import of groups and offsets from the log directories of a stopped Kafka broker."""

@@ -1,4 +1,4 @@
-"""Imported groups into a data directory that ``mockbroker serve --data-dir`` starts from."""
+"""Writer of imported groups and topics to a new data directory for ``mockbroker serve --data-dir``."""
 
 from __future__ import annotations
 
@@ -14,26 +14,34 @@ from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.real_disk import RealDisk
 from mockbroker.topics.model import INTERNAL, OFFSETS_TOPIC, Cluster, Node
 
-RECORDS = 1_000  # of a batch: far below the size that batches may have
+RECORDS_PER_BATCH = 1_000  # keeps batches far below max.message.bytes
 
 
 def write(
-    found: Imported, folder: Path, brokers: int, settings: Settings, new_uuid: Callable[[], UUID], now_ms: int
+    imported: Imported, folder: Path, brokers: int, settings: Settings, new_uuid: Callable[[], UUID], now_ms: int
 ) -> list[str]:
-    """Make a data directory of topics and groups; what is not taken along, for people.
+    """Write a new data directory with the imported topics (without records) and groups.
 
-    Topics have their ids and partitions, and no records. ``now_ms``: milliseconds since 1970, when it is written.
-    Raises: DataDirError, also if the folder is not empty.
+    Args:
+        imported: topics and groups.
+        folder: the data directory; it must be empty or not exist.
+        brokers: number of brokers of the new cluster.
+        settings: settings of the new cluster.
+        new_uuid: source of ids for the cluster, and for topics without an id.
+        now_ms: timestamp of the records, milliseconds since 1970.
+
+    Returns: a note for each group whose open transactions are not imported.
+    Raises: DataDirError.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataDirError(f"data directory {folder}: it is not an empty folder")
-    ids: list[UUID] = []  # those that are to be given next
+        raise DataDirError(f"data directory {folder}: not an empty folder; use an empty or a new one")
+    ids: list[UUID] = []  # the next topic id, if it is known
     disk = RealDisk(folder)
     try:
         data_dir = DataDir(disk, str(folder))
         nodes = [Node(number, "", 0) for number in range(brokers)]
         cluster = data_dir.open(nodes, lambda: ids.pop() if ids else new_uuid())
-        for name, topic in sorted(found.topics.items()):
+        for name, topic in sorted(imported.topics.items()):
             if name not in INTERNAL:
                 if topic.topic_id is not None:
                     ids.append(topic.topic_id)
@@ -42,21 +50,21 @@ def write(
         cluster.create_topic(
             OFFSETS_TOPIC, cluster.place(offsets, min(settings.offsets_topic_replication_factor, brokers))
         )
-        for group_id in sorted(found.records):
-            _write_group(found, group_id, cluster, now_ms)
+        for group_id in sorted(imported.records):
+            _write_group(imported, group_id, cluster, now_ms)
         data_dir.close()
     finally:
         disk.close()
     return [
-        f"group {group_id!r}: {waiting} offsets of transactions that were open are not taken along"
-        for group_id, records in sorted(found.records.items())
-        if (waiting := sum(map(len, records.pending.values())))
+        f"group {group_id!r}: {pending} pending offsets of open transactions are not imported"
+        for group_id, records in sorted(imported.records.items())
+        if (pending := sum(map(len, records.pending.values())))
     ]
 
 
-def _write_group(found: Imported, group_id: str, cluster: Cluster, now_ms: int) -> None:
+def _write_group(imported: Imported, group_id: str, cluster: Cluster, now_ms: int) -> None:
     partition = cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
-    live = sorted(found.records[group_id].live.items(), key=lambda item: item[1].offset)
-    records = [Record(timestamp=now_ms, key=key, value=kept.value) for key, kept in live]
-    for begin in range(0, len(records), RECORDS):
-        partition.append(read_batch(build_batch(records[begin : begin + RECORDS])))
+    live = sorted(imported.records[group_id].live.items(), key=lambda item: item[1].offset)
+    records = [Record(timestamp=now_ms, key=key, value=record.value) for key, record in live]
+    for begin in range(0, len(records), RECORDS_PER_BATCH):
+        partition.append(read_batch(build_batch(records[begin : begin + RECORDS_PER_BATCH])))

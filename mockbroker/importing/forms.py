@@ -1,4 +1,4 @@
-"""Imported groups as JSON and as a table."""
+"""Output formats of imported groups: JSON lines and a table."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from mockbroker.groups.offsets import Committed
 from mockbroker.importing.groups import WALL, Imported
 
 HEADINGS = ("GROUP", "TYPE", "STATE", "GENERATION", "MEMBERS", "OFFSETS", "WAITING")
-NUMBERS_FROM = 3  # columns of numbers are flushed right
+FIRST_NUMBER = 3  # this column and those after it hold numbers and are right-aligned
 
 
-def json_lines(found: Imported, settings: Settings) -> Iterator[dict[str, Any]]:
-    """An object for each group, by id; last one that has ``topics``, ``passed_over``, ``notes`` and ``problems``.
+def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Yield a JSON object for each group, sorted by id, then one with topics, passed_over, notes and problems.
 
-    Bytes are base64; times are milliseconds since 1970 or null. Partitions stand by topic, by the topic's id where no
-    file says which name it has.
+    Bytes are base64; times are milliseconds since 1970 or null. Assignments map topic names to partitions; a topic
+    whose name is unknown is given by its id. docs/import.md lists the keys.
     """
-    names = {topic.topic_id: name for name, topic in found.topics.items() if topic.topic_id is not None}
-    for group_id, group in sorted(found.groups.items()):
-        told = GROUP_TYPES.of(group).to_json(group, names, settings)
-        waiting = [
+    names = {topic.topic_id: name for name, topic in imported.topics.items() if topic.topic_id is not None}
+    for group_id, group in sorted(imported.groups.items()):
+        description = GROUP_TYPES.of(group).to_json(group, names, settings)
+        pending = [
             {
                 "producer_id": producer_id,
-                "offsets": [_offset(*place, each) for place, (_, each) in sorted(held.items())],
+                "offsets": [_offset(*place, committed) for place, (_, committed) in sorted(offsets.items())],
             }
-            for producer_id, held in sorted(group.offsets.pending.items())
+            for producer_id, offsets in sorted(group.offsets.pending.items())
         ]
-        offsets = [_offset(*place, committed) for place, committed in sorted(group.offsets.committed.items())]
-        yield {"group_id": group_id, **told, "offsets": offsets, "waiting": waiting}
+        committed = [_offset(*place, each) for place, each in sorted(group.offsets.committed.items())]
+        yield {"group_id": group_id, **description, "offsets": committed, "waiting": pending}
     yield {
         "topics": {
             name: {"topic_id": topic.topic_id and uuid_text(topic.topic_id), "partitions": topic.partitions}
-            for name, topic in sorted(found.topics.items())
+            for name, topic in sorted(imported.topics.items())
         },
-        "passed_over": {kind: sorted(ids) for kind, ids in sorted(found.passed_over.items())},
-        "notes": found.notes,
-        "problems": [{"file": str(p.path), "byte": p.position, "text": p.text} for p in found.problems],
+        "passed_over": {kind: sorted(ids) for kind, ids in sorted(imported.passed_over.items())},
+        "notes": imported.notes,
+        "problems": [{"file": str(p.path), "byte": p.position, "text": p.text} for p in imported.problems],
     }
 
 
-def table(found: Imported) -> list[str]:
-    """A line for each group below a line of headings; ``WAITING``: offsets of transactions that are open."""
+def table(imported: Imported) -> list[str]:
+    """Return a line of headings and a line for each group; WAITING counts pending offsets of open transactions."""
     rows = [
         (
             group_id,
@@ -56,21 +56,21 @@ def table(found: Imported) -> list[str]:
             str(len(group.offsets.committed)),
             str(sum(map(len, group.offsets.pending.values()))),
         )
-        for group_id, group in sorted(found.groups.items())
+        for group_id, group in sorted(imported.groups.items())
     ]
-    shown = [HEADINGS, *([_shown(name), *rest] for name, *rest in rows)]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(HEADINGS))]
-    return ["  ".join(_aligned(row, widths)).rstrip() for row in shown]
+    lines = [HEADINGS, *([_printable(name), *rest] for name, *rest in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    return ["  ".join(_aligned(line, widths)).rstrip() for line in lines]
 
 
-def _shown(name: str) -> str:
-    """Fit for a terminal; all of it, since it is what the group is asked for by."""
+def _printable(name: str) -> str:
+    """Escape control characters; a group id is never shortened, because tools need all of it."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name) or "''"
 
 
 def _aligned(row: Iterable[str], widths: Iterable[int]) -> Iterator[str]:
-    for at, (text, width) in enumerate(zip(row, widths, strict=True)):
-        yield text.rjust(width) if at >= NUMBERS_FROM else text.ljust(width)
+    for column, (text, width) in enumerate(zip(row, widths, strict=True)):
+        yield text.rjust(width) if column >= FIRST_NUMBER else text.ljust(width)
 
 
 def _offset(topic: str, partition: int, committed: Committed) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Log directories into groups: which replica counts, what its records say, and what could not be read."""
+"""Reader of groups from Kafka log directories: selects the newest replicas, replays records, collects problems."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kwire.blobs import decode_record
 from kwire.errors import DecodeError, UnknownApi, UnknownRecordType
+from kwire.json.objects import uuid_text
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup
@@ -17,16 +18,16 @@ from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.records.rebuild import rebuilt
 from mockbroker.groups.records.replay import Kept, Replay
 from mockbroker.groups.records.wall_time import Wall
-from mockbroker.storage.log_dirs import Problem, log_starts, partitions, read_partition, topic_id
+from mockbroker.storage.log_dirs import Problem, partitions, read_log_starts, read_partition, read_topic_id
 from mockbroker.topics.model import OFFSETS_TOPIC, Cluster
 
 WALL = Wall(0.0)  # times of imported groups are seconds since 1970
-PASSED_OVER = {"ShareGroup": "share", "StreamsGroup": "streams"}  # what a key's class begins with: type of group
+SKIPPED_TYPES = {"ShareGroup": "share", "StreamsGroup": "streams"}  # prefix of the key's class -> group type
 
 
 @dataclass(slots=True)
-class TopicFound:
-    """``partitions``: one more than the highest that is there."""
+class ImportedTopic:
+    """A topic with a directory. ``topic_id``: None if unknown; ``partitions``: highest partition number plus 1."""
 
     topic_id: UUID | None = None
     partitions: int = 0
@@ -34,15 +35,20 @@ class TopicFound:
 
 @dataclass(slots=True)
 class Imported:
-    """``groups``: by id, times as of WALL; ``records``: what they are made of, by group id.
+    """The result of an import.
 
-    ``topics``: of which there were directories. ``passed_over``: type of group -> ids. ``problems``: what could not be
-    read; ``notes``: what one should know besides.
+    Attributes:
+        groups: group id -> group; times are seconds since 1970.
+        records: group id -> the records that the group was rebuilt from.
+        topics: topic name -> topic.
+        passed_over: unsupported group type (share, streams) -> group ids.
+        problems: files and records that could not be read.
+        notes: remarks that are not problems.
     """
 
     groups: dict[str, CoordinatedGroup] = field(default_factory=dict)
     records: dict[str, Replay] = field(default_factory=dict)
-    topics: dict[str, TopicFound] = field(default_factory=dict)
+    topics: dict[str, ImportedTopic] = field(default_factory=dict)
     passed_over: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -50,67 +56,77 @@ class Imported:
 
 @dataclass(slots=True)
 class _Replica:
-    """One copy of a partition of the offsets topic, read. ``age``: the higher, the newer it is."""
+    """A replica of a partition of __consumer_offsets, as read from one log directory.
+
+    Attributes:
+        path: directory of the replica.
+        replay: the records.
+        version: leader epoch and end offset of the last batch; the replica with the highest is the newest.
+        files: first offset of each segment -> file.
+    """
 
     path: Path
     replay: Replay = field(default_factory=Replay)
-    age: tuple[int, int] = (-1, 0)  # leader epoch of the last batch, offset behind it
-    files: dict[int, Path] = field(default_factory=dict)  # first offset of each segment -> file
+    version: tuple[int, int] = (-1, 0)
+    files: dict[int, Path] = field(default_factory=dict)
 
     def file_of(self, offset: int) -> Path:
         return self.files[max(base for base in self.files if base <= offset)]
 
 
-def imported(folders: Sequence[Path], settings: Settings) -> Imported:
-    """Everything that the offsets topic in these log directories says. They may be of several brokers.
+def read_groups(folders: Sequence[Path], settings: Settings) -> Imported:
+    """Import the groups and topics of log directories, which may belong to several brokers.
 
-    Raises: LogDirError for a folder that is no log directory, or that of a running broker.
+    Raises: LogDirError for a folder that is not a log directory, or belongs to a running broker.
     """
-    found = Imported()
+    imported = Imported()
     replicas: dict[int, list[_Replica]] = {}
     for folder in folders:
         directories = partitions(folder)
-        starts = log_starts(folder)
+        starts = read_log_starts(folder)
         if isinstance(starts, Problem):
-            found.problems.append(starts)
+            imported.problems.append(starts)
             starts = {}
         for (topic, index, _), path in directories.items():
-            _know_topic(found, topic, index, path)
+            _add_topic(imported, topic, index, path)
             if topic == OFFSETS_TOPIC:
-                replicas.setdefault(index, []).append(_read(found, path, starts.get((topic, index), 0)))
+                replicas.setdefault(index, []).append(_read_replica(imported, path, starts.get((topic, index), 0)))
     if not replicas:
-        found.notes.append(f"no partition of {OFFSETS_TOPIC} is there, so no group is")
+        imported.notes.append(f"no partition of {OFFSETS_TOPIC} and therefore no group found")
     elif missing := sorted(set(range(max(replicas))) - set(replicas)):
-        found.notes.append(f"partitions of {OFFSETS_TOPIC} that are not there: {', '.join(map(str, missing))}")
+        imported.notes.append(f"missing partitions of {OFFSETS_TOPIC}: {', '.join(map(str, missing))}")
     for _, copies in sorted(replicas.items()):
-        newest = max(copies, key=lambda replica: replica.age)
-        found.notes += [f"{each.path}: {newest.path} is as new or newer" for each in copies if each is not newest]
-        _sort(found, newest, settings)
-    return found
+        newest = max(copies, key=lambda replica: replica.version)
+        imported.notes += [
+            f"{replica.path}: ignored, {newest.path} is as new or newer" for replica in copies if replica is not newest
+        ]
+        _add_groups(imported, newest, settings)
+    return imported
 
 
-def _know_topic(found: Imported, topic: str, index: int, path: Path) -> None:
-    known = found.topics.setdefault(topic, TopicFound())
-    known.partitions = max(known.partitions, index + 1)
-    match topic_id(path):
+def _add_topic(imported: Imported, name: str, index: int, path: Path) -> None:
+    topic = imported.topics.setdefault(name, ImportedTopic())
+    topic.partitions = max(topic.partitions, index + 1)
+    match read_topic_id(path):
         case Problem() as problem:
-            found.problems.append(problem)
-        case UUID() as told if known.topic_id not in (None, told):
-            found.problems.append(Problem(path, None, "another topic id than other partitions of the topic have"))
-        case UUID() as told:
-            known.topic_id = told
+            imported.problems.append(problem)
+        case UUID() as topic_id if topic.topic_id not in (None, topic_id):
+            text = f"topic id {uuid_text(topic_id)} differs from that of other partitions of the topic"
+            imported.problems.append(Problem(path, None, text))
+        case UUID() as topic_id:
+            topic.topic_id = topic_id
         case None:
             pass
 
 
-def _read(found: Imported, path: Path, start: int) -> _Replica:
+def _read_replica(imported: Imported, path: Path, start: int) -> _Replica:
     replica = _Replica(path)
     last: Path | None = None
-    for each in read_partition(path):
-        if isinstance(each, Problem):
-            found.problems.append(each)
+    for item in read_partition(path):
+        if isinstance(item, Problem):
+            imported.problems.append(item)
             break
-        file, batch = each
+        file, batch = item
         if file != last:
             replica.files[batch.base_offset] = last = file
         if batch.last_offset < start:
@@ -118,74 +134,76 @@ def _read(found: Imported, path: Path, start: int) -> _Replica:
         try:
             replica.replay.add(batch)
         except DecodeError as error:
-            text = f"a batch that cannot be read: {error.reason}; read up to offset {batch.base_offset}"
-            found.problems.append(Problem(file, batch.position, text))
+            text = f"invalid batch: {error.reason}; read up to offset {batch.base_offset}"
+            imported.problems.append(Problem(file, batch.position, text))
             break
-        replica.age = batch.leader_epoch, batch.last_offset + 1
+        replica.version = batch.leader_epoch, batch.last_offset + 1
     return replica
 
 
-def _sort(found: Imported, replica: _Replica, settings: Settings) -> None:
-    """The records of a partition into the groups that they are of."""
+def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> None:
+    """Sort the records of a partition by group, and rebuild each group."""
     groups: dict[str, Replay] = {}
     unknown: dict[int, list[int]] = {}
-    for key, kept in replica.replay.live.items():
-        if (group_id := _readable(found, replica, key, kept, unknown)) is not None:
-            groups.setdefault(group_id, Replay()).live[key] = kept
-    for producer_id, held in replica.replay.pending.items():
-        for key, kept in held.items():
-            if (group_id := _readable(found, replica, key, kept, unknown)) is not None:
-                groups.setdefault(group_id, Replay()).pending.setdefault(producer_id, {})[key] = kept
+    for key, record in replica.replay.live.items():
+        if (group_id := _record_group(imported, replica, key, record, unknown)) is not None:
+            groups.setdefault(group_id, Replay()).live[key] = record
+    for producer_id, pending in replica.replay.pending.items():
+        for key, record in pending.items():
+            if (group_id := _record_group(imported, replica, key, record, unknown)) is not None:
+                groups.setdefault(group_id, Replay()).pending.setdefault(producer_id, {})[key] = record
     for record_type, offsets in unknown.items():
-        text = f"records of type {record_type}, which is not known: {len(offsets)}, from offset {min(offsets)} on"
-        found.problems.append(Problem(replica.path, None, text))
+        text = f"{len(offsets)} records of unknown type {record_type}, the first at offset {min(offsets)}"
+        imported.problems.append(Problem(replica.path, None, text))
     for group_id, records in groups.items():
-        _rebuild(found, replica.path, group_id, records, settings)
+        _rebuild(imported, replica.path, group_id, records, settings)
 
 
-def _readable(found: Imported, replica: _Replica, key: bytes, kept: Kept, unknown: dict[int, list[int]]) -> str | None:
-    """The group that a record is of; None if it is told of as one that cannot be read, or passed over."""
+def _record_group(
+    imported: Imported, replica: _Replica, key: bytes, record: Kept, unknown: dict[int, list[int]]
+) -> str | None:
+    """Return the group id of a record; None for an unreadable record, which is reported, and for skipped types."""
     try:
-        return _group_of(found, key, kept.value)
+        return _group_of(imported, key, record.value)
     except UnknownRecordType as error:
-        unknown.setdefault(error.record_type, []).append(kept.offset)
+        unknown.setdefault(error.record_type, []).append(record.offset)
     except DecodeError as error:
-        found.problems.append(_at_offset(replica, kept.offset, error))
+        imported.problems.append(_record_problem(replica, record.offset, error))
     return None
 
 
-def _rebuild(found: Imported, path: Path, group_id: str, records: Replay, settings: Settings) -> None:
-    cluster = Cluster([], new_uuid=_no_uuid)  # nothing is known of topics but names and ids
+def _rebuild(imported: Imported, path: Path, group_id: str, records: Replay, settings: Settings) -> None:
+    cluster = Cluster([], new_uuid=_no_uuid)  # rebuilding a group needs no topics
     context = Context(cluster, settings, _no_uuid, KAFKA_4_2.quirks, KAFKA_4_2.uniform)
-    if group_id in found.groups:
-        found.notes.append(f"group {group_id!r} is in several partitions; that in {path} counts")
+    if group_id in imported.groups:
+        imported.notes.append(f"group {group_id!r} is in several partitions; the one in {path} is used")
     try:
-        made = rebuilt(records, GROUP_TYPES, context, WALL, 0.0)
+        groups = rebuilt(records, GROUP_TYPES, context, WALL, 0.0)
     except ValueError as error:
-        found.problems.append(Problem(path, None, f"group {group_id!r} cannot be rebuilt: {error}"))
+        imported.problems.append(Problem(path, None, f"group {group_id!r} cannot be rebuilt: {error}"))
         return
-    if group_id not in made:
-        found.problems.append(Problem(path, None, f"group {group_id!r}: its own record is missing"))
+    if group_id not in groups:
+        imported.problems.append(Problem(path, None, f"group {group_id!r}: the group metadata record is missing"))
         return
-    found.groups[group_id] = made[group_id]
-    found.records[group_id] = records
+    imported.groups[group_id] = groups[group_id]
+    imported.records[group_id] = records
 
 
 def _no_uuid() -> UUID:
     return UUID(int=0)
 
 
-def _at_offset(replica: _Replica, offset: int, error: DecodeError) -> Problem:
-    kind = "cannot be read here" if isinstance(error, UnknownApi) else "is damaged"
-    return Problem(replica.file_of(offset), None, f"the record at offset {offset} {kind}: {error}")
+def _record_problem(replica: _Replica, offset: int, error: DecodeError) -> Problem:
+    reason = "has an unsupported format" if isinstance(error, UnknownApi) else "is damaged"
+    return Problem(replica.file_of(offset), None, f"the record at offset {offset} {reason}: {error}")
 
 
-def _group_of(found: Imported, key: bytes, value: bytes) -> str | None:
-    """Whose record this is; None if the group is of a type that is passed over. Raises: DecodeError."""
+def _group_of(imported: Imported, key: bytes, value: bytes) -> str | None:
+    """Return the group id of a record; None if the group's type is skipped. Raises: DecodeError."""
     decoded, _ = decode_record(OFFSETS_TOPIC, key, value)
     group_id = str(getattr(decoded, "group_id", None) or getattr(decoded, "group", ""))
-    for prefix, kind in PASSED_OVER.items():
+    for prefix, kind in SKIPPED_TYPES.items():
         if type(decoded).__name__.startswith(prefix):
-            found.passed_over.setdefault(kind, set()).add(group_id)
+            imported.passed_over.setdefault(kind, set()).add(group_id)
             return None
     return group_id

@@ -1,1 +1,1 @@
-"""Logs on disk as Kafka keeps them: directories, segments, batches."""
+"""Partition logs on disk in Kafka's layout: log directories, segments, indexes, checkpoints."""

@@ -1,6 +1,6 @@
-"""What a cluster is besides its logs, as one file of JSON. Kafka keeps the same in the log of its controllers.
+"""The metadata of a cluster (brokers, topics, configurations) as one JSON file; Kafka has it in the controllers' log.
 
-Everything is written anew with each change, which is rare beside records.
+The whole file is rewritten with each change: metadata changes are rare compared with appended records.
 """
 
 from __future__ import annotations
@@ -14,73 +14,85 @@ from uuid import UUID
 from mockbroker.topics.model import Cluster, Topic
 
 CATALOGUE = "mockbroker.json"
-FORMAT = 1  # another number when older versions could not read it any more
+FORMAT = 1  # to be raised when older versions of mockbroker can no longer read the file
 
 
 class CatalogueError(ValueError):
-    """Not what ``written`` writes; the text says why."""
+    """A catalogue file that cannot be decoded; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPartition:
+class PartitionEntry:
+    """A partition in the catalogue: the broker ids of its replicas (the first is preferred) and its leader epoch."""
+
     replicas: Sequence[int]
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTopic:
+class TopicEntry:
+    """A topic in the catalogue; ``configs`` has only the settings that were set on the topic itself."""
+
     name: str
     topic_id: UUID
     configs: dict[str, str | None]
-    partitions: Sequence[KeptPartition]
+    partitions: Sequence[PartitionEntry]
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """``taken``: as of ``Cluster``. ``deleted``: topics whose directories may still be there."""
+    """The decoded content of the catalogue file.
+
+    Attributes:
+        cluster_id: id of the cluster.
+        brokers: broker ids that the cluster was created with.
+        taken_producer_ids: number of producer ids that have been handed out.
+        topics: all topics, with their partitions and configurations.
+        deleted: ids of deleted topics whose directories may still exist.
+    """
 
     cluster_id: UUID
     brokers: Sequence[int]
-    taken: int
-    topics: Sequence[KeptTopic] = ()
+    taken_producer_ids: int
+    topics: Sequence[TopicEntry] = ()
     deleted: frozenset[UUID] = field(default_factory=frozenset)
 
 
-def written(cluster: Cluster, deleted: Sequence[UUID]) -> bytes:
-    """The file for a cluster as it is now."""
+def encode_catalogue(cluster: Cluster, deleted: Sequence[UUID]) -> bytes:
+    """Return the catalogue file of a cluster. ``deleted``: ids of topics whose directories may still exist."""
     content = {
         "format": FORMAT,
         "cluster_id": str(cluster.cluster_id),
         "brokers": sorted(cluster.nodes.keys() | cluster.down.keys()),
-        "taken_producer_ids": cluster.taken,
+        "taken_producer_ids": cluster.taken_producer_ids,
         "deleted": [str(topic_id) for topic_id in deleted],
-        "topics": [_topic(topic) for topic in cluster.topics.values()],
+        "topics": [_topic_json(topic) for topic in cluster.topics.values()],
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
-def parsed(data: bytes) -> Catalogue:
-    """What was written. Raises: CatalogueError."""
+def decode_catalogue(data: bytes) -> Catalogue:
+    """Decode the content of a catalogue file. Raises: CatalogueError."""
     try:
         content: dict[str, Any] = json.loads(data)
         version = content["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise CatalogueError(f"{CATALOGUE} is damaged: {error}") from error
     if version != FORMAT:
-        raise CatalogueError(f"{CATALOGUE} is from a newer version: format {version}, and this one knows {FORMAT}")
+        raise CatalogueError(f"{CATALOGUE} has format {version}, only format {FORMAT} is supported: upgrade mockbroker")
     try:
         return Catalogue(
             UUID(content["cluster_id"]),
             content["brokers"],
             content["taken_producer_ids"],
-            [_kept(topic) for topic in content["topics"]],
+            [_topic_entry(topic) for topic in content["topics"]],
             frozenset(UUID(text) for text in content["deleted"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CatalogueError(f"{CATALOGUE} is damaged: {error!r}") from error
 
 
-def _topic(topic: Topic) -> dict[str, object]:
+def _topic_json(topic: Topic) -> dict[str, object]:
     return {
         "name": topic.name,
         "topic_id": str(topic.topic_id),
@@ -92,6 +104,6 @@ def _topic(topic: Topic) -> dict[str, object]:
     }
 
 
-def _kept(topic: dict[str, Any]) -> KeptTopic:
-    partitions = [KeptPartition(each["replicas"], each["leader_epoch"]) for each in topic["partitions"]]
-    return KeptTopic(topic["name"], UUID(topic["topic_id"]), topic["configs"], partitions)
+def _topic_entry(topic: dict[str, Any]) -> TopicEntry:
+    partitions = [PartitionEntry(each["replicas"], each["leader_epoch"]) for each in topic["partitions"]]
+    return TopicEntry(topic["name"], UUID(topic["topic_id"]), topic["configs"], partitions)

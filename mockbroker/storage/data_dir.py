@@ -1,7 +1,7 @@
-"""A data directory in use: collects what changes, and makes it sure when it is asked to.
+"""The data directory of a running cluster: changes are collected in memory, then written and synced in groups.
 
-Whatever is collected costs no time until ``flush``, which makes everything sure that was collected by then, with as
-few syncs as there are files: commits that come together share them.
+Collecting a change does no I/O. ``flush`` makes all collected changes durable with one sync per changed file, so
+that commits that arrive together share the syncs.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from mockbroker.storage.catalogue import KeptTopic, written
+from mockbroker.storage.catalogue import TopicEntry, encode_catalogue
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties
-from mockbroker.storage.recovery import Kept, recover
-from mockbroker.storage.work import Append, Create, Cut, Delete, Operation, Replace, Work, Worker
+from mockbroker.storage.recovery import Recovered, recover
+from mockbroker.storage.work import Append, Create, Delete, DeleteBefore, Operation, Replace, Work, Worker
 from mockbroker.topics.configs import SINCE_4_0
-from mockbroker.topics.log import Copy, PartitionLog, Stored
+from mockbroker.topics.log import LogListener, PartitionLog, StoredBatch
 from mockbroker.topics.model import Cluster, Node, Partition, Topic
 
 T = TypeVar("T")
@@ -25,10 +25,15 @@ SEGMENT_BYTES = "segment.bytes"
 
 
 class DataDir:
-    """The data directory of a cluster; ``open`` returns the cluster that is kept there. ``name``: for error messages.
+    """The data directory of a cluster, on a disk; call ``open`` first.
 
-    ``collected``: number of the last change; ``synced``: of the last that is sure. Once a method has raised
-    DataDirError, nothing is written any more: nobody knows what is on the disk.
+    After a method has raised DataDirError nothing more is written, since the content of the disk is unknown.
+
+    Attributes:
+        collected: number of the last change.
+        synced: number of the last change that is durable.
+        cluster: the cluster that ``open`` returned.
+        name: path of the directory, for error messages.
     """
 
     def __init__(self, disk: Disk, name: str) -> None:
@@ -38,110 +43,121 @@ class DataDir:
         self._disk = disk
         self.name = name
         self._operations: list[Operation] = []
-        self._taken: Work | None = None
+        self._pending: Work | None = None
         self._catalogue_changed = False
-        self._deleted: list[UUID] = []  # topics of which something may be left
+        self._deleted: list[UUID] = []  # ids of deleted topics whose directories may still exist
         self._segment_bytes: dict[str, int] = {}
         self._worker: Worker
         self._failed = False
 
     def open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
-        """The cluster that is kept here, with these nodes; a new one if there is none. Raises: DataDirError."""
+        """Return the cluster stored here, with these nodes, or a new cluster if the directory is empty.
+
+        Raises: DataDirError.
+        """
         return self._guarded(lambda: self._open(nodes, new_uuid), "cannot read")
 
-    # --- what a cluster tells of itself ---
+    # --- changes that the cluster reports ---
 
-    def copy(self, topic: Topic, index: int) -> Copy:
-        return _LogCopy(self, (topic.name, index))
+    def log_listener(self, topic: Topic, index: int) -> LogListener:
+        """Return the listener that collects the changes of a partition's log."""
+        return _LogListener(self, (topic.name, index))
 
     def created(self, topic: Topic, first: int) -> None:
+        """Collect that the partitions of a topic from index ``first`` on were created."""
         for partition in topic.partitions[first:]:
             self.collect(Create((topic.name, partition.index), topic.topic_id))
         self.changed()
 
     def deleted(self, topic: Topic) -> None:
+        """Collect that a topic was deleted."""
         self._deleted.append(topic.topic_id)
         for partition in topic.partitions:
             self.collect(Delete((topic.name, partition.index)))
         self.changed()
 
     def changed(self) -> None:
+        """Collect that the catalogue (brokers, topics, configurations) changed."""
         self._catalogue_changed = True
         self.collected += 1
 
     def collect(self, operation: Operation) -> None:
+        """Add an operation to the next work."""
         self._operations.append(operation)
         self.collected += 1
 
-    # --- making it sure ---
+    # --- writing and syncing ---
 
     def next_work(self) -> Work | None:
-        """What is to be given to ``perform`` next; None if everything is sure. To be called by the broker.
+        """Return the work for the next ``perform``, or None if all changes are durable.
 
-        The same again if nobody performed it, as when the one who wanted to was cancelled.
+        Call it in the thread that changes the cluster. Work that was not performed, because the task was cancelled,
+        is returned again.
         """
-        if self._taken is not None or self.collected == self.synced:
-            return self._taken
+        if self._pending is not None or self.collected == self.synced:
+            return self._pending
         catalogue = None
         if self._catalogue_changed:
-            catalogue = written(self.cluster, self._deleted)
+            catalogue = encode_catalogue(self.cluster, self._deleted)
             self._segment_bytes = _segment_bytes(self.cluster)
-        self._taken = Work(self.collected, catalogue, self._segment_bytes, self._operations)
+        self._pending = Work(self.collected, catalogue, self._segment_bytes, self._operations)
         self._operations, self._deleted, self._catalogue_changed = [], [], False
-        return self._taken
+        return self._pending
 
     def perform(self, work: Work) -> None:
-        """Come back when it is sure. Any thread may call it, one at a time. Raises: DataDirError."""
+        """Write and sync the changes of ``work``. Any thread may call it, one at a time. Raises: DataDirError."""
         self._guarded(lambda: self._worker.perform(work), "cannot write")
-        self._taken = None
+        self._pending = None
         self.synced = work.number
 
     def flush(self) -> None:
-        """Come back when everything is sure. Raises: DataDirError."""
+        """Make all collected changes durable. Raises: DataDirError."""
         while (work := self.next_work()) is not None:
             self.perform(work)
 
     def close(self) -> None:
-        """A clean end. Nothing happens if something has failed before. Raises: DataDirError."""
+        """Flush, and write the index files; do nothing if a method has failed before. Raises: DataDirError."""
         if not self._failed:
             self.flush()
             self._guarded(self._worker.close, "cannot write")
 
     def _open(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID]) -> Cluster:
         cluster = self.cluster = Cluster(nodes, new_uuid, self)
-        kept = recover(self._disk)
-        if kept is None:
+        recovered = recover(self._disk)
+        if recovered is None:
             self._worker = Worker(self._disk, {}, {}, _default_segment_bytes())
             self.changed()
-            self.flush()  # before anything else, so that the directory is known as ours
+            self.flush()  # the catalogue first: it marks the directory as mockbroker's
         else:
             self._worker = Worker(
                 self._disk,
-                {place: each.files for place, each in kept.logs.items()},
-                kept.starts,
+                {place: log.files for place, log in recovered.logs.items()},
+                recovered.starts,
                 _default_segment_bytes(),
             )
-            self._put_back(kept)
+            self._restore(recovered)
         meta = meta_properties(cluster.cluster_id, min(cluster.nodes))
         if META_PROPERTIES not in self._disk.names("") or self._disk.read(META_PROPERTIES) != meta:
             replace_file(self._disk, META_PROPERTIES, meta)
         return cluster
 
-    def _put_back(self, kept: Kept) -> None:
-        catalogue, cluster = kept.catalogue, self.cluster
-        if (wanted := sorted(cluster.nodes)) != sorted(catalogue.brokers):
-            raise DataDirError(f"it belongs to {_brokers(catalogue.brokers)}, and there are to be {_brokers(wanted)}")
-        topics = [self._topic(topic, kept) for topic in catalogue.topics]
-        cluster.put_back(catalogue.cluster_id, topics, catalogue.taken)
+    def _restore(self, recovered: Recovered) -> None:
+        catalogue, cluster = recovered.catalogue, self.cluster
+        if (brokers := sorted(cluster.nodes)) != sorted(catalogue.brokers):
+            raise DataDirError(
+                f"created by a cluster of {_brokers(catalogue.brokers)}; cannot be opened with {_brokers(brokers)}"
+            )
+        topics = [self._topic(entry, recovered) for entry in catalogue.topics]
+        cluster.restore(catalogue.cluster_id, topics, catalogue.taken_producer_ids)
         self._segment_bytes = _segment_bytes(cluster)
 
-    def _topic(self, kept_topic: KeptTopic, kept: Kept) -> Topic:
-        topic = Topic(kept_topic.name, kept_topic.topic_id, [], kept_topic.configs)
-        for index, each in enumerate(kept_topic.partitions):
-            found = kept.logs[topic.name, index]
-            copy = self.copy(topic, index)
-            partition = Partition(topic.name, index, list(each.replicas), each.leader_epoch, PartitionLog(copy))
-            partition.put_back(found.batches, found.start, found.end)
+    def _topic(self, topic_entry: TopicEntry, recovered: Recovered) -> Topic:
+        topic = Topic(topic_entry.name, topic_entry.topic_id, [], topic_entry.configs)
+        for index, entry in enumerate(topic_entry.partitions):
+            log = recovered.logs[topic.name, index]
+            listener = self.log_listener(topic, index)
+            partition = Partition(topic.name, index, list(entry.replicas), entry.leader_epoch, PartitionLog(listener))
+            partition.restore(log.batches, log.start, log.end)
             topic.partitions.append(partition)
         return topic
 
@@ -158,19 +174,19 @@ class DataDir:
 
 
 @dataclass(frozen=True, slots=True)
-class _LogCopy:
-    """What hears of one log."""
+class _LogListener:
+    """The listener of one partition's log: adds each change to the data directory's next work."""
 
     data_dir: DataDir
     place: Place
 
-    def appended(self, stored: Stored, leader_epoch: int) -> None:
+    def appended(self, stored: StoredBatch, leader_epoch: int) -> None:
         self.data_dir.collect(Append(self.place, stored, leader_epoch))
 
-    def cut(self, start: int) -> None:
-        self.data_dir.collect(Cut(self.place, start))
+    def deleted_before(self, start: int) -> None:
+        self.data_dir.collect(DeleteBefore(self.place, start))
 
-    def replaced(self, batches: Sequence[Stored]) -> None:
+    def replaced(self, batches: Sequence[StoredBatch]) -> None:
         self.data_dir.collect(Replace(self.place, batches))
 
 
@@ -179,15 +195,15 @@ def _default_segment_bytes() -> int:
 
 
 def _segment_bytes(cluster: Cluster) -> dict[str, int]:
-    """By topic, where it is configured. A topic may have been made with a text that is no number: then the default."""
-    found: dict[str, int] = {}
+    """Return the segment size of the topics that configure a valid one; the default applies to all others."""
+    sizes: dict[str, int] = {}
     for topic in cluster.topics.values():
         text = (topic.configs.get(SEGMENT_BYTES) or "").strip().removeprefix("+")
         if text.isdecimal():
-            found[topic.name] = int(text)
-    return found
+            sizes[topic.name] = int(text)
+    return sizes
 
 
-def _brokers(numbers: Sequence[int]) -> str:
-    told = ", ".join(str(number) for number in sorted(numbers))
-    return f"broker {told}" if len(numbers) == 1 else f"brokers {told}"
+def _brokers(ids: Sequence[int]) -> str:
+    text = ", ".join(str(broker_id) for broker_id in sorted(ids))
+    return f"1 broker (id {text})" if len(ids) == 1 else f"{len(ids)} brokers (ids {text})"

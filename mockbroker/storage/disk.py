@@ -1,4 +1,4 @@
-"""What logs on disk need of an operating system, so that a simulation can put a disk of its own under them."""
+"""The file operations that the storage layer uses, as a protocol: a real disk and a simulated one implement it."""
 
 from __future__ import annotations
 
@@ -6,61 +6,65 @@ from typing import Protocol
 
 
 class DataDirError(Exception):
-    """A data directory that cannot be used, or cannot be used any longer; the text names it and says why."""
+    """A data directory that cannot be opened, read or written; the text gives its path and the reason."""
 
 
 class Disk(Protocol):
-    """Files below one folder. Names are relative to it, with ``/`` between; "" is the folder itself.
+    """The files below one folder. Paths are relative to it, with ``/`` as separator; "" is the folder itself.
 
-    Nothing is sure to outlive a crash before ``sync`` of the file, and of the name ``sync_folder`` of its folder.
-    Every method may raise OSError; after that nobody knows what became of the file.
+    The bytes of a file survive a crash only after ``sync`` of the file, and its name only after ``sync_folder`` of
+    its folder. Every method may raise OSError; the state of the file is unknown after that.
     """
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, in any order."""
+        """Return the names of the files and folders in a folder, in any order."""
         ...
 
-    def read(self, file: str) -> bytes: ...
+    def read(self, file: str) -> bytes:
+        """Return the content of a file."""
+        ...
 
     def append(self, file: str, data: bytes) -> None:
-        """Write behind what is there; the file is made if it is not."""
+        """Append bytes to a file; create it if it does not exist."""
         ...
 
     def write(self, file: str, data: bytes) -> None:
-        """Make a file of just these bytes, whatever was there before."""
+        """Write a file with exactly these bytes, replacing any earlier content."""
         ...
 
     def truncate(self, file: str, size: int) -> None:
-        """Cut a file to its first ``size`` bytes."""
+        """Truncate a file to its first ``size`` bytes."""
         ...
 
     def sync(self, file: str) -> None:
-        """Come back when the bytes of the file are sure."""
+        """Make the bytes of a file durable."""
         ...
 
     def sync_folder(self, folder: str) -> None:
-        """Come back when the names in the folder are sure."""
+        """Make the names in a folder durable."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or folder another name; a file of that name is gone."""
+        """Rename a file or folder; an existing file ``new`` is replaced."""
         ...
 
-    def remove(self, file: str) -> None: ...
+    def remove(self, file: str) -> None:
+        """Remove a file."""
+        ...
 
     def make_folder(self, folder: str) -> None:
-        """Make it, unless it is there."""
+        """Create a folder, unless it exists."""
         ...
 
     def remove_folder(self, folder: str) -> None:
-        """It must be empty."""
+        """Remove an empty folder."""
         ...
 
 
 def replace_file(disk: Disk, file: str, data: bytes) -> None:
-    """A file has this content at once: whoever looks after a crash finds the old or the new."""
-    beside = f"{file}.tmp"
-    disk.write(beside, data)
-    disk.sync(beside)
-    disk.rename(beside, file)
+    """Replace the content of a file atomically: after a crash the file has either the old or the new content."""
+    temporary = f"{file}.tmp"
+    disk.write(temporary, data)
+    disk.sync(temporary)
+    disk.rename(temporary, file)
     disk.sync_folder(file.rpartition("/")[0])

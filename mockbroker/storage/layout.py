@@ -1,4 +1,4 @@
-"""The small files of a data directory that are Kafka's: what is in them, as bytes.
+"""Encoders and decoders of the small files in a Kafka log directory (metadata, checkpoints).
 
 Source: Kafka's CheckpointFile, LeaderEpochCheckpointFile, OffsetCheckpointFile, PartitionMetadataFile and
 MetaPropertiesEnsemble.
@@ -23,18 +23,19 @@ Place = tuple[str, int]  # topic name and index of a partition
 
 
 def meta_properties(cluster_id: UUID, node_id: int) -> bytes:
-    """Whose directory it is. The id of the directory is made of the cluster's, as there is one for each."""
+    """Return the content of meta.properties. The directory id is derived from the cluster id."""
     directory = uuid_text(uuid5(NAMESPACE_OID, cluster_id.hex))
     lines = [f"cluster.id={uuid_text(cluster_id)}", f"directory.id={directory}", f"node.id={node_id}", "version=1"]
     return _lines(lines)
 
 
 def partition_metadata(topic_id: UUID) -> bytes:
+    """Return the content of partition.metadata."""
     return _lines([f"version: {PARTITION_METADATA_VERSION}", f"topic_id: {uuid_text(topic_id)}"])
 
 
 def topic_id_of(metadata: bytes) -> UUID | None:
-    """What ``partition_metadata`` wrote; None if it cannot be read."""
+    """Return the topic id in the content of a partition.metadata file; None if there is no valid one."""
     for line in metadata.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(": ")
         if name == "topic_id":
@@ -46,25 +47,27 @@ def topic_id_of(metadata: bytes) -> UUID | None:
 
 
 def leader_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """``epochs``: leader epoch and the first offset that was written in it."""
+    """Return the content of leader-epoch-checkpoint. ``epochs``: pairs of leader epoch and first offset."""
     return _checkpoint([f"{epoch} {offset}" for epoch, offset in epochs])
 
 
 def start_offsets(offsets: Mapping[Place, int]) -> bytes:
-    """The first offset of each partition whose log does not begin with its first segment."""
+    """Return the content of log-start-offset-checkpoint: the log start offsets that differ from the first segment's."""
     return _checkpoint([f"{topic} {index} {offset}" for (topic, index), offset in offsets.items()])
 
 
 def read_start_offsets(data: bytes) -> dict[Place, int]:
-    """What ``start_offsets`` wrote. Raises: ValueError."""
+    """Decode the content of log-start-offset-checkpoint. Raises: ValueError."""
     version, count, *lines = data.decode("utf-8").splitlines()
     if int(version) != CHECKPOINT_VERSION or int(count) != len(lines):
-        raise ValueError(f"{len(lines)} lines of {count}, version {version}")
-    found: dict[Place, int] = {}
+        raise ValueError(
+            f"version {version} with {len(lines)} of {count} lines, expected version {CHECKPOINT_VERSION} and all lines"
+        )
+    offsets: dict[Place, int] = {}
     for line in lines:
         topic, index, offset = line.split(" ")
-        found[topic, int(index)] = int(offset)
-    return found
+        offsets[topic, int(index)] = int(offset)
+    return offsets
 
 
 def _checkpoint(lines: list[str]) -> bytes:

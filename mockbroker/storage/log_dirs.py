@@ -1,4 +1,4 @@
-"""The log directories of a broker that is stopped: read in pieces, and never written to.
+"""Read-only access to the log directories of a stopped Kafka broker; files are read in chunks.
 
 Source: Kafka's LogManager.loadLogs, LogLoader, PartitionMetadataFile, CheckpointFile.
 """
@@ -24,30 +24,30 @@ from mockbroker.storage.layout import (
     topic_id_of,
 )
 from mockbroker.storage.segments import (
+    CHUNK,
     LOG,
-    PIECE,
     SWAP,
     Damage,
     Directory,
     Kind,
-    parsed_directory,
+    classify_files,
+    parse_directory_name,
     read_segment,
     segment_name,
-    sorted_files,
 )
 
-LOCK = ".lock"  # a broker that runs has locked it
-SMALL = 16 * 1024 * 1024  # bytes of a file of text: a line for each of 100,000 partitions
-_HELD = {errno.EAGAIN, errno.EACCES}
+LOCK = ".lock"  # locked by a running broker
+MAX_TEXT_FILE = 16 * 1024 * 1024  # bytes read of a metadata or checkpoint file: a line for each of 100,000 partitions
+_LOCKED = {errno.EAGAIN, errno.EACCES}
 
 
 class LogDirError(ValueError):
-    """A path that is no log directory, or that of a broker which runs."""
+    """A path that is not a log directory, or the log directory of a running broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What of the files could not be read, for people. ``position``: byte of the file, None if that says nothing."""
+    """A file, or a part of one, that could not be read. ``position``: byte of the file, None if it does not apply."""
 
     path: Path
     position: int | None
@@ -59,63 +59,63 @@ class Problem:
 
 
 def partitions(folder: Path) -> dict[Directory, Path]:
-    """The directories of live partitions. Raises: LogDirError."""
+    """Return the directories of the live partitions in a log directory. Raises: LogDirError."""
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise LogDirError(f"{folder}: {error.strerror}") from error
-    _refuse_running(folder)
-    found: dict[Directory, Path] = {}
+    _check_unlocked(folder)
+    directories: dict[Directory, Path] = {}
     for name in names:
-        directory = parsed_directory(name)
+        directory = parse_directory_name(name)
         if directory is not None and directory.kind is Kind.LIVE and (folder / name).is_dir():
-            found[directory] = folder / name
-    if META_PROPERTIES not in names and not any(map(_is_partition, found.values())):
-        raise LogDirError(f"{folder}: no log directory of Kafka: neither {META_PROPERTIES} nor a partition in it")
-    return found
+            directories[directory] = folder / name
+    if META_PROPERTIES not in names and not any(map(_is_partition, directories.values())):
+        raise LogDirError(f"{folder}: not a Kafka log directory (no {META_PROPERTIES} and no partition in it)")
+    return directories
 
 
 def _is_partition(path: Path) -> bool:
-    """Whether a directory has what only a partition has: its name alone could be anything's, as java-17 in /etc."""
+    """Return whether a directory has a partition's files; the name proves nothing (/etc/java-17 looks like one)."""
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))
     return False
 
 
-def _refuse_running(folder: Path) -> None:
+def _check_unlocked(folder: Path) -> None:
     with suppress(FileNotFoundError, PermissionError), (folder / LOCK).open("rb") as lock:
         try:
             fcntl.lockf(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno in _HELD:
-                raise LogDirError(f"{folder}: a broker is running on it; stop it first") from error
+            if error.errno in _LOCKED:
+                raise LogDirError(f"{folder}: locked by a running broker; stop the broker first") from error
 
 
-def topic_id(partition: Path) -> UUID | Problem | None:
-    """The id of the topic that a partition belongs to; None if no file says it."""
+def read_topic_id(partition: Path) -> UUID | Problem | None:
+    """Return the topic id in a partition's directory; None if there is no partition.metadata file."""
     path = partition / PARTITION_METADATA
     if (data := _content(path)) is None or isinstance(data, Problem):
         return data
-    return topic_id_of(data) or Problem(path, None, "no topic id in it")
+    return topic_id_of(data) or Problem(path, None, "contains no valid topic id")
 
 
-def log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
-    """The first offset that counts of each partition, by topic and partition, where it is not 0."""
+def read_log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
+    """Return the log start offsets that are not 0, by topic and partition."""
     path = folder / START_OFFSETS
     if isinstance(data := _content(path), Problem):
         return data
-    if not data:  # a broker makes the file at once, and writes it after a minute
+    if not data:  # a broker creates the file at once, and writes it only after a minute
         return {}
     try:
         return read_start_offsets(data)
     except ValueError as error:
-        return Problem(path, None, f"no checkpoint: {error}")
+        return Problem(path, None, f"not a valid checkpoint: {error}")
 
 
 def _content(path: Path) -> bytes | Problem | None:
     try:
         with path.open("rb") as file:
-            return file.read(SMALL)
+            return file.read(MAX_TEXT_FILE)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -123,43 +123,43 @@ def _content(path: Path) -> bytes | Problem | None:
 
 
 def read_partition(folder: Path) -> Iterator[tuple[Path, Batch] | Problem]:
-    """The batches of a partition in order, each with its file, up to the first damage, which is told last."""
+    """Yield the batches of a partition in order, each with its file; after the first damage yield a Problem and end."""
     expected = 0
     path = folder
     try:
         segments = _segments(folder)
         for number, (base, name) in enumerate(segments.items(), 1):
             path = folder / name
-            left = len(segments) - number
-            behind = f"; {left} segments behind it are not read" if left else ""
+            unread = len(segments) - number
+            following = f"; {unread} following segments are not read" if unread else ""
             if base < expected:
-                yield Problem(path, 0, f"begins at offset {base}, which is in the segment before it{behind}")
+                yield Problem(path, 0, f"base offset {base} overlaps the segment before it{following}")
                 return
-            for found in _batches(path, base):
-                if isinstance(found, Damage):
+            for batch in _batches(path, base):
+                if isinstance(batch, Damage):
                     yield Problem(
                         path,
-                        found.position,
-                        f"{found.reason.value}: {found.text}; read up to offset {found.offset}{behind}",
+                        batch.position,
+                        f"{batch.reason.value}: {batch.text}; read up to offset {batch.offset}{following}",
                     )
                     return
-                yield path, found
-                expected = found.last_offset + 1
+                yield path, batch
+                expected = batch.last_offset + 1
     except OSError as error:
         yield Problem(path, None, error.strerror or str(error))
 
 
 def _segments(folder: Path) -> Mapping[int, str]:
-    files = sorted_files(each.name for each in os.scandir(folder) if each.is_file())
+    files = classify_files(entry.name for entry in os.scandir(folder) if entry.is_file())
     if not files.swaps:
         return files.segments
     end = last = max(files.swaps)
-    for found in _batches(folder / segment_name(last, LOG + SWAP), last):
-        if isinstance(found, Batch):
-            end = found.last_offset + 1
-    return files.swapped(end).segments
+    for batch in _batches(folder / segment_name(last, LOG + SWAP), last):
+        if isinstance(batch, Batch):
+            end = batch.last_offset + 1
+    return files.with_swaps(end).segments
 
 
 def _batches(path: Path, base_offset: int) -> Iterator[Batch | Damage]:
     with path.open("rb") as file:
-        yield from read_segment(iter(partial(file.read, PIECE), b""), base_offset)
+        yield from read_segment(iter(partial(file.read, CHUNK), b""), base_offset)

@@ -1,4 +1,4 @@
-"""The directory of one partition: which bytes go where, and in which order they must be sure."""
+"""The files of one partition's directory: segments, indexes and checkpoints, synced in an order that is crash-safe."""
 
 from __future__ import annotations
 
@@ -10,91 +10,99 @@ from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.indexes import INDEX, TIME_INDEX, Indexer
 from mockbroker.storage.layout import LEADER_EPOCHS, PARTITION_METADATA, leader_epochs, partition_metadata
 from mockbroker.storage.segments import CLEANED, LOG, OFFSETS_IN_A_SEGMENT, SWAP, segment_name
-from mockbroker.topics.log import Stored
+from mockbroker.topics.log import StoredBatch
 
 
 class PartitionFiles:
-    """``segments``: base offsets, the one that is written to last; none before the first batch.
+    """The writer of one partition's directory: batches are collected until ``write`` and durable after ``sync``.
 
-    Batches are collected until ``write``, and sure after ``sync``.
+    Attributes:
+        segments: base offsets of the segments, the active segment last; empty before the first batch.
     """
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.segments: list[int] = []
         self._disk = disk
         self._folder = folder
-        self._size = 0  # bytes of the last segment, with those that are collected
+        self._size = 0  # bytes of the active segment, collected ones included
         self._collected = bytearray()
         self._indexer = Indexer(0)
         self._indexed: set[int] = set()  # base offsets of the segments that have index files
-        self._epochs: list[tuple[int, int]] = []  # leader epochs, and where they begin
+        self._epochs: list[tuple[int, int]] = []  # leader epoch, its first offset
         self._epochs_changed = False
-        self._unsure: list[str] = []  # files with bytes that may be lost
-        self._names_unsure = False
+        self._unsynced: list[str] = []  # files with bytes that are not synced
+        self._names_unsynced = False
 
     def create(self, topic_id: UUID) -> None:
-        """Nothing of this has to be sure before there are batches."""
+        """Create the directory with partition.metadata; it becomes durable with the first batch."""
         self._disk.make_folder(self._folder)
         metadata = self._path(PARTITION_METADATA)
         self._disk.write(metadata, partition_metadata(topic_id))
-        self._unsure.append(metadata)
-        self._names_unsure = True
+        self._unsynced.append(metadata)
+        self._names_unsynced = True
 
-    def put_back(self, segments: Sequence[int], batches: Iterable[Batch], indexed: set[int]) -> None:
-        """What was read from the directory; ``indexed``: the segments that have index files."""
+    def restore(self, segments: Sequence[int], batches: Iterable[Batch], indexed: set[int]) -> None:
+        """Set the state that recovery read from the directory.
+
+        Args:
+            segments: base offsets of the segments, in order.
+            batches: all batches of the log, in order.
+            indexed: base offsets of the segments that have index files.
+        """
         self.segments = list(segments)
         self._indexed = indexed
         last = self.segments[-1] if self.segments else 0
         self._begin(last)
         for batch in batches:
-            self._note_epoch(batch.leader_epoch, batch.base_offset)
+            self._record_epoch(batch.leader_epoch, batch.base_offset)
             if batch.base_offset >= last:
-                self._take(batch.last_offset, len(batch.data), batch.max_timestamp)
+                self._index(batch.last_offset, len(batch.data), batch.max_timestamp)
         self._epochs_changed = False
 
-    def append(self, stored: Stored, leader_epoch: int, segment_bytes: int) -> None:
-        """A batch that comes behind all others. A segment grows to ``segment_bytes``, or has one batch."""
+    def append(self, stored: StoredBatch, leader_epoch: int, segment_bytes: int) -> None:
+        """Append a batch; roll the segment if it would exceed ``segment_bytes`` (one batch may be larger)."""
         full = self._size and self._size + len(stored.data) > segment_bytes
         if not self.segments or full or stored.last_offset - self.segments[-1] >= OFFSETS_IN_A_SEGMENT:
             self._roll(stored.base_offset)
-        self._note_epoch(leader_epoch, stored.base_offset)
-        self._take(stored.last_offset, len(stored.data), stored.max_timestamp)
+        self._record_epoch(leader_epoch, stored.base_offset)
+        self._index(stored.last_offset, len(stored.data), stored.max_timestamp)
         self._collected += stored.data
 
     def write(self) -> None:
-        """Hand what was collected to the disk."""
+        """Write the collected batches to the active segment, without syncing."""
         if self._collected:
             file = self._path(segment_name(self.segments[-1]))
             self._disk.append(file, bytes(self._collected))
             self._collected.clear()
-            if file not in self._unsure:
-                self._unsure.append(file)
+            if file not in self._unsynced:
+                self._unsynced.append(file)
 
     def sync(self) -> None:
-        """Come back when everything that was written is sure. Nothing happens if it is already."""
+        """Make everything that was written durable."""
         if not self.segments:
-            return  # what ``create`` made may be lost
+            return  # an empty directory need not be durable: recovery creates it again
         self._sync_files()
         if self._epochs_changed:
             replace_file(self._disk, self._path(LEADER_EPOCHS), leader_epochs(self._epochs))
-            self._epochs_changed = self._names_unsure = False
-        elif self._names_unsure:
+            self._epochs_changed = self._names_unsynced = False
+        elif self._names_unsynced:
             self._disk.sync_folder(self._folder)
-            self._names_unsure = False
+            self._names_unsynced = False
 
-    def cut(self, start: int) -> None:
-        """Segments before this offset go; it is sure already that the log begins here."""
+    def delete_before(self, start: int) -> None:
+        """Delete the segments before the log start offset, which must be durable already."""
         while len(self.segments) > 1 and self.segments[1] <= start:
             self._remove_segment(self.segments.pop(0))
-        kept = [(epoch, max(offset, start)) for epoch, offset in self._epochs]
-        self._epochs = [each for each, after in zip(kept, [*kept[1:], None], strict=True) if not _empty(each, after)]
+        epochs = [(epoch, max(offset, start)) for epoch, offset in self._epochs]
+        pairs = zip(epochs, [*epochs[1:], None], strict=True)
+        self._epochs = [epoch for epoch, following in pairs if not _empty(epoch, following)]
 
-    def replace(self, batches: Sequence[Stored]) -> None:
-        """These batches instead of all that there are, in one segment that has the name of the first.
+    def replace(self, batches: Sequence[StoredBatch]) -> None:
+        """Replace all batches by these, in one segment with the base offset of the first segment.
 
-        A crash leaves the old or the new: until ``.swap`` is there, the old; from then on, the new.
+        After a crash the log has the old batches or the new ones: the new ones as soon as the ``.swap`` file exists.
         """
-        self._collected.clear()  # the batches have them, as far as they are still there
+        self._collected.clear()  # ``batches`` includes the collected ones that remain
         base, *others = self.segments
         log, content = segment_name(base), b"".join(stored.data for stored in batches)
         cleaned, swap = self._path(log + CLEANED), self._path(log + SWAP)
@@ -108,19 +116,19 @@ class PartitionFiles:
         self._disk.sync_folder(self._folder)
         self._disk.rename(swap, self._path(log))
         self._disk.sync_folder(self._folder)
-        self._unsure.clear()
+        self._unsynced.clear()
         self.segments = [base]
         self._begin(base)
         for stored in batches:
-            self._take(stored.last_offset, len(stored.data), stored.max_timestamp)
+            self._index(stored.last_offset, len(stored.data), stored.max_timestamp)
 
     def close(self) -> None:
-        """Index files for the last segment; everything else is written."""
+        """Write the index files of the active segment."""
         if self.segments:
             self._write_indexes()
 
     def remove(self) -> None:
-        """The directory goes, last what says whose it was."""
+        """Remove the directory; partition.metadata goes last, so that a remainder is still attributed to its topic."""
         self._collected.clear()
         for name in sorted(self._disk.names(self._folder), key=lambda name: name == PARTITION_METADATA):
             self._disk.remove(self._path(name))
@@ -134,8 +142,9 @@ class PartitionFiles:
         self._indexer = Indexer(base)
 
     def _roll(self, base: int) -> None:
-        """Begin another segment. What is before it is sure by then: a crash leaves no hole between two of them, and
-        no batches without a word on whose they are.
+        """Begin a new segment after syncing everything before it.
+
+        The sync prevents a crash from leaving a gap between two segments, or batches without partition.metadata.
         """
         if self.segments:
             self.write()
@@ -144,18 +153,18 @@ class PartitionFiles:
         self._sync_files()
         self.segments.append(base)
         self._begin(base)
-        self._names_unsure = True
+        self._names_unsynced = True
 
     def _sync_files(self) -> None:
-        for file in self._unsure:
+        for file in self._unsynced:
             self._disk.sync(file)
-        self._unsure.clear()
+        self._unsynced.clear()
 
-    def _take(self, last_offset: int, size: int, max_timestamp: int) -> None:
+    def _index(self, last_offset: int, size: int, max_timestamp: int) -> None:
         self._indexer.add(last_offset, self._size, size, max_timestamp)
         self._size += size
 
-    def _note_epoch(self, epoch: int, offset: int) -> None:
+    def _record_epoch(self, epoch: int, offset: int) -> None:
         if not self._epochs or epoch > self._epochs[-1][0]:
             self._epochs.append((epoch, offset))
             self._epochs_changed = True
@@ -176,10 +185,10 @@ class PartitionFiles:
         self._remove_indexes(base)
         file = self._path(segment_name(base, LOG))
         self._disk.remove(file)
-        if file in self._unsure:
-            self._unsure.remove(file)
+        if file in self._unsynced:
+            self._unsynced.remove(file)
 
 
-def _empty(epoch: tuple[int, int], after: tuple[int, int] | None) -> bool:
-    """True if no offset is left of a leader epoch."""
-    return after is not None and epoch[1] >= after[1]
+def _empty(epoch: tuple[int, int], following: tuple[int, int] | None) -> bool:
+    """Return whether a leader epoch has no offsets, given the epoch after it."""
+    return following is not None and epoch[1] >= following[1]

@@ -1,4 +1,4 @@
-"""A folder of the operating system as a disk, and the lock that keeps others out of it."""
+"""The ``Disk`` of the operating system: a folder, locked against other processes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 from mockbroker.storage.disk import DataDirError
 
-LOCK = ".lock"  # Kafka's name for it
-OPEN_FILES = 128  # kept open for the next append
-TAKEN = {errno.EAGAIN, errno.EACCES}
+LOCK = ".lock"  # the name that Kafka uses
+OPEN_FILES = 128  # files kept open for the next append
+LOCKED = {errno.EAGAIN, errno.EACCES}
 
 
 class RealDisk:
-    """A folder, which is made if it is not there, locked for this object until it is closed or the process has ended.
+    """A folder of the file system, created if it does not exist, and locked until ``close`` or the process ends.
 
-    Raises: DataDirError.
+    Raises: DataDirError if the folder cannot be created, or is locked by another process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,11 +35,15 @@ class RealDisk:
             _lock(self._lock)
         except OSError as error:
             os.close(self._lock)
-            told = "another process uses it" if error.errno in TAKEN else f"cannot lock {LOCK}: {error.strerror}"
-            raise DataDirError(f"data directory {folder}: {told}") from error
+            reason = (
+                "in use by another process; stop that process first"
+                if error.errno in LOCKED
+                else f"cannot lock {LOCK}: {error.strerror}"
+            )
+            raise DataDirError(f"data directory {folder}: {reason}") from error
 
     def close(self) -> None:
-        """The lock is free; what was not synced may be lost."""
+        """Release the lock and close all files, without syncing them."""
         for number in self._open.values():
             os.close(number)
         self._open.clear()
@@ -56,7 +60,7 @@ class RealDisk:
             _write_all(self._opened(file), data)
 
     def write(self, file: str, data: bytes) -> None:
-        self._forget(file)
+        self._close_file(file)
         number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             with _named(file):
@@ -79,12 +83,12 @@ class RealDisk:
             os.close(number)
 
     def rename(self, old: str, new: str) -> None:
-        self._forget(old)
-        self._forget(new)
+        self._close_file(old)
+        self._close_file(new)
         os.rename(self._folder / old, self._folder / new)
 
     def remove(self, file: str) -> None:
-        self._forget(file)
+        self._close_file(file)
         os.unlink(self._folder / file)
 
     def make_folder(self, folder: str) -> None:
@@ -99,16 +103,14 @@ class RealDisk:
             if len(self._open) >= OPEN_FILES:
                 _, oldest = self._open.popitem(last=False)
                 try:
-                    os.fsync(
-                        oldest
-                    )  # what goes wrong later is told to those who have the file open, and to nobody else
+                    os.fsync(oldest)  # Linux reports a later write-back error only to open descriptors of the file
                 finally:
                     os.close(oldest)
             number = os.open(self._folder / file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._open[file] = number
         return number
 
-    def _forget(self, file: str) -> None:
+    def _close_file(self, file: str) -> None:
         number = self._open.pop(file, None)
         if number is not None:
             os.close(number)
@@ -116,12 +118,12 @@ class RealDisk:
 
 def _lock(number: int) -> None:
     fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind that Java knows, so that Kafka stays out as well
+    fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kind of lock that Java uses: keeps Kafka out as well
 
 
 @contextmanager
 def _named(file: str) -> Iterator[None]:
-    """Errors of open files do not say which."""
+    """Add the file name to an OSError of a file descriptor, which has none."""
     try:
         yield
     except OSError as error:
@@ -130,7 +132,7 @@ def _named(file: str) -> Iterator[None]:
 
 
 def _write_all(number: int, data: bytes) -> None:
-    """A disk that is nearly full takes a part, and says what is wrong when it is asked for the rest."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(number, left) :]
+    """Write all bytes. A nearly full disk writes a part and raises OSError for the rest."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(number, remaining) :]

@@ -1,4 +1,4 @@
-"""What a partition's directory holds, by its names, and what a segment holds, by its bytes. Opens no file itself.
+"""Names of the files in a partition's directory, and the batches of a segment. Pure: opens no file.
 
 Source: Kafka's UnifiedLog.parseTopicPartitionName, LogFileUtils, LogLoader, LogSegment.recover, FileLogInputStream.
 """
@@ -14,25 +14,25 @@ from typing import NamedTuple
 from kwire.limits import MAX_FRAME
 from kwire.records.batch import HEADER, MAGIC_AT, PREFIX, Batch, read_batch
 
-PIECE = 1024 * 1024  # bytes that are read of a file at a time
-MAX_BATCH = MAX_FRAME  # bytes of a batch: one that is larger came in no request, so its length is damaged
-OFFSETS_IN_A_SEGMENT = 2**31  # indexes keep offsets as int32, from the one that is the name of the file
+CHUNK = 1024 * 1024  # bytes read from a file at a time
+MAX_BATCH = MAX_FRAME  # bytes of a batch: a larger one fits into no request, so its length is damaged
+OFFSETS_IN_A_SEGMENT = 2**31  # indexes store int32 offsets relative to the base offset
 
 LOG = ".log"
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 
 
 class Kind(Enum):
-    """What a directory of a partition is there for; the value is the end of its name."""
+    """The role of a partition's directory; the value is the suffix of its name."""
 
     LIVE = ""
-    DELETED = "-delete"  # the topic is gone, the files will be
-    FUTURE = "-future"  # a copy on its way to this disk
-    STRAY = "-stray"  # the broker is no replica of it any longer
+    DELETED = "-delete"  # of a deleted topic, to be removed
+    FUTURE = "-future"  # a replica being moved to this disk
+    STRAY = "-stray"  # of a partition that this broker no longer hosts
 
 
 class Directory(NamedTuple):
-    """What the name of a partition's directory says."""
+    """The parts of the name of a partition's directory."""
 
     topic: str
     partition: int
@@ -40,62 +40,68 @@ class Directory(NamedTuple):
 
 
 _DIRECTORY = re.compile(r"(?P<topic>\S+)-(?P<partition>\d{1,10})", re.ASCII)
-_SET_ASIDE = re.compile(rf"{_DIRECTORY.pattern}\.[^\s.]+(?P<kind>-delete|-future|-stray)", re.ASCII)
+_NOT_LIVE = re.compile(rf"{_DIRECTORY.pattern}\.[^\s.]+(?P<kind>-delete|-future|-stray)", re.ASCII)
 _FILE = re.compile(r"(?P<base>\d{20})(?P<rest>\..+)", re.ASCII)
 
 
 def directory_name(topic: str, partition: int) -> str:
+    """Return the name of a live partition's directory, as in ``billing-3``."""
     return f"{topic}-{partition}"
 
 
-def parsed_directory(name: str) -> Directory | None:
-    """``billing-3``, ``billing-3.<id>-delete``; None if it is no partition's."""
-    if found := _SET_ASIDE.fullmatch(name):
-        return Directory(found["topic"], int(found["partition"]), Kind(found["kind"]))
-    if found := _DIRECTORY.fullmatch(name):
-        return Directory(found["topic"], int(found["partition"]))
+def parse_directory_name(name: str) -> Directory | None:
+    """Parse a name such as ``billing-3`` or ``billing-3.<id>-delete``; return None for any other form."""
+    if match := _NOT_LIVE.fullmatch(name):
+        return Directory(match["topic"], int(match["partition"]), Kind(match["kind"]))
+    if match := _DIRECTORY.fullmatch(name):
+        return Directory(match["topic"], int(match["partition"]))
     return None
 
 
 def segment_name(base_offset: int, suffix: str = LOG) -> str:
-    """Its file, or with another suffix (``.index``, ``.timeindex``, ``.log.swap``) what stands beside it."""
+    """Return the file name of a segment, or of its ``.index``, ``.timeindex`` or ``.log.swap`` file."""
     return f"{base_offset:020}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """The files of a partition as a start of Kafka sees them. ``segments``, ``swaps``: base offset -> name, in order.
+class SegmentFiles:
+    """The files of a partition's directory, classified as Kafka does at startup.
 
-    ``swaps``: segments that compaction or a split had finished when the broker went down. They take the place of all
-    segments that begin within their offsets; that takes a look into the last of them, then ``swapped``.
-    ``dropped``: what such a start removes unread.
+    Attributes:
+        segments: base offset -> file name, in order.
+        swaps: base offset -> file name of segments that a finished compaction or split left to be swapped in. They
+            replace all segments whose base offset is within their offsets: read the last one for its end offset, then
+            call ``with_swaps``.
+        dropped: names of the files to remove unread.
     """
 
     segments: dict[int, str] = field(default_factory=dict)
     swaps: dict[int, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
 
-    def swapped(self, end: int) -> Files:
-        """With the swaps in place. ``end``: the offset behind the last record in them."""
+    def with_swaps(self, end: int) -> SegmentFiles:
+        """Return the files with the swaps in place. ``end``: the offset after the last record of the swaps."""
         if not self.swaps:
             return self
         begin = min(self.swaps)
         replaced = [base for base in self.segments if begin <= base < end]
-        kept = {base: name for base, name in self.segments.items() if base not in replaced}
-        return Files(
-            dict(sorted((kept | self.swaps).items())), {}, self.dropped + [self.segments[base] for base in replaced]
+        remaining = {base: name for base, name in self.segments.items() if base not in replaced}
+        return SegmentFiles(
+            dict(sorted((remaining | self.swaps).items())),
+            {},
+            self.dropped + [self.segments[base] for base in replaced],
         )
 
 
-def sorted_files(names: Iterable[str]) -> Files:
-    """What is to be read of a directory that holds these files. Indexes and other files of a broker are left out."""
+def classify_files(names: Iterable[str]) -> SegmentFiles:
+    """Classify the files of a partition's directory by their names; indexes and checkpoints are ignored."""
     logs: dict[str, dict[int, str]] = {LOG: {}, LOG + SWAP: {}}
-    unfinished: list[int] = []  # segments that compaction had not finished: it begins anew
+    unfinished: list[int] = []  # base offsets of an interrupted compaction, which starts again from scratch
     dropped: list[str] = []
     for name in sorted(names):
-        if (found := _FILE.fullmatch(name)) is None:
+        if (match := _FILE.fullmatch(name)) is None:
             continue
-        base, rest = int(found["base"]), found["rest"]
+        base, rest = int(match["base"]), match["rest"]
         if rest in logs:
             logs[rest][base] = name
         elif rest.endswith(CLEANED):
@@ -103,29 +109,35 @@ def sorted_files(names: Iterable[str]) -> Files:
             dropped.append(name)
         elif rest.endswith(DELETED):
             dropped.append(name)
-    # A swap behind an unfinished segment belongs to a split that did not end; what it is made of is still there.
+    # A swap after an unfinished segment belongs to an interrupted split, whose source segment still exists.
     swaps: dict[int, str] = {}
     for base, name in logs[LOG + SWAP].items():
         if unfinished and base >= min(unfinished):
             dropped.append(name)
         else:
             swaps[base] = name
-    return Files(logs[LOG], swaps, dropped)
+    return SegmentFiles(logs[LOG], swaps, dropped)
 
 
 class Reason(Enum):
+    """The kind of a damage."""
+
     TORN = "torn"  # the file ends within the batch
     LENGTH = "length"
     MAGIC = "magic"
     CRC = "crc"
-    OFFSET = "offset"  # not behind the batch before, or not of this segment
+    OFFSET = "offset"  # overlaps the batch before, or is outside the segment
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where the whole batches of a segment end, and why. ``text``: for people.
+    """The first damage in a segment.
 
-    ``position``: byte of the segment; everything before it is whole. ``offset``: that of the next record expected.
+    Attributes:
+        position: byte of the segment at which the valid batches end.
+        offset: the offset after the last valid record.
+        reason: kind of the damage.
+        text: description for people.
     """
 
     position: int
@@ -134,70 +146,71 @@ class Damage:
     text: str
 
 
-def read_segment(pieces: Iterable[bytes], base_offset: int) -> Iterator[Batch | Damage]:
-    """The whole batches of a segment, in order; if something else follows, a Damage last.
+def read_segment(chunks: Iterable[bytes], base_offset: int) -> Iterator[Batch | Damage]:
+    """Yield the valid batches of a segment, in order, then a Damage if other bytes follow. Records are not decoded.
 
-    ``pieces``: the bytes of the file, from its beginning; no more than a batch and a piece are held at a time.
-    ``base_offset``: the offset that is the name of the file. Positions are bytes of the file. Records are not opened.
+    Args:
+        chunks: the bytes of the file from its beginning; at most one batch and one chunk are held in memory.
+        base_offset: base offset of the segment.
     """
     end = base_offset + OFFSETS_IN_A_SEGMENT
-    window = _Window(iter(pieces))
-    while window.holds(1):
-        if isinstance(found := _next_batch(window, base_offset, end), Damage):
-            yield found
+    window = _Window(iter(chunks))
+    while window.fill(1):
+        if isinstance(batch := _next_batch(window, base_offset, end), Damage):
+            yield batch
             return
-        window.skip(len(found.data))
-        base_offset = found.last_offset + 1
-        yield found
+        window.skip(len(batch.data))
+        base_offset = batch.last_offset + 1
+        yield batch
 
 
 def _next_batch(window: _Window, expected: int, end: int) -> Batch | Damage:
     def damage(reason: Reason, text: str) -> Damage:
         return Damage(window.position, expected, reason, text)
 
-    if not window.holds(MAGIC_AT + 1):
-        return damage(Reason.TORN, f"{window.left} bytes of a batch header of {HEADER.size}")
+    if not window.fill(MAGIC_AT + 1):
+        return damage(Reason.TORN, f"{window.available} bytes of a batch header of {HEADER.size}")
     size = PREFIX + int.from_bytes(window.data[window.at + 8 : window.at + PREFIX], "big", signed=True)
     magic = int.from_bytes(window.data[window.at + MAGIC_AT : window.at + MAGIC_AT + 1], "big", signed=True)
-    # All magics have their length and their magic in the same places.
+    # Every magic has its length and its magic byte at the same positions.
     if size <= MAGIC_AT or (magic == 2 and size < HEADER.size) or size > MAX_BATCH:
-        return damage(Reason.LENGTH, f"a batch cannot have {size} bytes")
+        return damage(Reason.LENGTH, f"batch size {size} is out of range ({HEADER.size}-{MAX_BATCH} bytes)")
     if magic != 2:
-        return damage(Reason.MAGIC, f"magic {magic}, not 2")
-    if not window.holds(size):
-        return damage(Reason.TORN, f"{window.left} bytes of a batch of {size}")
+        return damage(Reason.MAGIC, f"magic {magic} is not supported, expected 2")
+    if not window.fill(size):
+        return damage(Reason.TORN, f"{window.available} bytes of a batch of {size}")
     batch = read_batch(window.data, window.at)
     batch.position = window.position
     if not batch.crc_is_right():
         return damage(Reason.CRC, f"crc {batch.crc:#010x} does not match the bytes")
     if not expected <= batch.base_offset <= batch.last_offset < end:
-        told = f"offsets {batch.base_offset} to {batch.last_offset}"
-        return damage(Reason.OFFSET, f"{told}, expected from {expected} on and below {end}")
+        offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
+        return damage(Reason.OFFSET, f"{offsets} are out of range ({expected}-{end - 1})")
     return batch
 
 
 class _Window:
-    """A part of a file that moves on: ``data`` from ``at`` on, which is byte ``position`` of the file."""
+    """A moving window over a file: ``data`` from index ``at`` on is byte ``position`` of the file and what follows."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, chunks: Iterator[bytes]) -> None:
         self.data, self.at, self.position = b"", 0, 0
-        self._pieces = pieces
+        self._chunks = chunks
 
     @property
-    def left(self) -> int:
+    def available(self) -> int:
         return len(self.data) - self.at
 
-    def holds(self, size: int) -> bool:
-        """True if so many bytes are there, after reading on as far as that takes."""
-        if self.left >= size:
+    def fill(self, size: int) -> bool:
+        """Read on until ``size`` bytes are available; return False if the file ends before."""
+        if self.available >= size:
             return True
         parts = [self.data[self.at :]]
-        have = self.left
-        while have < size and (piece := next(self._pieces, b"")):
-            parts.append(piece)
-            have += len(piece)
+        available = self.available
+        while available < size and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            available += len(chunk)
         self.data, self.at = b"".join(parts), 0
-        return have >= size
+        return available >= size
 
     def skip(self, size: int) -> None:
         self.at += size

@@ -1,4 +1,4 @@
-"""What is to be done to a data directory, in order, and the one who does it: in a thread of its own, or at once."""
+"""Operations on a data directory, and the worker that performs them in order; it may run in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,25 +12,29 @@ from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.layout import START_OFFSETS, Place, start_offsets
 from mockbroker.storage.partition_files import PartitionFiles
 from mockbroker.storage.segments import directory_name
-from mockbroker.topics.log import Stored
+from mockbroker.topics.log import StoredBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
+    """The creation of a partition's directory."""
+
     place: Place
     topic_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
+    """The append of a batch to a partition's log."""
+
     place: Place
-    stored: Stored
+    stored: StoredBatch
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Everything before ``start`` goes."""
+class DeleteBefore:
+    """The deletion of all records before the log start offset ``start``."""
 
     place: Place
     start: int
@@ -38,23 +42,31 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
+    """The replacement of all batches of a log, after compaction."""
+
     place: Place
-    batches: Sequence[Stored]
+    batches: Sequence[StoredBatch]
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """The deletion of a partition's directory."""
+
     place: Place
 
 
-Operation: TypeAlias = Create | Append | Cut | Replace | Delete
+Operation: TypeAlias = Create | Append | DeleteBefore | Replace | Delete
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``number``: of the last change in it. ``catalogue``: the file anew, None if it is as it was.
+    """A group of changes to be made durable together.
 
-    ``segment_bytes``: by topic, where a topic is configured otherwise than others.
+    Attributes:
+        number: number of the last change in it.
+        catalogue: new content of the catalogue file, None if it is unchanged.
+        segment_bytes: segment.bytes of the topics that configure it.
+        operations: changes of partition directories, in order.
     """
 
     number: int
@@ -64,7 +76,14 @@ class Work:
 
 
 class Worker:
-    """``starts``: the first offset of each log that does not begin with its first segment. One thread at a time."""
+    """The one writer of a data directory. Not thread-safe: only one thread may call it at a time.
+
+    Args:
+        disk: the disk of the data directory.
+        partitions: the partition directories that exist.
+        starts: log start offsets that differ from the first segment's base offset.
+        segment_bytes: segment.bytes of topics that do not configure it.
+    """
 
     def __init__(
         self, disk: Disk, partitions: dict[Place, PartitionFiles], starts: dict[Place, int], segment_bytes: int
@@ -72,52 +91,52 @@ class Worker:
         self._disk = disk
         self._partitions = partitions
         self._starts = starts
-        self._segment_bytes = segment_bytes  # of topics that do not say otherwise
-        self._names_unsure = True  # those of directories: recovery may have made some again
+        self._segment_bytes = segment_bytes
+        self._names_unsynced = True  # recovery may have created directories
 
     def perform(self, work: Work) -> None:
-        """Come back when all of it is sure to outlive a crash. Raises: OSError.
+        """Write and sync all changes of ``work``. Raises: OSError.
 
-        The catalogue comes first: a directory of a topic that is not in it would belong to nobody. Where a log begins
-        comes before its first segments go.
+        The catalogue is written before directories are created, so that none is a stray after a crash; log start
+        offsets are written before the segments before them are deleted.
         """
         if work.catalogue is not None:
             replace_file(self._disk, CATALOGUE, work.catalogue)
-        touched: dict[Place, PartitionFiles] = {}
-        cut: dict[Place, int] = {}
+        appended: dict[Place, PartitionFiles] = {}
+        new_starts: dict[Place, int] = {}
         for operation in work.operations:
             place = operation.place
             match operation:
                 case Append(_, stored, leader_epoch):
-                    files = touched[place] = self._partitions[place]
+                    files = appended[place] = self._partitions[place]
                     files.append(stored, leader_epoch, work.segment_bytes.get(place[0], self._segment_bytes))
-                case Cut(_, start):
-                    cut[place] = start
+                case DeleteBefore(_, start):
+                    new_starts[place] = start
                 case Replace(_, batches):
                     self._partitions[place].replace(batches)
                 case Create(_, topic_id):
                     files = self._partitions[place] = PartitionFiles(self._disk, directory_name(*place))
                     files.create(topic_id)
-                    self._names_unsure = True
+                    self._names_unsynced = True
                 case Delete():
-                    touched.pop(place, None)
-                    cut.pop(place, None)
+                    appended.pop(place, None)
+                    new_starts.pop(place, None)
                     self._delete(place)
-        for files in touched.values():
+        for files in appended.values():
             files.write()
-        for files in touched.values():
+        for files in appended.values():
             files.sync()
-        if self._names_unsure and touched:
+        if self._names_unsynced and appended:
             self._disk.sync_folder("")
-            self._names_unsure = False
-        if cut:
-            self._starts |= cut
+            self._names_unsynced = False
+        if new_starts:
+            self._starts |= new_starts
             replace_file(self._disk, START_OFFSETS, start_offsets(self._starts))
-            for place, start in cut.items():
-                self._partitions[place].cut(start)
+            for place, start in new_starts.items():
+                self._partitions[place].delete_before(start)
 
     def close(self) -> None:
-        """What may be written at the end, as it can be made again. Raises: OSError."""
+        """Write the index files of the active segments. Raises: OSError."""
         for files in self._partitions.values():
             files.close()
 
@@ -125,4 +144,4 @@ class Worker:
         if self._starts.pop(place, None) is not None:
             replace_file(self._disk, START_OFFSETS, start_offsets(self._starts))
         self._partitions.pop(place).remove()
-        self._names_unsure = True
+        self._names_unsynced = True

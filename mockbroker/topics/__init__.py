@@ -1,1 +1,1 @@
-"""Brokers, topics and partition logs: data and rules, without sockets."""
+"""The cluster's metadata (brokers, topics, partitions) and the partition logs in memory; sans-IO."""

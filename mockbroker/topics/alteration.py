@@ -1,4 +1,4 @@
-"""Changes of topic configurations: what is allowed, and what comes of them. Pure.
+"""Changes of topic configurations by AlterConfigs and IncrementalAlterConfigs: validation and result. Pure.
 
 Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 """
@@ -13,18 +13,18 @@ from typing import TypeAlias
 from kwire import ErrorCode
 from mockbroker.base.release import Release
 from mockbroker.base.texts import shortened
-from mockbroker.topics.configs import LIST, TopicConfig, known, problem
+from mockbroker.topics.configs import LIST, TopicConfig, configs_error, topic_configs
 from mockbroker.topics.model import Cluster, Topic, name_error
 
-SET, DELETE, APPEND, SUBTRACT = range(4)
-TOPIC = 2  # a resource type
+SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
+TOPIC = 2  # the resource type of topics
 Resource: TypeAlias = tuple[int, str]  # type and name
-OTHERS = {4: "brokers", 8: "loggers of brokers", 16: "client metrics", 32: "groups"}  # resource types of Kafka
+OTHERS = {4: "brokers", 8: "broker loggers", 16: "client metrics", 32: "groups"}  # Kafka's other resource types
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``operation``: set, delete, or append to or subtract from a list."""
+    """One change of a configuration. ``operation``: SET, DELETE, APPEND or SUBTRACT."""
 
     name: str
     operation: int
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """``error`` NONE: none."""
+    """The error of one resource in the response; ``error`` is NONE if its changes are accepted."""
 
     error: ErrorCode
     text: str | None
@@ -46,18 +46,21 @@ REPEATED = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most
 def alter_all(
     cluster: Cluster,
     release: Release,
-    wanted: Sequence[tuple[Resource, Sequence[Change]]],
+    requested: Sequence[tuple[Resource, Sequence[Change]]],
     *,
-    afresh: bool = False,
+    replace_all: bool = False,
     validate_only: bool = False,
 ) -> list[Refusal]:
-    """Alter each resource of a request, in order; one that is named twice is refused each time."""
-    named = Counter(resource for resource, _ in wanted)
+    """Alter each resource of a request, in order; a resource that is named twice is refused each time.
+
+    ``replace_all`` and ``validate_only``: see ``alter``.
+    """
+    counts = Counter(resource for resource, _ in requested)
     return [
         REPEATED
-        if named[resource] > 1
-        else alter(cluster, release, *resource, changes, afresh=afresh, validate_only=validate_only)
-        for resource, changes in wanted
+        if counts[resource] > 1
+        else alter(cluster, release, *resource, changes, replace_all=replace_all, validate_only=validate_only)
+        for resource, changes in requested
     ]
 
 
@@ -68,34 +71,44 @@ def alter(
     name: str,
     changes: Sequence[Change],
     *,
-    afresh: bool = False,
+    replace_all: bool = False,
     validate_only: bool = False,
 ) -> Refusal:
-    """Change the configurations of a topic. ``afresh``: what is not named goes back to its default."""
-    topic, refusal = _find(cluster, resource_type, name)
+    """Change the configurations of a topic.
+
+    Args:
+        cluster: the cluster to change.
+        release: the emulated Kafka release.
+        resource_type: resource type of the request; only TOPIC is supported.
+        name: topic name.
+        changes: the changes, in order.
+        replace_all: reset configurations that are not named to their defaults, as AlterConfigs does.
+        validate_only: check the changes without applying them.
+    """
+    topic, refusal = _find_topic(cluster, resource_type, name)
     if topic is None:
         return refusal
-    changed = apply({} if afresh else topic.configs, changes, release)
+    changed = apply({} if replace_all else topic.configs, changes, release)
     if isinstance(changed, Refusal):
         return changed
-    if text := problem(changed, release):
+    if text := configs_error(changed, release):
         return Refusal(ErrorCode.INVALID_CONFIG, text)
     if not validate_only:
         cluster.configure(topic, changed)
     return NOT_REFUSED
 
 
-def _find(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
-    """The topic whose configurations are to change, or why there is none."""
+def _find_topic(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
+    """Return the topic of a resource, or None and the error."""
     if resource_type in OTHERS:
-        text = f"Configurations of {OTHERS[resource_type]} cannot be changed: mockbroker changes those of topics alone."
+        text = f"Configurations of {OTHERS[resource_type]} cannot be changed: mockbroker supports topics only."
         return None, Refusal(ErrorCode.INVALID_REQUEST, text)
     if resource_type != TOPIC:
         return None, Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
     if not name:
         return None, Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-    if wrong := name_error(name):
-        return None, Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+    if error := name_error(name):
+        return None, Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, error)
     topic = cluster.topics.get(name)
     if topic is None:
         return None, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -105,7 +118,7 @@ def _find(cluster: Cluster, resource_type: int, name: str) -> tuple[Topic | None
 def apply(
     configs: Mapping[str, str | None], changes: Sequence[Change], release: Release
 ) -> dict[str, str | None] | Refusal:
-    """The configurations after the changes; all of them are made, or none."""
+    """Return the configurations after all changes, or the error of the first change that is refused."""
     if len({change.name for change in changes}) < len(changes):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != DELETE]
@@ -116,28 +129,28 @@ def apply(
         if change.operation == DELETE:
             changed.pop(change.name, None)
             continue
-        value = _value(changed, change, known(release))
+        value = _value(changed, change, topic_configs(release))
         if isinstance(value, Refusal):
             return value
         changed[change.name] = value
     return changed
 
 
-def _value(configs: Mapping[str, str | None], change: Change, all_of_them: Mapping[str, TopicConfig]) -> str | Refusal:
-    """What the configuration is after the change; whether it may be that is not looked at."""
-    name, given = change.name, change.value or ""
+def _value(configs: Mapping[str, str | None], change: Change, definitions: Mapping[str, TopicConfig]) -> str | Refusal:
+    """Return the value of a configuration after a change, without validating it."""
+    name, operand = change.name, change.value or ""
     if change.operation not in (SET, APPEND, SUBTRACT):
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
     if change.operation == SET:
-        return given
-    config = all_of_them.get(name)
+        return operand
+    config = definitions.get(name)
     if config is None or config.type != LIST:
-        word = "APPEND" if change.operation == APPEND else "SUBTRACT"
-        text = f"Can't {word} to key {shortened(name)} because its type is not LIST."
+        operation = "APPEND" if change.operation == APPEND else "SUBTRACT"
+        text = f"Can't {operation} to key {shortened(name)} because its type is not LIST."
         return Refusal(ErrorCode.INVALID_CONFIG, text)
     own = configs.get(name)
-    now = [word for word in (config.default if own is None else own).split(",") if word]
-    words = given.split(",")
+    current = [item for item in (config.default if own is None else own).split(",") if item]
+    items = operand.split(",")
     if change.operation == APPEND:
-        return ",".join([*now, *(word for word in words if word not in now)])
-    return ",".join(word for word in now if word not in words)
+        return ",".join([*current, *(item for item in items if item not in current)])
+    return ",".join(item for item in current if item not in items)

@@ -1,4 +1,4 @@
-"""Kafka's topic configurations: names, types, defaults, where the defaults come from, and what each may be. Pure.
+"""Kafka's topic configurations: names, types, defaults, broker synonyms and validation. Pure.
 
 Source: Kafka's ConfigDef, LogConfig and ServerTopicConfigSynonyms, as recorded in fixtures/conversations
 (topic_configs_validated, topic_configs_reported).
@@ -16,15 +16,15 @@ from mockbroker.base.settings import Settings
 from mockbroker.base.texts import shortened
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(1, 8)  # types as DescribeConfigs numbers them
-OF_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5  # where a value comes from
+OF_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5  # config sources of DescribeConfigs
 TYPE_NAMES = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 BITS = {SHORT: 16, INT: 32, LONG: 64}
-LONGEST = 2**63 - 1
-FOREVER = str(LONGEST)
+MAX_LONG = 2**63 - 1
+FOREVER = str(MAX_LONG)
 COMPACT = "compact"
 LOG_APPEND_TIME = "LogAppendTime"
 
-JAVA_SPACE = "".join(map(chr, range(0x21)))  # what String.trim takes away
+JAVA_SPACE = "".join(map(chr, range(0x21)))  # the characters that String.trim removes
 WHOLE = re.compile(r"([+-]?)0*(\d{1,19})")  # no number of 64 bits has more digits
 REAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 COMMA = re.compile(r"\s*,\s*")
@@ -36,10 +36,10 @@ Check: TypeAlias = Callable[[str, Value], None]
 
 
 class ConfigError(ValueError):
-    """A value that a configuration cannot have."""
+    """An invalid value of a configuration; the text is that of Kafka's ConfigException."""
 
-    def __init__(self, name: str, value: object, why: str) -> None:
-        super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {why}")
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {reason}")
 
 
 def _range(least: float | None = None, most: float | None = None) -> Check:
@@ -78,15 +78,19 @@ def _throttled(name: str, value: Value) -> None:
     assert isinstance(value, list)
     if value != ["*"] and not all(map(REPLICA.fullmatch, value)):
         form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-        why = f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
-        raise ConfigError(name, f"[{', '.join(value)}]", why)
+        reason = f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
+        raise ConfigError(name, f"[{', '.join(value)}]", reason)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """``default``: as text, as everything in configurations. ``check``: of a value of this type, None if it may be any.
+    """The definition of a topic configuration.
 
-    ``synonym``: the broker's setting that is the default of topics; None without one, or if its unit differs.
+    Attributes:
+        default: default value as text.
+        type: type number of DescribeConfigs.
+        check: validator of a parsed value, None if every value of the type is valid.
+        synonym: broker setting that overrides the default; None if there is none, or if its unit differs.
     """
 
     default: str
@@ -150,51 +154,54 @@ _BEFORE_4_0: Mapping[str, TopicConfig] = {
 BEFORE_4_0 = dict(sorted(_BEFORE_4_0.items()))
 
 
-def known(release: Release) -> Mapping[str, TopicConfig]:
-    """The configurations that topics of a release have, in the order of their names."""
+def topic_configs(release: Release) -> Mapping[str, TopicConfig]:
+    """Return the topic configurations of a Kafka release, sorted by name."""
     return BEFORE_4_0 if release.quirks.configs_before_4_0 else SINCE_4_0
 
 
 @dataclass(frozen=True, slots=True)
-class Sourced:
-    """A value as text, where it comes from, and under which name it was found there."""
+class ConfigSource:
+    """A value as text, its source number (OF_TOPIC ... DEFAULT), and its name in that source."""
 
     name: str
     value: str
     source: int
 
 
-def sources(configs: Configs, name: str, settings: Settings, release: Release) -> Iterator[Sourced]:
-    """What a topic with these configurations has, and what it would have without: the first one counts."""
-    config = known(release)[name]
+def sources(configs: Configs, name: str, settings: Settings, release: Release) -> Iterator[ConfigSource]:
+    """Yield the values of a configuration from all its sources, by precedence: the first one is effective.
+
+    ``configs``: the configurations set on the topic itself.
+    """
+    config = topic_configs(release)[name]
     own = configs.get(name)
     if own is not None:
-        yield Sourced(name, own, OF_TOPIC)
+        yield ConfigSource(name, own, OF_TOPIC)
     synonym = config.synonym or name
     if name == "min.insync.replicas" and release.features.get("eligible.leader.replicas.version"):
-        # a cluster with them is formatted with the broker's setting as its own
-        yield Sourced(synonym, str(settings.min_insync_replicas), DYNAMIC_DEFAULT_BROKER)
+        # a cluster with this feature is formatted with the broker's setting as a cluster-wide one
+        yield ConfigSource(synonym, str(settings.min_insync_replicas), DYNAMIC_DEFAULT_BROKER)
     if synonym in settings.given:
         value = settings.by_name().get(synonym, settings.others.get(synonym, config.default))
-        yield Sourced(synonym, _text(value), STATIC_BROKER)
-    yield Sourced(synonym, config.default, DEFAULT)
+        yield ConfigSource(synonym, _text(value), STATIC_BROKER)
+    yield ConfigSource(synonym, config.default, DEFAULT)
 
 
 def effective(configs: Configs, name: str, settings: Settings, release: Release) -> Value:
-    """What a topic with these configurations has. One that is not valid, as older versions kept it, does not count."""
-    config = known(release)[name]
-    for each in sources(configs, name, settings, release):
+    """Return the effective value of a configuration; invalid values, which older data may contain, are skipped."""
+    config = topic_configs(release)[name]
+    for source in sources(configs, name, settings, release):
         try:
-            return parsed(name, config, each.value)
+            return parse_value(name, config, source.value)
         except ValueError:
             continue
     raise AssertionError(f"the default of {name} is not valid")
 
 
 def reported(name: str, config: TopicConfig, text: str) -> str:
-    """A value as DescribeConfigs reports it, whatever spaces and signs it was given with."""
+    """Return a value in the normal form that DescribeConfigs reports; an invalid value is returned unchanged."""
     try:
-        value = parsed(name, config, text)
+        value = parse_value(name, config, text)
     except ValueError:
         return text
     if isinstance(value, list):
@@ -202,17 +209,17 @@ def reported(name: str, config: TopicConfig, text: str) -> str:
     return _text(value)
 
 
-def problem(configs: Configs, release: Release) -> str | None:
-    """Why a topic cannot have these configurations, None if it can."""
+def configs_error(configs: Configs, release: Release) -> str | None:
+    """Return Kafka's error message for invalid topic configurations, None for valid ones."""
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         return f"Null value not supported for topic configs: {shortened(','.join(nulls))}"
-    all_of_them = known(release)
+    definitions = topic_configs(release)
     for name in configs:
-        if name not in all_of_them:
+        if name not in definitions:
             return f"Unknown topic config name: {shortened(name)}"
     try:
-        values = {name: parsed(name, all_of_them[name], text or "") for name, text in configs.items()}
+        values = {name: parse_value(name, definitions[name], text or "") for name, text in configs.items()}
     except ValueError as error:
         return str(error)
     least, most = (values.get(name) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
@@ -226,8 +233,8 @@ def problem(configs: Configs, release: Release) -> str | None:
     return None
 
 
-def parsed(name: str, config: TopicConfig, text: str) -> Value:
-    """A text as a value of the configuration's type. Raises: ValueError if it cannot be one."""
+def parse_value(name: str, config: TopicConfig, text: str) -> Value:
+    """Parse and validate the value of a configuration. Raises: ValueError."""
     value = _typed(name, config.type, text)
     if config.check is not None:
         config.check(name, value)
@@ -246,15 +253,15 @@ def _typed(name: str, kind: int, text: str) -> Value:
         return trimmed.lower() == "true"
     if kind == DOUBLE and REAL.fullmatch(trimmed):
         return float(trimmed.rstrip("fFdD"))
-    if kind in BITS and (found := WHOLE.fullmatch(trimmed)):
-        number, end = int(found[1] + found[2]), 1 << BITS[kind] - 1
+    if kind in BITS and (match := WHOLE.fullmatch(trimmed)):
+        number, end = int(match[1] + match[2]), 1 << BITS[kind] - 1
         if -end <= number < end:
             return number
     raise ConfigError(name, text, f"Not a number of type {TYPE_NAMES[kind]}")
 
 
 def _text(value: bool | str | int | float) -> str:
-    """A value as Java writes it."""
+    """Return a value as Java's String.valueOf formats it."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value).replace("inf", "Infinity") if isinstance(value, float) else str(value)

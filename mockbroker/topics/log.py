@@ -1,4 +1,4 @@
-"""The log of one partition, in memory: batches as they came, but for base offset and leader epoch."""
+"""The log of one partition, in memory: batches as producers sent them, with base offset and leader epoch set."""
 
 from __future__ import annotations
 
@@ -11,128 +11,150 @@ from typing import Protocol
 from kwire import LimitError
 from kwire.records.batch import Batch, Record, read_batch, rebase
 
-MOST_RECORDS = 100_000  # records of one batch; a small one can claim millions, and everybody would wait
+MAX_RECORDS_PER_BATCH = 100_000  # a small compressed batch can hold millions, which would block the cluster
 
 
 @dataclass(slots=True)
-class Stored:
-    """One batch. ``max_timestamp`` in milliseconds since 1970. ``place``: bytes of the log that stand before it."""
+class StoredBatch:
+    """One batch of a log.
+
+    Attributes:
+        base_offset: offset of the first record.
+        last_offset: offset of the last record.
+        max_timestamp: largest timestamp, milliseconds since 1970.
+        position: bytes of the log before this batch.
+        data: the encoded batch.
+    """
 
     base_offset: int
     last_offset: int
     max_timestamp: int
-    place: int
+    position: int
     data: bytes
 
 
-class Copy(Protocol):
-    """A second place for the same log, as a file, which hears of every change after it was made."""
+class LogListener(Protocol):
+    """A listener that is called after each change of a log, to store the log on disk as well."""
 
-    def appended(self, stored: Stored, leader_epoch: int) -> None: ...
-
-    def cut(self, start: int) -> None:
-        """What is before this offset is gone."""
+    def appended(self, stored: StoredBatch, leader_epoch: int) -> None:
+        """Record that a batch was appended."""
         ...
 
-    def replaced(self, batches: Sequence[Stored]) -> None:
-        """These are all the batches now."""
+    def deleted_before(self, start: int) -> None:
+        """Record that the records before the log start offset ``start`` were deleted."""
+        ...
+
+    def replaced(self, batches: Sequence[StoredBatch]) -> None:
+        """Record that the log now consists of these batches."""
         ...
 
 
 class PartitionLog:
-    """``start``: the first offset there is; ``end``: the next to be given, which is also the high watermark.
+    """The batches of one partition.
 
-    ``copy``: None if memory is all there is.
+    Attributes:
+        start: log start offset.
+        end: log end offset, which is also the high watermark.
+        listener: is called after each change; None for a log in memory only.
     """
 
-    def __init__(self, copy: Copy | None = None) -> None:
-        self.copy = copy
+    def __init__(self, listener: LogListener | None = None) -> None:
+        self.listener = listener
         self.start = 0
         self.end = 0
-        self._batches: list[Stored] = []
+        self._batches: list[StoredBatch] = []
         self._bases: list[int] = []
         self._size = 0
 
     def append(self, batch: Batch, leader_epoch: int) -> int:
-        """Store a batch; the offset of its first record."""
+        """Append a batch and return its base offset."""
         base = self.end
         last = base + batch.last_offset_delta
         data = rebase(batch, base, leader_epoch)
-        stored = Stored(base, last, batch.max_timestamp, self._size, data)
+        stored = StoredBatch(base, last, batch.max_timestamp, self._size, data)
         self._batches.append(stored)
         self._bases.append(base)
         self._size += len(data)
         self.end = last + 1
-        if self.copy is not None:
-            self.copy.appended(stored, leader_epoch)
+        if self.listener is not None:
+            self.listener.appended(stored, leader_epoch)
         return base
 
     def batches(self) -> Iterator[Batch]:
-        """All of them, from the first on that there is."""
+        """Yield all batches in order."""
         return (read_batch(stored.data) for stored in self._batches)
 
-    def put_back(self, batches: Iterable[Batch], start: int, end: int) -> None:
-        """The batches of a copy, in order, into a log that is empty, with their offsets. ``copy`` does not hear of it.
+    def restore(self, batches: Iterable[Batch], start: int, end: int) -> None:
+        """Fill an empty log with batches read from disk, which have their offsets; the listener is not called.
 
-        ``start``, ``end``: of the log; batches may be missing anywhere.
+        Args:
+            batches: in order; after compaction some may be missing anywhere.
+            start: log start offset.
+            end: log end offset.
         """
         self._fill(batches)
         self.start, self.end = start, end
 
-    def stored(self) -> tuple[Stored, ...]:
-        """All of them, as they are stored now."""
+    def stored(self) -> tuple[StoredBatch, ...]:
+        """Return all batches as stored."""
         return tuple(self._batches)
 
-    def begins_with(self, stored: Sequence[Stored]) -> bool:
-        """True if these are its first batches still."""
+    def begins_with(self, stored: Sequence[StoredBatch]) -> bool:
+        """Return whether the first batches of the log are these very objects."""
         return len(stored) <= len(self._batches) and all(map(is_, stored, self._batches))
 
     def replace(self, batches: Iterable[Batch], count: int) -> None:
-        """Replace the first ``count`` batches by these, in order, with offsets of their own: what compaction leaves.
+        """Replace the first ``count`` batches by compacted ones, in order, which have their offsets.
 
-        The last batch of all must end where the log ends, even if it has no records: nobody may get an offset twice.
-        Raises: ValueError.
+        The last batch of the log must end at the log end offset, even if it has no records, so that no offset is
+        assigned twice. Raises: ValueError.
         """
-        found, remain = list(batches), self._batches[count:]
-        last = remain[-1].last_offset if remain else found[-1].last_offset if found else None
+        compacted, remaining = list(batches), self._batches[count:]
+        last = remaining[-1].last_offset if remaining else compacted[-1].last_offset if compacted else None
         if last is None or last + 1 != self.end:
-            raise ValueError(f"the batches of a log that ends at {self.end} cannot end elsewhere")
+            raise ValueError(f"the last offset after compaction is {last}, but the log ends at offset {self.end - 1}")
         self._batches.clear()
         self._bases.clear()
         self._size = 0
-        self._fill(found)
-        for stored in remain:
-            self._batches.append(replace(stored, place=self._size))
+        self._fill(compacted)
+        for stored in remaining:
+            self._batches.append(replace(stored, position=self._size))
             self._bases.append(stored.base_offset)
             self._size += len(stored.data)
-        if self.copy is not None:
-            self.copy.replaced(tuple(self._batches))
+        if self.listener is not None:
+            self.listener.replaced(tuple(self._batches))
 
     @property
-    def written(self) -> int:
-        """The largest timestamp of its last batch, milliseconds since 1970; there has to be one."""
+    def last_timestamp(self) -> int:
+        """The largest timestamp of the last batch, milliseconds since 1970; the log must not be empty."""
         return self._batches[-1].max_timestamp
 
     @property
     def size(self) -> int:
-        """Bytes of all batches that are there."""
-        return self._size - self._batches[0].place if self._batches else 0
+        """Bytes of all batches."""
+        return self._size - self._batches[0].position if self._batches else 0
 
     def delete_before(self, offset: int) -> None:
-        """Begin at ``offset``, which is not behind the end; what is before is gone, as far as it is whole batches."""
+        """Advance the log start offset to ``offset`` and delete the batches that lie wholly before it.
+
+        ``offset`` must not exceed the log end offset; nothing happens if it is below the log start offset.
+        """
         if offset <= self.start:
             return
         self.start = offset
-        gone = self._index_of(offset)
-        del self._batches[:gone], self._bases[:gone]
-        if self.copy is not None:
-            self.copy.cut(offset)
+        count = self._index_of(offset)
+        del self._batches[:count], self._bases[:count]
+        if self.listener is not None:
+            self.listener.deleted_before(offset)
 
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
-        """Whole batches from the one that holds ``offset`` on, at most ``limit`` bytes.
+        """Return whole batches, from the one that contains ``offset`` on, of at most ``limit`` bytes.
 
-        ``at_least_one``: the first batch comes even if it is larger, else a consumer would never get past it.
-        ``before``: batches from this offset on are not there yet for whoever reads.
+        Args:
+            offset: the fetch offset.
+            limit: bytes.
+            at_least_one: return the first batch even if it exceeds the limit, so that a consumer can make progress.
+            before: return only batches with a lower base offset, such as the last stable offset.
         """
         parts: list[bytes] = []
         size = 0
@@ -145,57 +167,62 @@ class PartitionLog:
             size += len(data)
         return b"".join(parts)
 
-    def beyond(self, offset: int, size: int) -> int:
-        """The offset of the first batch that begins ``size`` bytes or more behind the one that holds ``offset``."""
+    def offset_after(self, offset: int, size: int) -> int:
+        """Return the base offset of the first batch that begins at least ``size`` bytes after the one with ``offset``.
+
+        If there is no such batch, return the log end offset.
+        """
         first = self._index_of(offset)
         if first == len(self._batches):
             return self.end
-        index = bisect_left(self._batches, self._batches[first].place + size, key=lambda stored: stored.place)
+        index = bisect_left(self._batches, self._batches[first].position + size, key=lambda stored: stored.position)
         return self._bases[index] if index < len(self._bases) else self.end
 
     def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record at or after a time; None if there is none.
+        """Return offset and timestamp of the first record at or after ``timestamp`` (ms since 1970), or None.
 
-        Raises: kwire.DecodeError if that batch cannot be opened.
+        Raises: kwire.DecodeError if a batch cannot be decoded.
         """
         for stored in self._batches:
             if stored.max_timestamp >= timestamp:
-                for record in _opened(stored):
+                for record in _records(stored):
                     if record.timestamp >= timestamp and record.offset >= self.start:
                         return record.offset, record.timestamp
         return None
 
     def at_largest_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the record with the largest timestamp, the first of several; None if empty.
+        """Return offset and timestamp of the first record with the largest timestamp; None for an empty log.
 
-        Raises: kwire.DecodeError if that batch cannot be opened.
+        Raises: kwire.DecodeError if its batch cannot be decoded.
         """
         if not self._batches:
             return None
         largest = max(self._batches, key=lambda stored: stored.max_timestamp)
-        record = max(_opened(largest), key=lambda record: record.timestamp)
+        record = max(_records(largest), key=lambda record: record.timestamp)
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Where the batch that holds ``offset`` is, or the next one; past the end if it is not there yet."""
+        """Return the index of the batch that contains ``offset``, or of the next one; the count of batches if none."""
         if offset >= self.end:
             return len(self._batches)
-        found = max(bisect_right(self._bases, offset) - 1, 0)
-        gap = found < len(self._batches) and self._batches[found].last_offset < offset
-        return found + gap
+        index = max(bisect_right(self._bases, offset) - 1, 0)
+        in_gap = index < len(self._batches) and self._batches[index].last_offset < offset
+        return index + in_gap
 
     def _fill(self, batches: Iterable[Batch]) -> None:
         size = self._size
         for batch in batches:
-            self._batches.append(Stored(batch.base_offset, batch.last_offset, batch.max_timestamp, size, batch.data))
+            stored = StoredBatch(batch.base_offset, batch.last_offset, batch.max_timestamp, size, batch.data)
+            self._batches.append(stored)
             self._bases.append(batch.base_offset)
             size += len(batch.data)
         self._size = size
 
 
-def _opened(stored: Stored) -> Iterator[Record]:
-    """The records of a batch. Raises: kwire.DecodeError, also for one with more records than anybody sends."""
+def _records(stored: StoredBatch) -> Iterator[Record]:
+    """Return the records of a batch. Raises: kwire.DecodeError, also for more than MAX_RECORDS_PER_BATCH records."""
     batch = read_batch(stored.data)
-    if batch.count > MOST_RECORDS:
-        raise LimitError(f"{batch.count} records in one batch", message="RecordBatch")
+    if batch.count > MAX_RECORDS_PER_BATCH:
+        text = f"{batch.count} records in one batch exceed the limit of {MAX_RECORDS_PER_BATCH}"
+        raise LimitError(text, message="RecordBatch")
     return batch.records()

@@ -1,4 +1,4 @@
-"""Message sets of old clients, as batches and back: logs hold batches only. Pure.
+"""Conversion between message sets (magic 0 and 1, of old clients) and record batches (magic 2, in logs). Pure.
 
 Source: Kafka 3.9's LogValidator, RecordsUtil and LazyDownConversionRecords.
 """
@@ -12,15 +12,19 @@ from kwire import DecodeError, EncodeError, ErrorCode
 from kwire.records import build_batch, build_message_set, read
 from kwire.records.batch import Batch, Record, batches, read_batch
 from kwire.records.compression import IN_BATCHES_ONLY, NONE
-from mockbroker.topics.log import MOST_RECORDS
+from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
 
 NO_TIMESTAMP = -1
 
 
-def gather(data: bytes, limit: int) -> Batch | ErrorCode | None:
-    """What a set says as one batch of the same compression, None if it is empty. A message cut short is left out.
+def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
+    """Convert a message set to one batch with the same compression; return None for an empty set.
 
-    ``limit``: bytes of one message. The records get new offsets and keep their timestamps.
+    The records get new offsets and keep their timestamps; a truncated last message is ignored.
+
+    Args:
+        data: the message set.
+        limit: largest size of one message, bytes (max.message.bytes).
     """
     try:
         messages = list(read(data))
@@ -33,12 +37,12 @@ def gather(data: bytes, limit: int) -> Batch | ErrorCode | None:
     if any(len(message.data) > limit for message in messages):
         return ErrorCode.MESSAGE_TOO_LARGE
     codec = next((message.codec for message in reversed(messages) if message.codec != NONE), NONE)
-    alike = len({message.magic for message in messages}) == 1
-    if not alike or (codec != NONE and len(messages) > 1):
+    same_magic = len({message.magic for message in messages}) == 1
+    if not same_magic or (codec != NONE and len(messages) > 1):
         return ErrorCode.INVALID_RECORD
     try:
-        records = [record for message in messages for record in _some(message.records(verify_crc=False))]
-        if len(records) > MOST_RECORDS:
+        records = [record for message in messages for record in _limited(message.records(verify_crc=False))]
+        if len(records) > MAX_RECORDS_PER_BATCH:
             return ErrorCode.INVALID_RECORD
         if any(record.timestamp < NO_TIMESTAMP for record in records):
             return ErrorCode.INVALID_TIMESTAMP
@@ -47,42 +51,47 @@ def gather(data: bytes, limit: int) -> Batch | ErrorCode | None:
         return ErrorCode.INVALID_RECORD
 
 
-def scatter(data: bytes, offset: int, magic: int) -> bytes | ErrorCode:
-    """Batches as messages from ``offset`` on, at most as many bytes as they were, or as the first becomes.
+def from_batches(data: bytes, offset: int, magic: int) -> bytes | ErrorCode:
+    """Convert batches to a message set, as Kafka's down-conversion does.
 
-    What does not fit is cut off, be it in the middle of a message, as by Kafka. Markers of transactions are left out;
-    of a compressed batch all records are told. An error if the first batch cannot be told; what stands behind one that
-    is not the first has to wait until it is.
+    The result has at most the size of ``data``, or of the first converted batch if that is larger; as in Kafka, it may
+    be cut in the middle of a message. Transaction markers are omitted. Return an error if the first batch cannot be
+    converted; the set ends before a later batch that cannot be converted, so that the next fetch gets the error.
+
+    Args:
+        data: the batches.
+        offset: the fetch offset; earlier records of an uncompressed batch are omitted.
+        magic: 0 or 1.
     """
     parts: list[bytes] = []
-    size, most = 0, len(data)
+    size, limit = 0, len(data)
     for batch in batches(data):
         if batch.control:
             continue
-        part = _scattered(batch, offset, magic)
+        part = _message_set(batch, offset, magic)
         if isinstance(part, ErrorCode):
             if not parts:
                 return part
             break
         if not parts:
-            most = max(most, len(part))
+            limit = max(limit, len(part))
         if part:
             parts.append(part)
             size += len(part)
-        if size >= most:
+        if size >= limit:
             break
-    return b"".join(parts)[:most]
+    return b"".join(parts)[:limit]
 
 
-def _some(records: Iterator[Record]) -> Iterator[Record]:
-    """Few enough not to keep everybody waiting, and one more to show that there are too many."""
-    return islice(records, MOST_RECORDS + 1)
+def _limited(records: Iterator[Record]) -> Iterator[Record]:
+    """Yield at most MAX_RECORDS_PER_BATCH records, and one more to show that there are too many."""
+    return islice(records, MAX_RECORDS_PER_BATCH + 1)
 
 
-def _scattered(batch: Batch, offset: int, magic: int) -> bytes | ErrorCode:
+def _message_set(batch: Batch, offset: int, magic: int) -> bytes | ErrorCode:
     if batch.codec in IN_BATCHES_ONLY:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if batch.count > MOST_RECORDS:
+    if batch.count > MAX_RECORDS_PER_BATCH:
         return ErrorCode.CORRUPT_MESSAGE
     try:
         records = [
@@ -94,5 +103,5 @@ def _scattered(batch: Batch, offset: int, magic: int) -> bytes | ErrorCode:
             return b""
         stamp = batch.max_timestamp if batch.log_append_time and magic else None
         return build_message_set(records, magic=magic, codec=batch.codec, keep_offsets=True, log_append_time=stamp)
-    except (DecodeError, EncodeError):  # Produce looks at the header only, so what is stored may turn out to be none
+    except (DecodeError, EncodeError):  # Produce checks only the header, so stored records may be malformed
         return ErrorCode.CORRUPT_MESSAGE

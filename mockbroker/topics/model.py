@@ -1,4 +1,4 @@
-"""A cluster as its clients see it: brokers, topics, partitions and their leaders."""
+"""The metadata of a cluster: brokers, topics, partitions and their leaders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kwire.records.control import ControlType, build_marker, control_records
 from mockbroker.base.settings import MAX_PARTITIONS
 from mockbroker.base.texts import shortened
 from mockbroker.topics.epochs import LeaderEpochs
-from mockbroker.topics.log import Copy, PartitionLog
+from mockbroker.topics.log import LogListener, PartitionLog
 from mockbroker.topics.placement import place
 from mockbroker.topics.producers import LAST_EPOCH, Producer, Producers
 from mockbroker.topics.record_rules import RecordRules
@@ -27,19 +27,24 @@ from mockbroker.topics.record_rules import RecordRules
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
-NOBODY = -1  # leads a partition whose brokers are all away
-INDEXED_EVERY = 4_096  # bytes; Kafka knows the places of batches in a segment as closely as this
-PRODUCER_IDS = 1_000  # taken at a time, as Kafka's brokers take them: of these some are never given out
-SPARE_NAMES = 1_000  # of deleted topics, beyond as many as there are topics
-LONGEST_NAME = 249  # characters of a topic name
-LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_NAME}}}")
+NO_LEADER = -1  # leader of a partition whose brokers are all down
+INDEX_INTERVAL = 4_096  # bytes between two entries of Kafka's offset index: its precision in looking up positions
+PRODUCER_IDS = 1_000  # ids that Kafka's brokers allocate at a time; those left over after a restart are never used
+SPARE_NAMES = 1_000  # names of deleted topics that ``Cluster.created`` keeps, besides as many as there are topics
+MAX_NAME = 249  # characters of a topic name
+LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_NAME}}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker and where clients reach it. ``ports``, ``hosts``: by the names of its listeners.
+    """A broker and its advertised addresses.
 
-    ``host`` and ``port`` are those of the first.
+    Attributes:
+        node_id: broker id.
+        host: host of the first listener.
+        port: port of the first listener.
+        ports: listener name -> port.
+        hosts: listener name -> host.
     """
 
     node_id: int
@@ -49,17 +54,17 @@ class Node:
     hosts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def port_of(self, listener: str) -> int:
-        """Where whoever came by this listener reaches it."""
+        """Return the port to advertise to clients that are connected through this listener."""
         return self.ports.get(listener, self.port)
 
     def host_of(self, listener: str) -> str:
-        """The same for its host."""
+        """Return the host to advertise to clients that are connected through this listener."""
         return self.hosts.get(listener, self.host)
 
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """A transaction whose records nobody shall see. ``last``: the offset of its marker."""
+    """An aborted transaction in one partition. ``first``: its first offset; ``last``: the offset of its marker."""
 
     producer_id: int
     first: int
@@ -68,9 +73,18 @@ class Aborted:
 
 @dataclass(slots=True)
 class Partition:
-    """``replicas``: broker ids, the one that is preferred as leader first. ``leader``: -1 if there is none.
+    """One partition of a topic.
 
-    ``aborted``: in the order of their markers.
+    Attributes:
+        topic: topic name.
+        index: partition number.
+        replicas: broker ids, the preferred leader first.
+        leader: broker id, NO_LEADER if no replica is alive.
+        leader_epoch: number of leader changes.
+        log: the batches.
+        producers: state of idempotent and transactional producers.
+        aborted: aborted transactions, in the order of their markers.
+        epochs: leader epochs and their first offsets.
     """
 
     topic: str
@@ -81,7 +95,7 @@ class Partition:
     log: PartitionLog = field(default_factory=PartitionLog)
     producers: Producers = field(default_factory=Producers)
     aborted: list[Aborted] = field(default_factory=list)
-    _aborted_of: dict[int, list[Aborted]] = field(default_factory=dict)  # the same by producer
+    _aborted_of: dict[int, list[Aborted]] = field(default_factory=dict)  # aborted transactions by producer id
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
     def __post_init__(self) -> None:
@@ -90,40 +104,41 @@ class Partition:
 
     @property
     def last_stable(self) -> int:
-        """How far a reader comes that wants to see committed records only: to the oldest open transaction."""
+        """The last stable offset: the first offset of the oldest open transaction, else the log end offset."""
         first = self.producers.first_unstable
         return self.log.end if first is None else first
 
     def is_committed(self, batch: Batch) -> bool:
-        """True if readers of committed records see the batch, which is stored here."""
+        """Return whether a read_committed consumer sees a batch of this partition."""
         if batch.base_offset >= self.last_stable:
             return False
         aborted = self._aborted_of.get(batch.producer_id) if batch.transactional else None
         if aborted is None:
             return True
-        at = bisect_left(aborted, batch.base_offset, key=lambda each: each.last)  # one comes after the other
+        # A producer's transactions in a partition do not overlap.
+        at = bisect_left(aborted, batch.base_offset, key=lambda each: each.last)
         return at == len(aborted) or aborted[at].first > batch.base_offset
 
     def forget_aborted(self, before: int) -> None:
-        """What ended before this offset and was aborted is not in the log any more."""
+        """Remove the aborted transactions that ended before this offset: their records are no longer in the log."""
         del self.aborted[: bisect_left(self.aborted, before, key=lambda each: each.last)]
         self._aborted_of.clear()
         for each in self.aborted:
             self._aborted_of.setdefault(each.producer_id, []).append(each)
 
     def append(self, batch: Batch) -> int:
-        """Store a batch; the offset of its first record."""
+        """Append a batch and return its base offset."""
         base = self.log.append(batch, self.leader_epoch)
-        self.producers.remember(batch, base)
+        self.producers.record(batch, base)
         return base
 
     def end_transaction(
         self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, timestamp: int
     ) -> ErrorCode:
-        """Store the marker that ends a producer's transaction. ``timestamp``: milliseconds since 1970."""
+        """Append the marker that ends a producer's transaction. ``timestamp``: milliseconds since 1970."""
         if epoch < 0:
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka cannot make such a marker
-        if error := self.producers.may_end(producer_id, epoch, coordinator_epoch):
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to build a marker with a negative epoch
+        if error := self.producers.marker_error(producer_id, epoch, coordinator_epoch):
             return error
         marker = build_marker(
             ControlType.COMMIT if committed else ControlType.ABORT,
@@ -136,10 +151,10 @@ class Partition:
         self._ended(producer_id, epoch, coordinator_epoch, timestamp, at, committed=committed)
         return ErrorCode.NONE
 
-    def end_open(self, producer: Producer, timestamp: int, *, committed: bool, fence: bool) -> None:
+    def end_open_transaction(self, producer: Producer, timestamp: int, *, committed: bool, fence: bool) -> None:
         """End the transaction that a producer has open here. ``timestamp``: milliseconds since 1970.
 
-        ``fence``: it cannot go on in the epoch it knows, as after one that ran too long.
+        ``fence``: use the next producer epoch for the marker, so that the producer is fenced, as after a timeout.
         """
         self.end_transaction(
             producer.producer_id,
@@ -149,18 +164,23 @@ class Partition:
             timestamp=timestamp,
         )
 
-    def put_back(self, batches: Sequence[Batch], start: int, end: int) -> None:
-        """The batches of a copy, in order, and what they tell of producers. ``start``, ``end``: of the log.
+    def restore(self, batches: Sequence[Batch], start: int, end: int) -> None:
+        """Restore the log, the leader epochs and the producer state from the batches on disk.
 
-        Raises: kwire.WireError for a marker that cannot be read.
+        Args:
+            batches: all batches, in order; some may lie before the log start offset.
+            start: log start offset.
+            end: log end offset.
+
+        Raises: kwire.WireError for a marker that cannot be decoded.
         """
-        self.log.put_back([batch for batch in batches if batch.last_offset >= start], start, end)
-        self.epochs.put_back([(batch.leader_epoch, batch.base_offset) for batch in batches], self.leader_epoch, end)
+        self.log.restore([batch for batch in batches if batch.last_offset >= start], start, end)
+        self.epochs.restore([(batch.leader_epoch, batch.base_offset) for batch in batches], self.leader_epoch, end)
         for batch in batches:
             if batch.producer_id < 0:
                 continue
             if not batch.control:
-                self.producers.remember(batch, batch.base_offset)
+                self.producers.record(batch, batch.base_offset)
                 continue
             for record in control_records(batch):
                 if record.marker is not None:
@@ -183,15 +203,26 @@ class Partition:
             self._aborted_of.setdefault(producer_id, []).append(aborted)
 
     def aborted_from(self, offset: int, size: int) -> list[Aborted]:
-        """What was aborted of the records in so many bytes from ``offset`` on, and a little behind them."""
-        until = self.log.beyond(offset, size + INDEXED_EVERY)
+        """Return the aborted transactions in ``size`` bytes of the log from ``offset`` on.
+
+        As in Kafka, some transactions after these bytes may be included, because it looks up the end in its index.
+        """
+        until = self.log.offset_after(offset, size + INDEX_INTERVAL)
         since = bisect_left(self.aborted, offset, key=lambda each: each.last)
         return [each for each in self.aborted[since:] if each.first < until]
 
 
 @dataclass(slots=True)
 class Topic:
-    """``rules``: what its configurations ask of records; None until a record comes."""
+    """A topic.
+
+    Attributes:
+        name: topic name.
+        topic_id: topic id.
+        partitions: in the order of their numbers.
+        configs: configurations that are set on the topic itself.
+        rules: requirements on records that follow from the configurations; None until the first Produce.
+    """
 
     name: str
     topic_id: UUID
@@ -207,34 +238,48 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def partition_of(self, name: str) -> Partition:
-        """The partition of an internal topic that keeps a group or a transactional id."""
+        """Return the partition of an internal topic that stores a group or a transactional id, by its name."""
         return self.partitions[partition_for(name, len(self.partitions))]
 
 
 class Storage(Protocol):
-    """What keeps a cluster somewhere else than in memory, and hears of every change after it was made."""
+    """A listener that is called after each change of a cluster, to store the cluster on disk as well."""
 
-    def copy(self, topic: Topic, index: int) -> Copy:
-        """What keeps the log of a partition that is being made."""
+    def log_listener(self, topic: Topic, index: int) -> LogListener:
+        """Return the listener for the log of a partition that is being created."""
         ...
 
     def created(self, topic: Topic, first: int) -> None:
-        """The topic has new partitions, from this one on; it may be new itself."""
+        """Record that the partitions of a topic from index ``first`` on were created; the topic may be new."""
         ...
 
-    def deleted(self, topic: Topic) -> None: ...
+    def deleted(self, topic: Topic) -> None:
+        """Record that a topic was deleted."""
+        ...
 
     def changed(self) -> None:
-        """Something else than logs is different: configurations, leaders and their epochs, producer ids taken."""
+        """Record that metadata changed: configurations, leaders, leader epochs or allocated producer ids."""
         ...
 
 
 class Cluster:
-    """``new_uuid``: where topic and cluster ids come from. ``storage``: None if memory is all there is.
+    """The metadata of a cluster.
 
-    ``epoch``: another number whenever topics, partitions or brokers have changed. ``taken``: the lowest producer id
-    that nobody has taken for giving it out. ``down``: brokers that are away. ``partition_count``: of all topics.
-    ``created``: names of topics in the order in which they were created, also of some that are gone.
+    Args:
+        nodes: the brokers.
+        new_uuid: source of topic ids and the cluster id.
+        storage: is called after each change; None for a cluster in memory only.
+
+    Attributes:
+        nodes: broker id -> running broker.
+        down: broker id -> stopped broker.
+        cluster_id: cluster id.
+        topics: topic name -> topic.
+        by_id: topic id -> topic.
+        epoch: changes whenever topics, partitions or brokers change.
+        partition_count: number of partitions of all topics.
+        created: topic names in the order of creation, including some of deleted topics.
+        taken_producer_ids: number of producer ids allocated so far, in blocks of PRODUCER_IDS.
     """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID], storage: Storage | None = None) -> None:
@@ -243,31 +288,31 @@ class Cluster:
         self.cluster_id = new_uuid()
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
-        self._by_metric: dict[str, str] = {}  # names of topics by those of their metrics
+        self._by_metric: dict[str, str] = {}  # metric name of a topic -> topic name
         self.epoch = 0
         self.partition_count = 0
         self.created: list[str] = []
         self.storage = storage
-        self.taken = 0
+        self.taken_producer_ids = 0
         self._next_producer_id = 0
         self._new_uuid = new_uuid
 
     @property
     def cluster_text(self) -> str:
-        """The cluster id as clients see it."""
+        """The cluster id as base64 text, as in Metadata responses."""
         return uuid_text(self.cluster_id)
 
     @property
     def controller(self) -> int:
-        """Id of the broker that takes admin calls; each of them does."""
+        """Broker id to advertise as the controller; every broker accepts admin requests."""
         return min(self.nodes)
 
     def new_topic_id(self) -> UUID:
-        """The id of a topic that is not created, as one that is would have it."""
+        """Return a new topic id, for a CreateTopics request with validate_only."""
         return self._new_uuid()
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose metrics would have the same name, in which dots are underscores, or None."""
+        """Return the topic whose name differs only in dots and underscores, which collide in metric names, or None."""
         return self._by_metric.get(_metric_name(name))
 
     def create_topic(
@@ -276,22 +321,22 @@ class Cluster:
         replicas: Sequence[Sequence[int]],
         configs: Mapping[str, str | None] | None = None,
     ) -> Topic:
-        """A new topic with these replicas by partition. The name must be legal and free."""
+        """Create a topic. ``replicas``: broker ids for each partition. The name must be valid and unused."""
         topic = Topic(name, self._new_uuid(), [], dict(configs or {}))
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
-        self._note_created([name])
+        self._record_created([name])
         self._by_metric.setdefault(_metric_name(name), name)
-        self.grow(topic, replicas)
+        self.add_partitions(topic, replicas)
         return topic
 
-    def grow(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
-        """More partitions, with these replicas."""
+    def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """Add partitions to a topic. ``replicas``: broker ids for each new partition."""
         first = len(topic.partitions)
         for index, nodes in enumerate(replicas, first):
-            log = PartitionLog(None if self.storage is None else self.storage.copy(topic, index))
+            log = PartitionLog(None if self.storage is None else self.storage.log_listener(topic, index))
             partition = Partition(topic.name, index, list(nodes), log=log)
-            partition.leader = next((node for node in nodes if node in self.nodes), NOBODY)
+            partition.leader = next((node for node in nodes if node in self.nodes), NO_LEADER)
             topic.partitions.append(partition)
         self.partition_count += len(replicas)
         self.epoch += 1
@@ -299,38 +344,38 @@ class Cluster:
             self.storage.created(topic, first)
 
     def configure(self, topic: Topic, configs: Mapping[str, str | None]) -> None:
-        """The topic has these configurations from now on."""
+        """Replace the configurations of a topic."""
         topic.configs = configs
         topic.rules = None
         self.changed()
 
     def changed(self) -> None:
-        """To be called after leaders or their epochs were changed: the storage is told."""
+        """Report a change of leaders or leader epochs to the storage."""
         if self.storage is not None:
             self.storage.changed()
 
     def new_producer_id(self) -> int:
-        """A producer id that nobody had before, not even before the cluster was put back."""
-        if self._next_producer_id == self.taken:
-            self.taken += PRODUCER_IDS
+        """Return a producer id that was never used, including before a restart."""
+        if self._next_producer_id == self.taken_producer_ids:
+            self.taken_producer_ids += PRODUCER_IDS
             self.changed()
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
-    def put_back(self, cluster_id: UUID, topics: Sequence[Topic], taken: int) -> None:
-        """Become what was kept; producer ids that were ``taken`` are not given out again."""
+    def restore(self, cluster_id: UUID, topics: Sequence[Topic], taken_producer_ids: int) -> None:
+        """Restore the metadata read from disk; the allocated producer ids are not used again."""
         self.cluster_id = cluster_id
-        self.taken = self._next_producer_id = taken
+        self.taken_producer_ids = self._next_producer_id = taken_producer_ids
         self.topics |= {topic.name: topic for topic in topics}
         self.by_id |= {topic.topic_id: topic for topic in topics}
         for topic in topics:
             self._by_metric.setdefault(_metric_name(topic.name), topic.name)
         self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
-        self._note_created([topic.name for topic in topics])
+        self._record_created([topic.name for topic in topics])
         self.epoch += 1
 
     def delete_topic(self, topic: Topic) -> None:
-        """The topic and its records are gone."""
+        """Delete a topic with its records."""
         self.epoch += 1
         self.partition_count -= len(topic.partitions)
         del self.topics[topic.name]
@@ -340,88 +385,88 @@ class Cluster:
         if self.storage is not None:
             self.storage.deleted(topic)
             for partition in topic.partitions:
-                partition.log.copy = None  # whoever still writes to it writes to nobody
+                partition.log.listener = None  # a holder of the partition may still append to it
 
-    def _note_created(self, names: Sequence[str]) -> None:
+    def _record_created(self, names: Sequence[str]) -> None:
         self.created += names
-        if len(self.created) > 2 * len(self.topics) + SPARE_NAMES:  # another list, for those that remember the old one
+        if len(self.created) > 2 * len(self.topics) + SPARE_NAMES:  # a new list: readers may hold an index into the old
             self.created = list(self.topics)
 
     def partitions(self) -> list[Partition]:
-        """Those of all topics."""
+        """Return the partitions of all topics."""
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def in_sync(self, partition: Partition) -> list[int]:
-        """Replicas that have everything: those that are there; the last one stays in, though it is away."""
+        """Return the ISR: the replicas whose brokers run; if none does, the last replica, as in Kafka."""
         return [node for node in partition.replicas if node in self.nodes] or [partition.replicas[-1]]
 
-    def away(self, partition: Partition) -> list[int]:
-        """Replicas whose brokers are away."""
+    def offline_replicas(self, partition: Partition) -> list[int]:
+        """Return the replicas whose brokers are down."""
         return [node for node in partition.replicas if node in self.down]
 
-    def lead(self, partition: Partition, node: int) -> None:
-        """Another broker leads; -1: none does."""
+    def set_leader(self, partition: Partition, node: int) -> None:
+        """Change the leader of a partition and increment its leader epoch. ``node``: broker id or NO_LEADER."""
         partition.leader = node
         partition.leader_epoch += 1
-        if node != NOBODY:
+        if node != NO_LEADER:
             partition.epochs.begin(partition.leader_epoch, partition.log.end)
         self.epoch += 1
         self.changed()
 
-    def as_it_is(self) -> Cluster:
-        """What is known of the cluster now, for a broker that hears of nothing that comes. Logs are the same ones."""
-        seen = copy(self)
-        seen.nodes, seen.down = dict(self.nodes), dict(self.down)
-        seen.topics = {
+    def snapshot(self) -> Cluster:
+        """Return a copy of the metadata, for a broker with stale metadata; the partition logs are shared."""
+        stale = copy(self)
+        stale.nodes, stale.down = dict(self.nodes), dict(self.down)
+        stale.topics = {
             name: replace(topic, partitions=[copy(partition) for partition in topic.partitions])
             for name, topic in self.topics.items()
         }
-        seen.by_id = {topic.topic_id: topic for topic in seen.topics.values()}
-        return seen
+        stale.by_id = {topic.topic_id: topic for topic in stale.topics.values()}
+        return stale
 
     def has_room(self, partitions: int) -> bool:
-        """True if the cluster can have so many more partitions."""
+        """Return whether ``partitions`` more partitions fit into MAX_PARTITIONS."""
         return self.partition_count + partitions <= MAX_PARTITIONS
 
     @property
-    def known(self) -> AbstractSet[int]:
-        """Ids of all brokers, also of those that are away."""
+    def broker_ids(self) -> AbstractSet[int]:
+        """Ids of all brokers, running or down."""
         return self.nodes.keys() | self.down.keys()
 
     def place(self, partitions: int, replicas: int) -> list[list[int]]:
-        """Where the partitions of the next topic go."""
-        return place(sorted(self.known), partitions, replicas, start=len(self.topics))
+        """Return the replicas for each partition of the next topic."""
+        return place(sorted(self.broker_ids), partitions, replicas, start=len(self.topics))
 
     def find(self, name: str, topic_id: UUID, *, by_id: bool) -> Topic | None:
-        """A topic by its id or its name: newer requests have one, older the other."""
+        """Return a topic by its id, as newer request versions name it, or by its name."""
         return self.by_id.get(topic_id) if by_id else self.topics.get(name)
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        """A partition by topic name, or None."""
-        found = self.topics.get(topic)
-        return found.partition(index) if found else None
+        """Return a partition by topic name and number, or None."""
+        named = self.topics.get(topic)
+        return named.partition(index) if named else None
 
 
 def legal_topic_name(name: str) -> bool:
-    """Kafka's rule for topic names. Source: org.apache.kafka.common.internals.Topic."""
+    """Return whether a topic name is valid. Source: org.apache.kafka.common.internals.Topic."""
     return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def _metric_name(topic: str) -> str:
-    """Source: Kafka's Topic.unifyCollisionChars."""
+    """Return the name of a topic in metrics. Source: Kafka's Topic.unifyCollisionChars."""
     return topic.replace(".", "_")
 
 
 def name_error(name: str) -> str | None:
-    """What is wrong with a topic name, None if nothing is."""
+    """Return Kafka's error message for an invalid topic name, None for a valid one."""
     if legal_topic_name(name):
         return None
     if not name:
-        what = "the empty string is not allowed"
+        reason = "the empty string is not allowed"
     elif name in (".", ".."):
-        what = f"'{name}' is not allowed"
-    elif len(name) > LONGEST_NAME:
-        what = f"the length of '{shortened(name)}' is longer than the max allowed length {LONGEST_NAME}"
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME:
+        reason = f"the length of '{shortened(name)}' is longer than the max allowed length {MAX_NAME}"
     else:
-        what = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    return f"Topic name is invalid: {what}"
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return f"Topic name is invalid: {reason}"

@@ -1,4 +1,4 @@
-"""Which brokers hold a partition."""
+"""Placement of replicas on brokers, and validation of manual replica assignments."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from mockbroker.base.settings import MAX_PARTITIONS
 
 
 def place(nodes: Sequence[int], partitions: int, replicas: int, start: int) -> list[list[int]]:
-    """Replicas of each partition, the leader first: round the brokers, beginning ``start`` steps on.
+    """Place partitions on brokers round-robin; return the broker ids of each partition, the preferred leader first.
 
-    ``replicas`` may not be above the number of brokers.
+    Args:
+        nodes: broker ids.
+        partitions: number of partitions.
+        replicas: replication factor, at most the number of brokers.
+        start: index in ``nodes`` of the first partition's leader (modulo the number of brokers).
     """
     count = len(nodes)
     return [
@@ -18,10 +22,14 @@ def place(nodes: Sequence[int], partitions: int, replicas: int, start: int) -> l
     ]
 
 
-def assignment_error(known: Container[int], brokers: Sequence[int], sample: Sequence[int]) -> str | None:
-    """Why a client cannot have the replicas of a partition on these brokers, None if it can.
+def assignment_error(broker_ids: Container[int], brokers: Sequence[int], sample: Sequence[int]) -> str | None:
+    """Return Kafka's error message for an invalid manual replica assignment, None for a valid one.
 
-    ``known``: the brokers that there are. ``sample``: the replicas of another partition of the topic.
+    Args:
+        broker_ids: ids of all brokers of the cluster.
+        brokers: the replicas of one partition, from the request.
+        sample: the replicas of another partition of the topic, for the replication factor.
+
     Source: Kafka's ReplicationControlManager.validateManualPartitionAssignment.
     """
     manual = "The manual partition assignment includes"
@@ -29,7 +37,7 @@ def assignment_error(known: Container[int], brokers: Sequence[int], sample: Sequ
         return f"{manual} an empty replica list."
     seen: set[int] = set()
     for node in sorted(brokers):
-        if node not in known:
+        if node not in broker_ids:
             return f"{manual} broker {node}, but no such broker is registered."
         if node in seen:
             return f"{manual} the broker {node} more than once."
@@ -43,5 +51,5 @@ def assignment_error(known: Container[int], brokers: Sequence[int], sample: Sequ
 
 
 def no_room(partitions: int) -> str:
-    """Why so many partitions cannot be added, which Kafka would add."""
-    return f"{partitions} more partitions are too many: a cluster here has at most {MAX_PARTITIONS} in all."
+    """Return the error message for exceeding MAX_PARTITIONS, a limit of mockbroker that Kafka does not have."""
+    return f"{partitions} more partitions exceed mockbroker's limit of {MAX_PARTITIONS} partitions in a cluster."

@@ -1,4 +1,4 @@
-"""What a partition remembers of producers: enough to notice what came twice, what is missing, what is still open.
+"""The producer state of a partition: detects duplicates and sequence gaps, and tracks open transactions.
 
 Source: Kafka's ProducerAppendInfo, ProducerStateEntry and ProducerStateManager.
 """
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from kwire import ErrorCode
 from kwire.records.batch import Batch
 
-REMEMBERED = 5  # batches of a producer; as many as a client may have in flight
+REMEMBERED = 5  # batches remembered per producer: a client may have as many in flight
 NO_PRODUCER = -1
-LAST_EPOCH = 2**15 - 1  # a producer that is fenced in the epoch before comes to it
-SEQUENCES = 1 << 31  # sequence numbers begin anew after this many
+LAST_EPOCH = 2**15 - 1  # reached only by fencing a producer in the epoch before
+SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A batch that was stored."""
+    """A batch of a producer that was appended. ``max_timestamp``: milliseconds since 1970."""
 
     first_sequence: int
     last_sequence: int
@@ -30,9 +30,15 @@ class Appended:
 
 @dataclass(slots=True)
 class Producer:
-    """``opened``: the first offset of its open transaction; None if there is none. -1 stands for never.
+    """The state of one producer in a partition.
 
-    ``coordinator_epoch``: of whoever ended its last transaction.
+    Attributes:
+        producer_id: producer id.
+        epoch: current producer epoch.
+        batches: the last batches of this epoch.
+        coordinator_epoch: coordinator epoch of the last transaction marker, -1 if there was none.
+        last_timestamp: timestamp of the last batch or marker (ms since 1970), -1 if there was none.
+        opened: first offset of its open transaction, None if it has none.
     """
 
     producer_id: int
@@ -48,67 +54,69 @@ class Producer:
 
 
 class Producers:
-    """By producer id."""
+    """The producers of one partition; iteration yields all of them."""
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
-        self._open: dict[int, int] = {}  # first offsets of open transactions, the lowest first
-        self._tried: dict[int, tuple[int, int]] = {}
+        self._open: dict[int, int] = {}  # producer id -> first offset of its open transaction, the lowest first
+        self._verified: dict[int, tuple[int, int]] = {}  # producer id -> epoch and lowest sequence that was verified
 
     def __iter__(self) -> Iterator[Producer]:
         return iter(self._producers.values())
 
     @property
     def first_unstable(self) -> int | None:
-        """Where the oldest open transaction begins; None if none is open."""
-        return next(iter(self._open.values()), None)  # offsets only grow, so the oldest was put in first
+        """The first offset of the oldest open transaction; None if none is open."""
+        return next(iter(self._open.values()), None)  # offsets increase, so the oldest was inserted first
 
     def is_open(self, producer_id: int, epoch: int | None = None) -> bool:
-        """True if the producer has a transaction open here; ``epoch``: and is in this epoch."""
+        """Return whether the producer has an open transaction here, in any epoch or in ``epoch``."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.opened is not None and epoch in (None, producer.epoch)
 
     def open(self) -> list[Producer]:
-        """Those that have a transaction open here."""
+        """Return the producers that have an open transaction here."""
         return [self._producers[producer_id] for producer_id in self._open]
 
-    def try_to_open(self, batch: Batch) -> None:
-        """A transaction may begin here with this batch. The lowest sequence that was tried must come first.
+    def begin_verification(self, batch: Batch) -> None:
+        """Record that the batch may begin a transaction here: the lowest recorded sequence must be appended first.
 
         Source: Kafka's VerificationStateEntry.
         """
-        epoch, lowest = self._tried.get(batch.producer_id, (-1, 0))
+        epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
         lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)
-        self._tried[batch.producer_id] = max(epoch, batch.producer_epoch), lowest
+        self._verified[batch.producer_id] = max(epoch, batch.producer_epoch), lowest
 
-    def judge(self, batch: Batch, *, knows_all: bool = False) -> Appended | ErrorCode:
-        """NONE if the batch may be stored, the stored one if it came before, else what is wrong with it.
+    def check(self, batch: Batch, *, starts_at_zero: bool = False) -> Appended | ErrorCode:
+        """Check the epoch and the sequence of a batch.
 
-        ``knows_all``: the client begins at 0 wherever it has not been yet (KIP-890).
+        Return NONE if the batch may be appended, the earlier batch if it is a duplicate, else the error.
+
+        ``starts_at_zero``: a producer that is new to the partition must start with sequence 0 (KIP-890).
         """
         if batch.producer_id == NO_PRODUCER:
             return ErrorCode.NONE
         producer = self._producers.get(batch.producer_id)
-        tried = self._tried.get(batch.producer_id) if batch.transactional else None
-        if tried is not None and batch.base_sequence > tried[1]:
+        verified = self._verified.get(batch.producer_id) if batch.transactional else None
+        if verified is not None and batch.base_sequence > verified[1]:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if producer is None:  # otherwise nothing is known that it could contradict
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if knows_all and batch.base_sequence else ErrorCode.NONE
+        if producer is None:  # before KIP-890 its state may have expired, so any sequence is accepted
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_at_zero and batch.base_sequence else ErrorCode.NONE
         if batch.producer_epoch < producer.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if batch.producer_epoch > producer.epoch:
             return ErrorCode.NONE if batch.base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        again = _sequences(batch)
-        for stored in producer.batches:
-            if (stored.first_sequence, stored.last_sequence) == again:
-                return stored
+        sequences = _sequences(batch)
+        for appended in producer.batches:
+            if (appended.first_sequence, appended.last_sequence) == sequences:
+                return appended
         if batch.base_sequence != (producer.last_sequence + 1) % SEQUENCES:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        alone = producer.opened is not None and not batch.transactional
-        return ErrorCode.INVALID_TXN_STATE if alone else ErrorCode.NONE
+        outside = producer.opened is not None and not batch.transactional
+        return ErrorCode.INVALID_TXN_STATE if outside else ErrorCode.NONE
 
-    def remember(self, batch: Batch, base_offset: int) -> None:
-        """The batch was stored."""
+    def record(self, batch: Batch, base_offset: int) -> None:
+        """Record that a batch was appended."""
         if batch.producer_id == NO_PRODUCER:
             return
         producer = self._in_epoch(batch.producer_id, batch.producer_epoch)
@@ -116,11 +124,11 @@ class Producers:
         producer.batches.append(Appended(first, last, base_offset, batch.max_timestamp))
         producer.last_timestamp = batch.max_timestamp
         if batch.transactional and producer.opened is None:
-            self._tried.pop(batch.producer_id, None)
+            self._verified.pop(batch.producer_id, None)
             producer.opened = self._open[batch.producer_id] = base_offset
 
-    def may_end(self, producer_id: int, epoch: int, coordinator_epoch: int) -> ErrorCode:
-        """Whether a coordinator may end a transaction of this producer here."""
+    def marker_error(self, producer_id: int, epoch: int, coordinator_epoch: int) -> ErrorCode:
+        """Return the error for a transaction marker with these epochs; NONE if it may be appended."""
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -129,16 +137,19 @@ class Producers:
         return ErrorCode.NONE
 
     def end(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
-        """The marker was stored; where the transaction began, None if it wrote nothing here."""
+        """Record that a marker was appended.
+
+        Return the first offset of the transaction, None if it had no records here.
+        """
         producer = self._in_epoch(producer_id, epoch)
-        self._tried.pop(producer_id, None)
+        self._verified.pop(producer_id, None)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
         producer.opened = None
         return self._open.pop(producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """What is remembered of a producer; with another epoch its sequences begin anew."""
+        """Return the state of a producer, created or reset if the epoch is new."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch)
@@ -149,6 +160,6 @@ class Producers:
 
 
 def _sequences(batch: Batch) -> tuple[int, int]:
-    if batch.base_sequence < 0:  # a coordinator writes without
+    if batch.base_sequence < 0:  # batches of the group coordinator have no sequence
         return -1, -1
     return batch.base_sequence, (batch.base_sequence + batch.last_offset_delta) % SEQUENCES

@@ -1,4 +1,4 @@
-"""What a topic's configurations ask of records that producers send, and which records of a batch do not comply. Pure.
+"""Validation of produced records against the topic's configurations. Pure.
 
 Source: Kafka's LogValidator and UnifiedLog.
 """
@@ -13,22 +13,27 @@ from kwire import ErrorCode
 from kwire.records.batch import Batch, Record
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
-from mockbroker.topics.configs import COMPACT, LOG_APPEND_TIME, LONGEST, Configs, effective
-from mockbroker.topics.log import MOST_RECORDS
+from mockbroker.topics.configs import COMPACT, LOG_APPEND_TIME, MAX_LONG, Configs, effective
+from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
 
 NO_TIMESTAMP = -1
-FIRST_TIMESTAMP = -(2**63)  # so early that Java's difference to now overflows, and it is in the future
-SHOWN = 3  # record errors that the text of the whole batch quotes
-MOST_RECORD_ERRORS = 1_000  # that an answer lists; a batch of a few bytes can have millions of records
+MIN_TIMESTAMP = -(2**63)  # Java's difference between it and now overflows, so it counts as in the future
+SHOWN_ERRORS = 3  # record errors quoted in the error message of the batch
+MAX_RECORD_ERRORS = 1_000  # listed in a response: a batch of a few bytes can have millions of records
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRules:
-    """``largest_batch``, ``largest_segment``: bytes. ``compacted``: every record needs a key. ``append_time``: records
-    have the time at which they are stored.
+    """The requirements of a topic on produced records.
 
-    ``before_ms``, ``after_ms``: how far timestamps may be from now. ``every_record``: the header of a batch does not
-    show whether its records comply.
+    Attributes:
+        largest_batch: max.message.bytes.
+        largest_segment: segment.bytes.
+        compacted: every record needs a key.
+        append_time: timestamps are set by the broker (LogAppendTime).
+        before_ms: largest age of a timestamp, milliseconds before now.
+        after_ms: largest lead of a timestamp, milliseconds after now.
+        every_record: the header of a batch is not enough, every record has to be checked.
     """
 
     largest_batch: int
@@ -41,7 +46,7 @@ class RecordRules:
 
     @classmethod
     def of(cls, configs: Configs, settings: Settings, release: Release) -> RecordRules:
-        """The rules of a topic with these configurations."""
+        """Return the rules of a topic with these configurations."""
 
         def number(name: str) -> int:
             value = effective(configs, name, settings, release)
@@ -59,22 +64,22 @@ class RecordRules:
             append_time=append_time,
             before_ms=before_ms,
             after_ms=number("message.timestamp.after.max.ms"),
-            every_record=compacted or (before_ms < LONGEST and not append_time),
+            every_record=compacted or (before_ms < MAX_LONG and not append_time),
         )
 
-    def are_doubtful(self, batch: Batch, now_ms: int) -> bool:
-        """True if records of the batch may not comply, as far as its header shows."""
+    def need_records(self, batch: Batch, now_ms: int) -> bool:
+        """Return whether the records of a batch have to be checked, because its header does not prove them valid."""
         if self.every_record:
             return True
         if self.append_time:
             return batch.log_append_time
         latest = now_ms + self.after_ms
-        return batch.max_timestamp > latest or batch.base_timestamp > latest or batch.base_timestamp == FIRST_TIMESTAMP
+        return batch.max_timestamp > latest or batch.base_timestamp > latest or batch.base_timestamp == MIN_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a batch is refused. ``records``: index and text of those that do not comply."""
+    """The error of a batch that is refused. ``records``: index and error message of each invalid record."""
 
     error: ErrorCode
     text: str | None = None
@@ -82,29 +87,29 @@ class Rejection:
 
 
 def rejection(records: Iterable[Record], batch: Batch, rules: RecordRules, place: str, now_ms: int) -> Rejection | None:
-    """What is wrong with the records of a batch, None if nothing is. ``place``: the partition, as in ``topic-0``.
+    """Validate the records of a batch; return None if all are valid. ``place``: the partition, as in ``topic-0``.
 
-    Raises: kwire.DecodeError for records that cannot be read.
+    Raises: kwire.DecodeError for records that cannot be decoded.
     """
-    found: list[tuple[int, str]] = []
+    errors: list[tuple[int, str]] = []
     error = ErrorCode.INVALID_RECORD
-    for index, record in enumerate(islice(records, MOST_RECORDS)):
+    for index, record in enumerate(islice(records, MAX_RECORDS_PER_BATCH)):
         if rules.compacted and record.key is None:
-            found.append((index, f"Compacted topic cannot accept message without key in topic partition {place}"))
+            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {place}"))
         elif text := _timestamp_error(record, index, batch, rules, now_ms):
             error = ErrorCode.INVALID_TIMESTAMP
-            found.append((index, text))
-    if not found:
+            errors.append((index, text))
+    if not errors:
         return None
     if error == ErrorCode.INVALID_TIMESTAMP:
         text = "One or more records have been rejected due to invalid timestamp"
     else:
-        shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in found[:SHOWN])
+        shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:SHOWN_ERRORS])
         text = (
-            f"One or more records have been rejected due to {len(found)} record errors in total, "
+            f"One or more records have been rejected due to {len(errors)} record errors in total, "
             f"and only showing the first three errors at most: [{shown}]"
         )
-    return Rejection(error, text, tuple(found[:MOST_RECORD_ERRORS]))
+    return Rejection(error, text, tuple(errors[:MAX_RECORD_ERRORS]))
 
 
 def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRules, now_ms: int) -> str | None:
@@ -121,10 +126,10 @@ def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRule
     if not batch.log_append_time:
         return None
     sizes = f"key={len(record.key or b'')} bytes, value={len(record.value or b'')} bytes"
-    told = f"DefaultRecord(offset={index}, timestamp={timestamp}, {sizes})"
-    return f"Invalid timestamp type in message {told}. Producer should not set timestamp type to LogAppendTime."
+    shown = f"DefaultRecord(offset={index}, timestamp={timestamp}, {sizes})"
+    return f"Invalid timestamp type in message {shown}. Producer should not set timestamp type to LogAppendTime."
 
 
 def _long(number: int) -> int:
-    """A number as Java has it in 64 bits, which overflow."""
+    """Return a number with the overflow of Java's 64-bit long."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Transactional ids as records of the transaction log, and ids made of them. Source: Kafka's TransactionLog."""
+"""Records of the transaction log (__transaction_state): writer and reader. Source: Kafka's TransactionLog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker.groups.records.wall_time import Wall
 from mockbroker.topics.model import TRANSACTIONS_TOPIC, Cluster, Partition
 from mockbroker.transactions.state import PREPARED, State, Transaction
 
-BUMPING = 2  # the version of transactions in which each end brings another epoch
+EPOCH_BUMP_VERSION = 2  # transaction.version in which each EndTxn increments the producer epoch (KIP-890)
 STATES = [
     State.EMPTY,
     State.ONGOING,
@@ -21,11 +21,17 @@ STATES = [
     State.PREPARE_ABORT,
     State.COMPLETE_COMMIT,
     State.COMPLETE_ABORT,
-]  # by the numbers that records have for them
+]  # the index is the status number in records
 
 
 class TransactionKeeper:
-    """Writes what changes in transactional ids. ``version``: of the values."""
+    """The writer of transactional ids to the transaction log.
+
+    Args:
+        cluster: the cluster with the transaction log.
+        wall: conversion of broker times to wall-clock times.
+        version: version of the record values (TransactionLogValue).
+    """
 
     def __init__(self, cluster: Cluster, wall: Wall, version: int) -> None:
         self._cluster = cluster
@@ -35,7 +41,7 @@ class TransactionKeeper:
         self._written: dict[str, TransactionLogValue] = {}
 
     def write(self, txn: Transaction, now: float) -> Partition | None:
-        """Write an id if it is another than when it was written last; the partition it went to."""
+        """Append a transactional id to its partition if it changed; return the partition, or None if unchanged."""
         value = _value(txn, self._wall)
         if self._written.get(txn.transactional_id) == value:
             return None
@@ -51,13 +57,13 @@ class TransactionKeeper:
         return partition
 
     def adopt(self, txn: Transaction) -> None:
-        """The id was made of what is written."""
+        """Record that a transactional id was loaded from the log, so that it is not written again unchanged."""
         self._written[txn.transactional_id] = _value(txn, self._wall)
 
 
 def rebuilt(batches: Iterable[Batch], wall: Wall) -> list[Transaction]:
-    """The ids that a partition of the log tells of. Raises: DecodeError for a record that is damaged."""
-    found: dict[str, Transaction] = {}
+    """Return the transactional ids in a partition of the transaction log. Raises: DecodeError."""
+    transactions: dict[str, Transaction] = {}
     for batch in batches:
         if batch.control:
             continue
@@ -67,14 +73,14 @@ def rebuilt(batches: Iterable[Batch], wall: Wall) -> list[Transaction]:
             except UnknownApi:
                 continue
             assert isinstance(key, TransactionLogKey)
-            found.pop(key.transactional_id, None)
+            transactions.pop(key.transactional_id, None)
             if isinstance(value, TransactionLogValue) and value.transaction_status < len(STATES):
-                found[key.transactional_id] = _transaction(key.transactional_id, value, wall)
-    return list(found.values())
+                transactions[key.transactional_id] = _transaction(key.transactional_id, value, wall)
+    return list(transactions.values())
 
 
 def _value(txn: Transaction, wall: Wall) -> TransactionLogValue:
-    """Without the time of the change."""
+    """Return the record value of a transactional id, with an update timestamp of -1."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(txn.partitions):
         topics.setdefault(topic, []).append(index)
@@ -89,7 +95,7 @@ def _value(txn: Transaction, wall: Wall) -> TransactionLogValue:
         transaction_partitions=None if txn.state is State.EMPTY else lines,
         transaction_last_update_timestamp_ms=-1,
         transaction_start_timestamp_ms=-1 if txn.started is None else wall.ms(txn.started),
-        client_transaction_version=BUMPING if txn.bumped else 0,
+        client_transaction_version=EPOCH_BUMP_VERSION if txn.bumped else 0,
     )
 
 
@@ -104,7 +110,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue, wall: Wall) 
         state=STATES[value.transaction_status],
         partitions={(line.topic, index) for line in value.transaction_partitions or () for index in line.partition_ids},
         next_id=None if value.next_producer_id < 0 else value.next_producer_id,
-        bumped=value.client_transaction_version >= BUMPING,
+        bumped=value.client_transaction_version >= EPOCH_BUMP_VERSION,
         started=None if started < 0 else wall.at(started),
     )
     if txn.state in PREPARED:

@@ -1,4 +1,4 @@
-"""All transactions of the cluster: ids given out, partitions taken in, ends decided, markers written."""
+"""The transaction coordinator: all transactional ids of the cluster, their partitions, timeouts and markers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,33 @@ from mockbroker.transactions.state import PREPARED, Identity, State, Transaction
 
 
 class Ended(NamedTuple):
-    """How an EndTxn came out. ``identity``: who the producer is from now on; ``grown``: where markers were written."""
+    """The result of InitProducerId, EndTxn or a timeout.
+
+    Attributes:
+        error: error of the response.
+        identity: producer id and epoch for the next transaction.
+        appended: partitions in which markers were written.
+        notes: journal entries about offsets that the transaction committed.
+    """
 
     error: ErrorCode
     identity: Identity
-    grown: list[Partition]
+    appended: list[Partition]
     notes: Effects
 
 
 class Transactions(dict[str, Transaction]):
-    """By transactional id. ``new_id``: the next producer id; ``wall``: from a time to milliseconds since 1970.
+    """The transaction coordinator: a dict of transactional id -> Transaction, with the operations on them.
 
-    ``kip890``: as since Kafka 4.0 (release.py). ``keep``: writes down what has become of an id.
+    Args:
+        cluster: the cluster.
+        groups: groups, for offsets that are committed in transactions.
+        settings: settings of the cluster.
+        deadlines: for transaction timeouts and delayed markers.
+        new_id: returns the next producer id.
+        wall: converts a broker time to milliseconds since 1970.
+        persist: writes a changed transactional id to the transaction log; gets it and the time.
+        kip890: whether the emulated release implements KIP-890 (Kafka 4.0 and later).
     """
 
     def __init__(
@@ -40,10 +55,10 @@ class Transactions(dict[str, Transaction]):
         cluster: Cluster,
         groups: Groups,
         settings: Settings,
-        waits: Deadlines[Due],
+        deadlines: Deadlines[Due],
         new_id: Callable[[], int],
         wall: Callable[[float], int],
-        keep: Callable[[Transaction, float], None],
+        persist: Callable[[Transaction, float], None],
         *,
         kip890: bool,
     ) -> None:
@@ -51,15 +66,18 @@ class Transactions(dict[str, Transaction]):
         self._cluster = cluster
         self._groups = groups
         self._settings = settings
-        self._waits = waits
+        self._deadlines = deadlines
         self._new_id = new_id
         self._wall = wall
-        self._keep = keep
+        self._persist = persist
         self._kip890 = kip890
-        self._holding: dict[int, set[str]] = {}  # groups in which offsets wait for a producer
+        self._pending_groups: dict[int, set[str]] = {}  # producer id -> ids of groups with pending offsets
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
-        """Another producer takes the id, or the same once more. An open transaction is aborted first."""
+        """Assign a producer id and epoch (InitProducerId); an open transaction is aborted first.
+
+        ``expected``: producer id and epoch in the request, None if it has none (KIP-360).
+        """
         if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
             return _refused(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         txn = self.get(transactional_id)
@@ -78,65 +96,73 @@ class Transactions(dict[str, Transaction]):
         txn.state, txn.timeout_ms, txn.partitions = State.EMPTY, timeout_ms, set()
         if self._kip890:
             txn.started = None
-        self._keep(txn, now)
+        self._persist(txn, now)
         return Ended(ErrorCode.NONE, txn.identity, [], [])
 
     def add(
-        self, transactional_id: str, asked: Identity, partitions: Collection[tuple[str, int]], now: float
+        self, transactional_id: str, producer: Identity, partitions: Collection[tuple[str, int]], now: float
     ) -> ErrorCode:
-        """Partitions become part of the transaction, which begins if there is none."""
+        """Add partitions to the transaction; begin it if it is not open."""
         txn = self.get(transactional_id)
-        if error := rules.add_error(txn, asked):
+        if error := rules.add_error(txn, producer):
             return error
         assert txn is not None
         begins = txn.state is not State.ONGOING
         if not begins and txn.partitions.issuperset(partitions):
             return ErrorCode.NONE
         rules.add(txn, partitions, now)
-        self._keep(txn, now)  # before anything is written in its name
+        self._persist(txn, now)  # before records of the transaction are appended
         if begins:
-            self._wait_for_end(txn, now)
+            self._set_timeout(txn, now)
         return ErrorCode.NONE
 
-    def verify(self, transactional_id: str, asked: Identity, partition: tuple[str, int]) -> ErrorCode:
-        """Whether a partition is part of this producer's transaction."""
-        return rules.verify(self.get(transactional_id), asked, partition)
+    def verify(self, transactional_id: str, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
+        """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890)."""
+        return rules.verify(self.get(transactional_id), producer, partition)
 
-    def enter(
+    def write_error(
         self,
         transactional_id: str,
-        asked: Identity,
+        producer: Identity,
         place: tuple[str, int],
         now: float,
         *,
-        joins: bool,
+        adds: bool,
         abortable: bool,
         busy: ErrorCode,
     ) -> ErrorCode:
-        """Whether a producer may write to a place in its transaction, in the words of whoever keeps the place.
+        """Return the error for a write in a transaction, as Produce or TxnOffsetCommit reports it; NONE if allowed.
 
-        ``joins``: the place comes in by it (KIP-890); else it must be in already, and ``busy`` is what is said while
-        markers are being written. ``abortable``: the client knows TRANSACTION_ABORTABLE.
+        Args:
+            transactional_id: transactional id of the request.
+            producer: producer id and epoch of the request.
+            place: topic and partition of the write.
+            now: broker time, seconds.
+            adds: the write adds the partition to the transaction (KIP-890); else it must have been added before.
+            abortable: the client supports TRANSACTION_ABORTABLE.
+            busy: the error to return while the markers of the previous transaction are being written, without ``adds``.
         """
         error = (
-            self.add(transactional_id, asked, [place], now) if joins else self.verify(transactional_id, asked, place)
+            self.add(transactional_id, producer, [place], now)
+            if adds
+            else self.verify(transactional_id, producer, place)
         )
         match error:
             case ErrorCode.PRODUCER_FENCED:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
             case ErrorCode.TRANSACTION_ABORTABLE if not abortable:
                 return ErrorCode.INVALID_TXN_STATE
-            case ErrorCode.CONCURRENT_TRANSACTIONS if not joins:
+            case ErrorCode.CONCURRENT_TRANSACTIONS if not adds:
                 return busy
         return error
 
-    def end(self, transactional_id: str, asked: Identity, *, committed: bool, kip890: bool, now: float) -> Ended:
-        """Commit or abort. ``kip890``: the client takes a new epoch from the answer (EndTxn v5)."""
+    def end(self, transactional_id: str, producer: Identity, *, committed: bool, kip890: bool, now: float) -> Ended:
+        """Commit or abort a transaction (EndTxn). ``kip890``: the response has a new producer epoch (EndTxn v5)."""
         txn = self.get(transactional_id)
-        if error := rules.end_error(txn, asked, committed=committed, kip890=kip890):
+        if error := rules.end_error(txn, producer, committed=committed, kip890=kip890):
             return _refused(error)
         assert txn is not None
-        if rules.is_over(txn, asked, kip890=kip890):
+        if rules.is_ended(txn, producer, kip890=kip890):
             return Ended(ErrorCode.NONE, txn.identity, [], [])
         if kip890:
             rules.bump(txn, self._new_id)
@@ -145,17 +171,17 @@ class Transactions(dict[str, Transaction]):
     def hold(
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
     ) -> None:
-        """Keep an offset of the group until the producer's transaction ends."""
+        """Add a pending offset to the group, which becomes visible when the producer commits."""
         group.offsets.hold(producer.producer_id, producer.epoch, topic, partition, committed)
         self._groups.touch(group.group_id)
-        self.holds(group.group_id, producer.producer_id)
+        self.add_pending_group(group.group_id, producer.producer_id)
 
-    def holds(self, group_id: str, producer_id: int) -> None:
-        """The group keeps offsets until the producer's transaction ends."""
-        self._holding.setdefault(producer_id, set()).add(group_id)
+    def add_pending_group(self, group_id: str, producer_id: int) -> None:
+        """Record that a group has pending offsets of the producer's transaction."""
+        self._pending_groups.setdefault(producer_id, set()).add(group_id)
 
     def tick(self, transactional_id: str, now: float) -> Ended:
-        """Something is due: a transaction has run too long, or its markers are to be written."""
+        """Handle a deadline: abort a transaction that timed out, or write delayed markers."""
         txn = self[transactional_id]
         if txn.state in PREPARED:
             return self._complete(txn, now)
@@ -165,7 +191,10 @@ class Transactions(dict[str, Transaction]):
     def write_marker(
         self, partition: Partition, marker: Identity, *, committed: bool, coordinator_epoch: int, now: float
     ) -> tuple[ErrorCode, Effects]:
-        """End a producer's transaction in one partition; in one of the offsets topic, offsets hold from now on."""
+        """Write a marker to one partition; in __consumer_offsets, also commit or discard the pending offsets.
+
+        Return the error and the journal entries.
+        """
         error = partition.end_transaction(
             marker.producer_id,
             marker.epoch,
@@ -177,43 +206,43 @@ class Transactions(dict[str, Transaction]):
             return error, []
         return error, list(self._finish_offsets(partition.index, marker.producer_id, committed=committed))
 
-    def take_in(self, txn: Transaction, now: float) -> None:
-        """An id that was made of what is written of it; what was begun goes on."""
+    def adopt(self, txn: Transaction, now: float) -> None:
+        """Add a transactional id that was loaded from the log; its timeout or its markers become due."""
         self[txn.transactional_id] = txn
         if txn.state is State.ONGOING:
-            self._wait_for_end(txn, now if txn.started is None else txn.started)
+            self._set_timeout(txn, now if txn.started is None else txn.started)
         elif txn.state in PREPARED:
-            self._waits.set(TransactionDue(txn.transactional_id), now)
+            self._deadlines.set(TransactionDue(txn.transactional_id), now)
 
-    def _wait_for_end(self, txn: Transaction, begun: float) -> None:
-        self._waits.set(TransactionDue(txn.transactional_id), self._looked_at(begun + txn.timeout_ms / 1000))
+    def _set_timeout(self, txn: Transaction, started: float) -> None:
+        self._deadlines.set(TransactionDue(txn.transactional_id), self._next_check(started + txn.timeout_ms / 1000))
 
-    def _looked_at(self, due: float) -> float:
-        """When the coordinator notices that a transaction has run too long: it looks from time to time."""
-        every = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
-        return ceil(due / every) * every
+    def _next_check(self, due: float) -> float:
+        """Return the first time, not before ``due``, at which the coordinator checks for timed-out transactions."""
+        interval = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
+        return ceil(due / interval) * interval
 
     def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
         rules.prepare(txn, committed=committed, now=now)
-        self._keep(txn, now)
+        self._persist(txn, now)
         if delay := self._settings.mockbroker_transaction_completion_ms:
-            self._waits.set(TransactionDue(txn.transactional_id), now + delay / 1000)
-            known = txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
-            return Ended(ErrorCode.NONE, known, [], [])
+            self._deadlines.set(TransactionDue(txn.transactional_id), now + delay / 1000)
+            identity = txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
+            return Ended(ErrorCode.NONE, identity, [], [])
         return self._complete(txn, now)
 
     def _complete(self, txn: Transaction, now: float) -> Ended:
-        """Write the markers. One that is fenced is never written, and the transaction never gets over it."""
+        """Write the markers. As in Kafka, a marker that is fenced keeps the transaction in the prepared state."""
         assert txn.marker is not None
-        self._waits.forget(TransactionDue(txn.transactional_id))
-        grown: list[Partition] = []
+        self._deadlines.forget(TransactionDue(txn.transactional_id))
+        appended: list[Partition] = []
         notes: Effects = []
         stuck = False
         for topic, index in sorted(txn.partitions):
             partition = self._cluster.partition(topic, index)
-            if partition is None:  # the topic is gone, and what was written to it
+            if partition is None:  # the topic was deleted
                 continue
-            error, told = self.write_marker(
+            error, entries = self.write_marker(
                 partition,
                 txn.marker,
                 committed=txn.state is State.PREPARE_COMMIT,
@@ -221,30 +250,30 @@ class Transactions(dict[str, Transaction]):
                 now=now,
             )
             stuck |= bool(error)
-            notes += told
+            notes += entries
             if not error:
-                grown.append(partition)
+                appended.append(partition)
         if not stuck:
             rules.complete(txn)
-            self._keep(txn, now)
-        return Ended(ErrorCode.NONE, txn.identity, grown, notes)
+            self._persist(txn, now)
+        return Ended(ErrorCode.NONE, txn.identity, appended, notes)
 
     def _coordinator_epoch(self, transactional_id: str) -> int:
-        """How often the partition of the transaction log changed its leader."""
+        """Return the leader epoch of the transaction log's partition."""
         topic = self._cluster.topics.get(TRANSACTIONS_TOPIC)
         return 0 if topic is None else topic.partition_of(transactional_id).leader_epoch
 
     def _finish_offsets(self, index: int, producer_id: int, *, committed: bool) -> Iterator[Note]:
-        waiting = self._holding.get(producer_id, set())
+        pending = self._pending_groups.get(producer_id, set())
         topic = self._cluster.topics[OFFSETS_TOPIC]
-        for group_id in sorted(group_id for group_id in waiting if topic.partition_of(group_id).index == index):
-            waiting.discard(group_id)
+        for group_id in sorted(group_id for group_id in pending if topic.partition_of(group_id).index == index):
+            pending.discard(group_id)
             group = self._groups.get(group_id)
             stored = group.offsets.finish(producer_id, committed=committed) if group else {}
             if stored:
                 yield Note(event=EventKind.COMMIT, group=group_id, offsets=stored, reason="a transaction was committed")
-        if not waiting:
-            self._holding.pop(producer_id, None)
+        if not pending:
+            self._pending_groups.pop(producer_id, None)
 
 
 def _refused(error: ErrorCode) -> Ended:

@@ -1,4 +1,4 @@
-"""What a client of a transactional id may do, and what becomes of the id. Source: Kafka's TransactionCoordinator."""
+"""State transitions of a transactional id, and the checks before them. Source: Kafka's TransactionCoordinator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.transactions.state import COMPLETE, EXHAUSTED, NO_EPOCH, PREPARE
 NONE = ErrorCode.NONE
 Partitions = Collection[tuple[str, int]]
 
-# What EndTxn does in each state, for a commit and for an abort.
+# The errors of EndTxn in each state: for a commit and for an abort.
 END = {
     State.EMPTY: (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
     State.ONGOING: (NONE, NONE),
@@ -23,22 +23,25 @@ END = {
 
 
 def init_error(txn: Transaction, expected: Identity | None) -> ErrorCode:
-    """What stops an InitProducerId. ``expected``: who the client says it is, if it does (KIP-360)."""
-    if expected is not None and not _may_be(txn, expected):
+    """Return the error for an InitProducerId. ``expected``: producer id and epoch of the request, if any (KIP-360)."""
+    if expected is not None and not _matches(txn, expected):
         return ErrorCode.PRODUCER_FENCED
     return ErrorCode.CONCURRENT_TRANSACTIONS if txn.state in PREPARED else NONE
 
 
-def _may_be(txn: Transaction, expected: Identity) -> bool:
+def _matches(txn: Transaction, expected: Identity) -> bool:
     if txn.epoch == NO_EPOCH or expected.producer_id == txn.producer_id:
         return True
     return expected.producer_id == txn.previous_id and expected.epoch >= EXHAUSTED
 
 
 def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[[], int]) -> ErrorCode:
-    """The id gets its next epoch, or the same once more if the client asks twice; PRODUCER_FENCED if it is too old.
+    """Increment the producer epoch of a transactional id, unless the request is a retry; return the error.
 
-    ``new_id``: the next producer id, for when the epochs of this one are used up.
+    Args:
+        txn: the transactional id.
+        expected: producer id and epoch of the request, if any; an outdated epoch returns PRODUCER_FENCED.
+        new_id: returns the next producer id, for when the epochs of the current one are exhausted.
     """
     if txn.exhausted and (expected is None or expected.epoch == txn.epoch):
         txn.previous_id = txn.producer_id
@@ -54,55 +57,55 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
     return NONE
 
 
-def identity_error(txn: Transaction | None, asked: Identity) -> ErrorCode:
-    """Whether this is the producer that owns the id."""
-    if txn is None or asked.producer_id != txn.producer_id:
+def identity_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
+    """Return the error if a producer is not the current owner of the transactional id."""
+    if txn is None or producer.producer_id != txn.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    return NONE if asked.epoch == txn.epoch else ErrorCode.PRODUCER_FENCED
+    return NONE if producer.epoch == txn.epoch else ErrorCode.PRODUCER_FENCED
 
 
 def error_for_client(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
-    """An error as clients are told it: older ones do not know PRODUCER_FENCED."""
+    """Return the error code for the response: older clients get INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     fenced = error == ErrorCode.PRODUCER_FENCED and not knows_fenced
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
 
 
-def add_error(txn: Transaction | None, asked: Identity) -> ErrorCode:
-    """What stops partitions from becoming part of the transaction."""
-    if error := identity_error(txn, asked):
+def add_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
+    """Return the error for adding partitions to the transaction."""
+    if error := identity_error(txn, producer):
         return error
     assert txn is not None
     return ErrorCode.CONCURRENT_TRANSACTIONS if txn.state in PREPARED else NONE
 
 
-def verify(txn: Transaction | None, asked: Identity, partition: tuple[str, int]) -> ErrorCode:
-    """Whether a partition is part of the producer's transaction (KIP-890)."""
-    if error := add_error(txn, asked):
+def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
+    """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890)."""
+    if error := add_error(txn, producer):
         return error
     assert txn is not None
     return NONE if partition in txn.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
 
 def add(txn: Transaction, partitions: Partitions, now: float) -> None:
-    """The partitions are in; with the first the transaction begins."""
+    """Add partitions to the transaction; begin it if it is not open."""
     if txn.state is not State.ONGOING:
         txn.state, txn.started, txn.partitions, txn.bumped = State.ONGOING, now, set(), False
     txn.partitions.update(partitions)
 
 
-def is_retry(txn: Transaction, asked: Identity) -> bool:
-    """True if a client of KIP-890 that asks in the epoch before is taken for one that did not hear of the end."""
+def is_retry(txn: Transaction, producer: Identity) -> bool:
+    """Return whether an EndTxn v5 (KIP-890) is a retry: it has the epoch before the one of the lost response."""
     if txn.state not in PREPARED | COMPLETE:
         return False
-    if asked.producer_id == txn.producer_id:
-        return asked.epoch == txn.epoch - 1
-    return asked == Identity(txn.previous_id, EXHAUSTED) and txn.epoch == 0
+    if producer.producer_id == txn.producer_id:
+        return producer.epoch == txn.epoch - 1
+    return producer == Identity(txn.previous_id, EXHAUSTED) and txn.epoch == 0
 
 
-def end_error(txn: Transaction | None, asked: Identity, *, committed: bool, kip890: bool) -> ErrorCode:
-    """What stops an EndTxn. ``kip890``: EndTxn v5."""
-    retry = txn is not None and kip890 and is_retry(txn, asked)
-    if not retry and (error := identity_error(txn, asked)):
+def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, kip890: bool) -> ErrorCode:
+    """Return the error for an EndTxn. ``kip890``: the request is EndTxn v5."""
+    retry = txn is not None and kip890 and is_retry(txn, producer)
+    if not retry and (error := identity_error(txn, producer)):
         return error
     assert txn is not None
     if kip890 and not retry and txn.state in COMPLETE | {State.EMPTY}:
@@ -110,25 +113,31 @@ def end_error(txn: Transaction | None, asked: Identity, *, committed: bool, kip8
     return END[txn.state][0 if committed else 1]
 
 
-def is_over(txn: Transaction, asked: Identity, *, kip890: bool) -> bool:
-    """True if an EndTxn that is allowed finds its work done."""
-    return txn.state in COMPLETE and (not kip890 or is_retry(txn, asked))
+def is_ended(txn: Transaction, producer: Identity, *, kip890: bool) -> bool:
+    """Return whether a valid EndTxn has nothing to do, because the transaction has ended already."""
+    return txn.state in COMPLETE and (not kip890 or is_retry(txn, producer))
 
 
 def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
-    """The next transaction has another epoch (KIP-890); ``new_id`` as in next_identity, from the end of this one on."""
+    """Increment the producer epoch at the end of a transaction (KIP-890).
+
+    ``new_id``: returns a producer id for the next transaction, for when the epochs of the current one are exhausted.
+    """
     txn.next_id = new_id() if txn.exhausted else None
     txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True
 
 
 def fence(txn: Transaction, *, remember: bool) -> None:
-    """Who has the id now loses it. ``remember``: it may say who it was, and go on in the next epoch."""
+    """Fence the current producer by incrementing the epoch.
+
+    ``remember``: it may continue with a new epoch if it names its old one in InitProducerId (KIP-360).
+    """
     txn.last_epoch = txn.epoch if remember else NO_EPOCH
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)
 
 
 def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
-    """The end is decided; its markers are to be written, by whoever has the id now."""
+    """Enter the state PrepareCommit or PrepareAbort; the markers get the current producer id and epoch."""
     if txn.state is not State.ONGOING:
         txn.started, txn.partitions = now, set()
     txn.marker = txn.identity
@@ -136,7 +145,7 @@ def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
 
 
 def complete(txn: Transaction) -> None:
-    """The markers are written."""
+    """Enter the state CompleteCommit or CompleteAbort, after the markers were written."""
     txn.state = State.COMPLETE_COMMIT if txn.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
     txn.partitions, txn.marker = set(), None
     if txn.next_id is not None:

@@ -1,4 +1,4 @@
-"""One transactional id, as its coordinator remembers it. Source: Kafka's TransactionMetadata."""
+"""The state of a transactional id in the coordinator. Source: Kafka's TransactionMetadata."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mockbroker.topics.producers import LAST_EPOCH
 
 NO_PRODUCER = -1
 NO_EPOCH = -1
-EXHAUSTED = LAST_EPOCH - 1  # the last epoch of a producer id that a client gets
+EXHAUSTED = LAST_EPOCH - 1  # the last epoch of a producer id that is assigned to a client
 
 
 class State(StrEnum):
-    """The values are those of DescribeTransactions."""
+    """The state of a transaction; the values are those of DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -24,14 +24,14 @@ class State(StrEnum):
     COMPLETE_ABORT = "CompleteAbort"
 
 
-# States that no transaction here is ever seen in, which clients may name all the same.
+# Kafka's states that no transaction has here; clients may use them as filters in ListTransactions.
 UNSEEN = frozenset({"Dead", "PrepareEpochFence"})
 PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
 COMPLETE = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
 
 
 class Identity(NamedTuple):
-    """Who a producer is."""
+    """A producer id and its epoch."""
 
     producer_id: int
     epoch: int
@@ -39,12 +39,21 @@ class Identity(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """``last_epoch``: the one before this, if its owner may say that it did not hear of the change.
+    """A transactional id and its current or last transaction.
 
-    ``previous_id``: the producer id before the epochs of one were used up. ``marker``: who ends the transaction, while
-    it is prepared; the epoch may have grown for it. ``next_id``: the producer id from then on, if it changes.
-    ``bumped``: the last end brought another epoch (KIP-890). ``started``: seconds, None if the id is new.
-    ``partitions``: topic names and indexes.
+    Attributes:
+        transactional_id: transactional id.
+        producer_id: current producer id.
+        epoch: current producer epoch, NO_EPOCH if none was assigned yet.
+        last_epoch: the epoch before, if a producer may retry with it; else NO_EPOCH.
+        previous_id: the producer id before, whose epochs were exhausted; else NO_PRODUCER.
+        timeout_ms: transaction timeout, milliseconds.
+        state: state of the transaction.
+        partitions: topics and partition numbers in the transaction.
+        marker: producer id and epoch for the markers, while the state is PrepareCommit or PrepareAbort.
+        next_id: producer id for the next transaction, if it changes when the markers are written.
+        bumped: the last EndTxn incremented the epoch (KIP-890).
+        started: broker time in seconds at which the transaction began, None if there was none.
     """
 
     transactional_id: str

@@ -100,7 +100,7 @@ def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
     member_id = consumer.memberid()
     running = CliRunner().invoke(main, ["import", "--log-dir", str(broker.data)])
     assert running.exit_code == 1
-    assert running.stderr == f"Error: {broker.data}: a broker is running on it; stop it first\n"
+    assert running.stderr == f"Error: {broker.data}: locked by a running broker; stop the broker first\n"
 
     kafka.stop(broker.port, signal.SIGTERM)
     groups, rest = imported(broker.data)

@@ -13,7 +13,7 @@ from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import Disk
 from mockbroker.topics.model import Cluster, Node, Partition, Topic
 
-SMALL = {"segment.bytes": "300"}  # three or four of the batches below
+SMALL = {"segment.bytes": "300"}  # room for three or four batches
 EVERYTHING = 2**62
 Log = tuple[bytes, ...]
 
@@ -34,7 +34,7 @@ def opened(disk: Disk, first_id: int = 1, brokers: int = 1) -> DataDir:
 
 
 def content(partition: Partition) -> Log:
-    """Its batches, as bytes."""
+    """Return the batches of a partition, encoded."""
     log = partition.log
     return tuple(batch.data for batch in batches(log.read(log.start, EVERYTHING, at_least_one=True)))
 
@@ -45,7 +45,7 @@ def a_batch(text: str, **options: Any) -> bytes:
 
 @dataclass
 class LogVersion:
-    """What a log was at some time since the last flush. ``batches``: with those that were cut off."""
+    """A state of a log since the last flush. ``batches``: includes those before ``start``."""
 
     batches: Log = ()
     start: int = 0
@@ -53,7 +53,7 @@ class LogVersion:
 
 @dataclass
 class DiskChanges:
-    """Makes changes to a cluster, and records them. ``past``: of each partition, by topic id and index, since it was last
+    """Changes of a cluster, recorded. ``past``: states of each partition, by topic id and index, since it was last
     made durable; the first is what was durable. ``catalogues``: topic names and ids, likewise.
     """
 
@@ -98,7 +98,7 @@ class DiskChanges:
         self.catalogues = self.catalogues[-1:]
 
     def check(self, cluster: Cluster) -> None:
-        """A cluster that came out of a crash is one that there has been since the last flush."""
+        """Check that a recovered cluster equals one of the states since the last flush."""
         found = {name: topic.topic_id for name, topic in cluster.topics.items()}
         assert found in self.catalogues
         for topic in cluster.topics.values():
@@ -121,7 +121,7 @@ class DiskChanges:
 
 
 def make_all_changes(changes: DiskChanges) -> None:
-    """Everything that can happen to a log and a topic."""
+    """Make every kind of change to logs and topics."""
     a = changes.topic("a", 2)
     changes.append(a, 0, 3)
     changes.append(a, 1)
@@ -130,7 +130,7 @@ def make_all_changes(changes: DiskChanges) -> None:
     changes.flush()
     b = changes.topic("b", 1)
     changes.append(b, 0, 2)
-    changes.cluster.grow(a, [[0]])
+    changes.cluster.add_partitions(a, [[0]])
     changes.append(a, 2, producer_id=5, producer_epoch=0, base_sequence=0)
     changes.flush()
     changes.cut(a, 0, 5)

@@ -15,7 +15,7 @@ from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.router import Router
 from mockbroker.storage.data_dir import DataDir
-from mockbroker.storage.pretend import PretendDisk, none
+from mockbroker.storage.simulated_disk import SimulatedDisk, none
 from mockbroker.topics.model import Node
 
 
@@ -26,7 +26,7 @@ class DurableBrokerHarness(BrokerHarness):
         self, *, brokers: int = 1, topics: Mapping[str, int] | None = None, config: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(brokers=brokers, topics={}, config=config)
-        self.disk = PretendDisk()
+        self.disk = SimulatedDisk()
         self._ids = count(1)
         self._nodes = [Node(number, "127.0.0.1", 9_000 + number) for number in range(brokers)]
         self._settings = Settings.parse(QUICK | dict(config or {}))

@@ -77,7 +77,7 @@ class FailoverWorld(BrokerHarness):
                 self.router.forget(sent.ticket)
         if self._stale:
             other = next(each for each in self.broker.cluster.nodes if each != node)
-            self.broker.frozen[other] = self.broker.cluster.as_it_is()
+            self.broker.frozen[other] = self.broker.cluster.snapshot()
             self.at(self.now + 1.0, self.broker.frozen.clear)
         self._take(self.router.finish(failover.kill(self.broker, node, self.now, self._noticed_after), self.now))
 

@@ -68,7 +68,7 @@ def complete_appended(broker: Broker, partitions: Iterable[Partition]) -> Effect
 
 def complete_ended(broker: Broker, end: Ended) -> Effects:
     """What the end of a transaction brings: it is told of, and fetches may go on that waited for it."""
-    return [*end.notes, *complete_appended(broker, end.grown)]
+    return [*end.notes, *complete_appended(broker, end.appended)]
 
 
 def complete_expired(broker: Broker, due: FetchDue) -> Effects:
@@ -279,7 +279,7 @@ def _read_partition(broker: Broker, call: Call[FetchRequest], found: Wanted, lef
     least = first and call.version >= LARGE_SINCE
     records = log.read(wanted.fetch_offset, limit, at_least_one=least, before=before)
     if call.version < FETCH_BATCHES_SINCE:
-        told = message_sets.scatter(records, wanted.fetch_offset, int(call.version >= MAGIC_1_SINCE))
+        told = message_sets.from_batches(records, wanted.fetch_offset, int(call.version >= MAGIC_1_SINCE))
         if isinstance(told, ErrorCode):
             return Answer(partition_index=wanted.partition, error_code=told, high_watermark=-1)
         records = told

@@ -20,7 +20,7 @@ def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effec
         for asked in call.request.resources
     ]
     refusals = alteration.alter_all(
-        broker.cluster, broker.release, wanted, afresh=True, validate_only=call.request.validate_only
+        broker.cluster, broker.release, wanted, replace_all=True, validate_only=call.request.validate_only
     )
     responses = [
         AlterConfigsResponse.Resource(

@@ -43,7 +43,7 @@ def _grow(broker: Broker, asked: Wanted, room: int, *, validate_only: bool) -> t
     if isinstance(replicas, tuple):
         return (room if replicas == TOO_MANY else 0), replicas
     if not validate_only:
-        broker.cluster.grow(topic, replicas)
+        broker.cluster.add_partitions(topic, replicas)
     return len(replicas), (ErrorCode.NONE, None)
 
 
@@ -70,7 +70,7 @@ def _replicas(broker: Broker, topic: Topic, asked: Wanted, room: int) -> list[li
         )
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
     for nodes in replicas:
-        if wrong := assignment_error(broker.cluster.known, nodes, first):
+        if wrong := assignment_error(broker.cluster.broker_ids, nodes, first):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong
     return replicas
 

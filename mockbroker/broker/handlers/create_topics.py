@@ -91,7 +91,7 @@ def _refused(topic: RequestTopic, refusal: _Refusal) -> ResponseTopic:
 def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
     """All configurations of a topic, as they were given."""
     found = []
-    for name in topic_configs.known(broker.release):
+    for name in topic_configs.topic_configs(broker.release):
         first = next(topic_configs.sources(configs, name, broker.settings, broker.release))
         found.append(ResponseTopic.Config(name=name, value=first.value, config_source=first.source))
     return found
@@ -109,7 +109,7 @@ def _replicas(
     if (other := cluster.colliding(topic.name)) is not None:
         text = f"Topic '{topic.name}' collides with existing topic: {other}"
         return _Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
-    if text := topic_configs.problem(configs, broker.release):
+    if text := topic_configs.configs_error(configs, broker.release):
         return _Refusal(ErrorCode.INVALID_CONFIG, text)
     if topic.assignments:
         return _given(broker, topic)
@@ -146,7 +146,7 @@ def _given(broker: Broker, topic: RequestTopic) -> Sequence[Sequence[int]] | _Re
             text = f"Found multiple manual partition assignments for partition {index}"
             return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         given[index] = assignment.broker_ids
-        if wrong := assignment_error(broker.cluster.known, given[index], topic.assignments[0].broker_ids):
+        if wrong := assignment_error(broker.cluster.broker_ids, given[index], topic.assignments[0].broker_ids):
             return _Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, wrong)
     if sorted(given) != list(range(len(topic.assignments))):
         text = "partitions should be a consecutive 0-based integer sequence"

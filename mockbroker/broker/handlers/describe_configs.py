@@ -106,7 +106,7 @@ def _topic(broker: Broker, name: str) -> tuple[Mapping[str, Config], ErrorCode]:
     if topic is None:
         return {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = {}
-    for key, config in topic_configs.known(broker.release).items():
+    for key, config in topic_configs.topic_configs(broker.release).items():
         sources = list(topic_configs.sources(topic.configs, key, broker.settings, broker.release))
         synonyms = sources if config.synonym else sources[:-1]  # a default that no setting of the broker is
         found[key] = Config(

@@ -86,7 +86,7 @@ def _segments(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
         return [log.start] if there else []
     if timestamp == LATEST or timestamp >= now_ms:
         return [log.end, log.start]
-    return [log.start] if timestamp >= log.written else []
+    return [log.start] if timestamp >= log.last_timestamp else []
 
 
 def _known_question(timestamp: int, version: int) -> bool:

@@ -231,13 +231,13 @@ def _transaction_error(
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
         return NONE
-    partition.producers.try_to_open(batch)
-    return broker.transactions.enter(
+    partition.producers.begin_verification(batch)
+    return broker.transactions.write_error(
         call.request.transactional_id or "",
         producer,
         (partition.topic, partition.index),
         now,
-        joins=call.version >= KIP_890_SINCE,
+        adds=call.version >= KIP_890_SINCE,
         abortable=call.version >= ABORTABLE_SINCE,
         busy=ErrorCode.NOT_ENOUGH_REPLICAS,
     )
@@ -247,7 +247,7 @@ def _store(partition: Partition, batch: Batch, grown: list[Partition], *, knows_
     """Append the batch, unless an idempotent producer sent it before or left one out."""
     log = partition.log
     fits = _fits_the_log(batch)
-    verdict = partition.producers.judge(batch, knows_all=knows_all) if fits else ErrorCode.INVALID_RECORD
+    verdict = partition.producers.check(batch, starts_at_zero=knows_all) if fits else ErrorCode.INVALID_RECORD
     if isinstance(verdict, Appended):
         return Answer(
             index=partition.index,
@@ -274,7 +274,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         if records is None:
             return ErrorCode.INVALID_RECORD
         if len(records) <= MAGIC_AT or records[MAGIC_AT] != MAGIC_2:
-            return message_sets.gather(records, limit)
+            return message_sets.to_batch(records, limit)
         version = BATCHES_AT_BEST
     if not records:
         return ErrorCode.INVALID_RECORD
@@ -297,7 +297,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
 
 def _rejection(broker: Broker, batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
     """What is wrong with the records of a batch. They are read only if its header or a setting makes that necessary."""
-    if not (rules.are_doubtful(batch, now_ms) or broker.settings.mockbroker_check_records):
+    if not (rules.need_records(batch, now_ms) or broker.settings.mockbroker_check_records):
         return None
     try:
         decompress(batch.codec, batch.data[HEADER.size :])

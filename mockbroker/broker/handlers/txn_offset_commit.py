@@ -43,12 +43,12 @@ def _admit(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> tu
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return None, error
-    error = broker.transactions.enter(
+    error = broker.transactions.write_error(
         request.transactional_id,
         Identity(request.producer_id, request.producer_epoch),
         broker.offsets_partition(request.group_id),
         now,
-        joins=call.version >= KIP_890_SINCE,
+        adds=call.version >= KIP_890_SINCE,
         abortable=call.version >= ABORTABLE_SINCE,
         busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
     )

@@ -1,1 +1,1 @@
-"""Recorded conversations with real brokers, played against any broker and compared answer by answer."""
+"""Conformance check: conversations recorded with Apache Kafka, replayed against a broker and compared by response."""

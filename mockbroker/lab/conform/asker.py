@@ -1,4 +1,4 @@
-"""A connection for the player's own questions, beside the conversation."""
+"""A Kafka connection for the player's own requests, separate from those of the conversation."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from kwire import ClientSide
 
 A = TypeVar("A")
 CLIENT_ID = "conform"
-PATIENCE = 20.0  # seconds for an answer; a real broker that deletes topics can take some
+RESPONSE_TIMEOUT = 20.0  # seconds; a real broker can take several to delete topics
 
 
 class Asker:
-    """Asks one thing after the other."""
+    """A connection that sends one request at a time."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._side = ClientSide(CLIENT_ID)
 
     async def ask(self, request: object, version: int, kind: type[A]) -> A:
-        """The answer, which is of this kind. Raises: OSError if none comes."""
+        """Send a request and return the response body, an instance of ``kind``. Raises: OSError if there is none."""
+        name = f"{type(request).__name__} v{version}"
         try:
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(RESPONSE_TIMEOUT):
                 await self._stream.send_all(self._side.send(request, version))
-                while (answer := self._side.next_response()) is None:
+                while (response := self._side.next_response()) is None:
                     data = await self._stream.receive_some()
                     if not data:
-                        raise OSError(f"no answer to {type(request).__name__} v{version}: connection closed")
+                        raise OSError(f"no response to {name}: connection closed by the broker")
                     self._side.receive(bytes(data))
         except trio.TooSlowError:
-            raise OSError(f"no answer to {type(request).__name__} v{version} within {PATIENCE:g} s") from None
+            raise OSError(f"no response to {name} within {RESPONSE_TIMEOUT:g} s") from None
         except trio.BrokenResourceError as error:
-            raise OSError(f"no answer to {type(request).__name__} v{version}: {error}") from error
-        assert isinstance(answer.body, kind)
-        return answer.body
+            raise OSError(f"no response to {name}: {error}") from error
+        assert isinstance(response.body, kind)
+        return response.body
 
 
 @asynccontextmanager
 async def open_asker(host: str, port: int) -> AsyncIterator[Asker]:
-    """Raises: OSError if there is no broker."""
+    """Connect to a broker for the duration of the block. Raises: OSError if the connection fails."""
     async with await trio.open_tcp_stream(host, port) as stream:
         yield Asker(stream)

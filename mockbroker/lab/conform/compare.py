@@ -1,7 +1,7 @@
-"""Whether an answer is the one that was recorded, but for what may differ between two runs. Pure.
+"""Comparison of a response with the recorded one, allowing for values that differ between two runs. Pure.
 
-Ids of members, topics, producers and sessions are bound where they first appear and must agree from then on. What is
-compared as a set, by nullness only, or not at all stands in the tables below.
+Ids of members, topics, producers and sessions are bound to the recorded ones at their first appearance and must agree
+from then on. The tables below list the fields that are compared as sets, only by being null, or not at all.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ ANYTHING = frozenset(
         "zk_migration_ready",
     }
 )
-TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of another broker: null, empty or something
-FEATURES = frozenset({"supported_features", "finalized_features"})  # of another broker: any
-TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # -1 or some time
-NUMBERED = {  # by field, what it is a number of
+TEXTS = frozenset({"error_message", "batch_index_error_message"})  # of another broker: only null or empty must agree
+FEATURES = frozenset({"supported_features", "finalized_features"})  # of another broker: not compared
+TIMES = frozenset({"transaction_start_time_ms", "last_timestamp", "log_append_time_ms"})  # only -1 must agree
+NUMBERED = {  # field -> kind of number
     "producer_id": "producer_id",
     "v3_and_below_producer_id": "producer_id",
     "producer_id_filters": "producer_id",
     "session_id": "session_id",
-}  # given out by the broker, bound like ids
-SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says nothing; empty for all
+}  # assigned by the broker, bound like ids
+SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order does not matter; empty for all APIs
     "members": frozenset(),
     "groups": frozenset({"ConsumerGroupDescribe", "DescribeGroups", "ListGroups"}),
     "topics": frozenset(
@@ -77,7 +77,7 @@ SETS: Mapping[str, frozenset[str]] = {  # list -> APIs in which its order says n
     "finalized_features": frozenset(),
     "replica_election_results": frozenset(),
 }
-OFFERED = frozenset({"api_keys", "configs"})  # what we do not have is not missed
+OFFERED = frozenset({"api_keys", "configs"})  # recorded elements that the broker under test lacks are ignored
 SHORT_IDS = frozenset({"topic_id", "member_id"})
 IDENTITY = (
     "name",
@@ -92,15 +92,18 @@ IDENTITY = (
     "mechanism",
 )
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # of a topic, or of a member that the broker named in the new protocol
+SHORT_UUID = re.compile(r"[0-9A-Za-z_-]{22}")  # a topic id, or a member id of the consumer protocol
 CLIENT_HOST = re.compile(r"/[0-9a-fA-F.:]+")
-LONG_NUMBER = re.compile(r"-?\d{13,}")  # a time in a text: it is another in each run
+LONG_NUMBER = re.compile(r"-?\d{13,}")  # a timestamp in a text, which differs in each run
 ASKED_OPERATIONS = -2147483648
 MISSING = "(nothing)"
 
 
 class Bindings:
-    """Ids and numbers of the recorded run, and what stands for them in this one."""
+    """The ids and numbers of the recorded run, and the values they have in this run.
+
+    ``names``: recorded id -> label, as in the conversation file.
+    """
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._labels = names
@@ -108,32 +111,34 @@ class Bindings:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def bind(self, recorded: str, ours: str) -> None:
+        """Bind a recorded id to the id of this run."""
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:
-        """True if ``ours`` stands, or may from now on stand, for the id that was recorded."""
+        """Return whether ``ours`` is bound to the recorded id; bind it if neither is bound and the form agrees."""
         if recorded in self._bound:
             return self._bound[recorded] == ours
         if not isinstance(ours, str) or ours in self._bound.values():
             return False
         if not self._labels[recorded].startswith("$topic"):
-            form = SHORT_UUID if SHORT_UUID.fullmatch(recorded) else UUID  # a member id keeps to its form
+            form = SHORT_UUID if SHORT_UUID.fullmatch(recorded) else UUID  # a member id must have the same form
             if form.search(ours) is None or form.sub("", ours) != form.sub("", recorded):
                 return False
         self.bind(recorded, ours)
         return True
 
     def in_text(self, text: str) -> str:
-        """A recorded text with the ids of this run."""
+        """Return a recorded text with the ids of this run."""
         for recorded, ours in self._bound.items():
             text = text.replace(recorded, ours)
         return text
 
     def is_id(self, value: str) -> bool:
+        """Return whether a recorded text is an id."""
         return value in self._labels
 
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
-        """The same for a number that the broker gives out; -1 and 0 of a session are no ids."""
+        """Return whether ``ours`` is bound to the recorded number, or bind it; -1, and session id 0, must be equal."""
         if recorded < 0 or (name == "session_id" and recorded == 0):
             return recorded == ours
         if not isinstance(ours, int) or ours < 0 or (name == "session_id" and ours == 0):
@@ -141,11 +146,11 @@ class Bindings:
         return self._numbers.setdefault((NUMBERED[name], recorded), ours) == ours
 
     def number(self, name: str, recorded: int) -> int:
-        """What to send for a number of the recorded run."""
+        """Return the number of this run for a recorded number."""
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 
     def ours(self, value: Any, name: str = "") -> Any:
-        """A recorded request with the ids of this run."""
+        """Return a recorded request with the ids and numbers of this run."""
         if isinstance(value, Mapping):
             return {key: self.ours(item, key) for key, item in value.items()}
         if isinstance(value, list):
@@ -155,7 +160,7 @@ class Bindings:
         return self._bound.get(value, value) if isinstance(value, str) else value
 
     def sort_key(self, item: Any, *, recorded: bool) -> str:
-        """Where an element of a set stands: by what identifies it, then by the rest; unbound ids do not count."""
+        """Return the sort key of an element of a set: identifying fields, then the others; unbound ids are equal."""
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))
         identity = [self._plain(item.get(name), name, recorded=recorded) for name in IDENTITY]
@@ -175,15 +180,19 @@ class Bindings:
             return value
         if recorded:
             return self._bound.get(value, "?") if value in self._labels else value
-        made_up = UUID.search(value) or (name in SHORT_IDS and SHORT_UUID.fullmatch(value))
-        return "?" if made_up and value not in self._bound.values() else value
+        generated = UUID.search(value) or (name in SHORT_IDS and SHORT_UUID.fullmatch(value))
+        return "?" if generated and value not in self._bound.values() else value
 
 
 class Comparison:
-    """One answer against the recorded one.
+    """The comparison of one response with the recorded one.
 
-    ``only``: names to look at in a list that the broker fills as it likes. ``exactly``: texts, operations and features
-    are those of the recorded release; those of another broker may differ.
+    Args:
+        bindings: ids and numbers of this run.
+        api: name of the API.
+        only: list name -> filter of the elements to compare, for lists that may have others.
+        exactly: also compare error messages, authorized operations and features, which another broker may have
+            differently.
     """
 
     def __init__(
@@ -200,7 +209,7 @@ class Comparison:
         self.exactly = exactly
 
     def difference(self, recorded: Any, ours: Any, path: str = "") -> str | None:
-        """The first difference as ``path: recorded X, got Y``; None if there is none."""
+        """Return the first difference as ``path: recorded X, got Y``; None if there is none."""
         name = re.sub(r"\[\d+\]$", "", path.rpartition(".")[2])
         if name in ANYTHING or (name in FEATURES and not self.exactly):
             return None
@@ -238,8 +247,8 @@ class Comparison:
             if key not in ANYTHING | FEATURES and (key not in ours or key not in recorded):
                 was, now = recorded.get(key, MISSING), ours.get(key, MISSING)
                 return f"{here}: recorded {_short(was)}, got {_short(now)}"
-            if found := self.difference(recorded.get(key), ours.get(key), here):
-                return found
+            if difference := self.difference(recorded.get(key), ours.get(key), here):
+                return difference
         return None
 
     def _lists(self, recorded: list[Any], ours: list[Any], name: str, path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""One client connection of a conversation: answers sorted by the step that asked, and when each came."""
+"""One client connection of a conversation: matches responses to the requests and records their times."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ import trio
 
 from kwire import FrameBuffer, WireError
 
-PARKS = frozenset({"JoinGroup", "SyncGroup"})  # may be held back until another connection speaks
-SETTLE = 0.12  # seconds that these are given before that
+PARKS = frozenset({"JoinGroup", "SyncGroup"})  # their responses may wait for a request on another connection
+SETTLE = 0.12  # seconds to wait for such a response before the next step
 
 
 @dataclass(slots=True)
 class PlayedConnection:
-    """``answers``: by the step that asked, with the times of ``now`` and the world; ``ids``: correlation id to step."""
+    """A client connection to the broker under test.
+
+    Attributes:
+        stream: the TCP connection.
+        now: clock of the pace that the conversation is played in, seconds.
+        frames: buffer of received bytes.
+        ids: correlation id -> step number of the request.
+        answers: step number of the request -> response frame, its time by ``now``, and its time by trio's clock.
+        unmatched: frames that answer no request.
+        closed: whether the broker closed the connection.
+        changed: set and replaced with each received frame, and on close.
+    """
 
     stream: trio.SocketStream
     now: Callable[[], float] = trio.current_time
@@ -27,7 +38,7 @@ class PlayedConnection:
     changed: trio.Event = field(default_factory=trio.Event)
 
     async def listen(self) -> None:
-        """Sort what comes by the request it answers."""
+        """Receive frames until the connection is closed, and match them to the requests."""
         try:
             async for data in self.stream:
                 self.frames.feed(bytes(data))
@@ -37,14 +48,14 @@ class PlayedConnection:
                         self.answers[self.ids.pop(number)] = frame, self.now(), trio.current_time()
                     else:
                         self.unmatched.append(frame)
-                self._tell()
+                self._notify()
         except (trio.BrokenResourceError, trio.ClosedResourceError, WireError):
             pass
         self.closed = True
-        self._tell()
+        self._notify()
 
     async def send(self, data: bytes) -> bool:
-        """False if the connection is gone."""
+        """Send bytes; return False if the connection is closed."""
         try:
             await self.stream.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -52,12 +63,12 @@ class PlayedConnection:
         return True
 
     async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()``; False if it did not within that time."""
+        """Wait until ``holds()`` is true; return False after ``seconds`` without that."""
         with trio.move_on_after(seconds):
             while not holds():
                 await self.changed.wait()
         return holds()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.changed.set()
         self.changed = trio.Event()

@@ -1,4 +1,4 @@
-"""A recorded conversation: what was sent, what came back, and when. Form: fixtures/conversations/README.md."""
+"""Recorded conversations: requests, responses and their times. File format: fixtures/conversations/README.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-OLD: Mapping[str, Mapping[str, object]] = {  # conversations that do not say all of it, and what they would say
+OLD: Mapping[str, Mapping[str, object]] = {  # configuration that is missing in conversations recorded earlier
     "sasl_plain": {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "users": {"alice": "alice-secret"},
@@ -38,12 +38,29 @@ EVENTS = frozenset(
 
 
 class ConversationError(ValueError):
-    """A file that is not a conversation; says what is wrong with which step."""
+    """A file that is not a valid conversation; the text names the step and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One line of a conversation. Times are milliseconds, as recorded; ``fields`` are in snake_case."""
+    """One step of a conversation.
+
+    Attributes:
+        n: step number, from 1.
+        event: kind of the step, one of EVENTS.
+        conn: label of the connection, "" for none.
+        to: step number of the request that a response answers.
+        api: name of the API.
+        api_key: number of the API.
+        api_version: version of the request, or the version in which the response was decoded.
+        correlation_id: of the request.
+        fields: decoded body, with names in snake_case.
+        data: the bytes of a frame or of a raw step.
+        after_ms: time between request and response, milliseconds.
+        held: whether the response was delayed by the broker on purpose.
+        released_by: number of the step that released a held response; None if a timer did.
+        ms: duration of a wait or of the silence, milliseconds.
+    """
 
     n: int
     event: str
@@ -63,10 +80,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """``names``: ids of the recorded run, and what they stand for; ``config`` and ``topics``: how to start a broker.
+    """A recorded conversation.
 
-    ``users``: passwords of those who may come in by SASL; ``sasl``: connections to the listener for them, the others
-    are to one in plaintext.
+    Attributes:
+        scenario: name of the scenario.
+        release: the recorded broker, as in ``Apache Kafka 3.9.1``.
+        doc: description.
+        config: broker settings of the recording.
+        topics: topic name -> number of partitions at the start.
+        names: recorded id -> label.
+        steps: the steps, in order.
+        users: SASL user -> password.
+        sasl: labels of the connections to the SASL listener; all others use PLAINTEXT.
     """
 
     scenario: str
@@ -81,7 +106,7 @@ class Conversation:
 
     @property
     def version(self) -> str:
-        """``Apache Kafka 3.9.1`` -> ``3.9.1``."""
+        """The version in ``release``: ``3.9.1`` for ``Apache Kafka 3.9.1``."""
         return self.release.rpartition(" ")[2]
 
     @property
@@ -90,36 +115,36 @@ class Conversation:
 
 
 def load(path: Path) -> Conversation:
-    """A conversation from its file, JSON or gzip'd JSON. Raises: ConversationError, OSError."""
+    """Load a conversation from a JSON file, optionally gzip-compressed. Raises: ConversationError, OSError."""
     data = path.read_bytes()
     try:
-        found = json.loads(gzip.decompress(data) if data.startswith(GZIP) else data)
+        content = json.loads(gzip.decompress(data) if data.startswith(GZIP) else data)
     except (ValueError, EOFError, zlib.error) as error:
         raise ConversationError(f"not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ConversationError("not an object")
+    if not isinstance(content, dict):
+        raise ConversationError("not a JSON object")
     try:
-        config = {**OLD.get(found.get("scenario", ""), {}), **found["broker_config"]}
+        config = {**OLD.get(content.get("scenario", ""), {}), **content["broker_config"]}
         topics = config.pop("topics", {})
-        steps = [_step(step) for step in found["steps"]]
+        steps = [_step(step) for step in content["steps"]]
         users, plaintext = config.pop("users", {}), config.pop("plaintext", ())
         return Conversation(
-            scenario=found["scenario"],
-            release=found["broker"],
-            doc=found.get("doc", ""),
+            scenario=content["scenario"],
+            release=content["broker"],
+            doc=content.get("doc", ""),
             config=config,
             topics=topics,
-            names=found.get("names", {}),
+            names=content.get("names", {}),
             steps=steps,
             users=users,
             sasl=frozenset({step.conn for step in steps} - set(plaintext)) if users else frozenset(),
         )
     except (KeyError, TypeError) as error:
-        raise ConversationError(f"a field is missing or of the wrong kind: {error}") from error
+        raise ConversationError(f"a field is missing or has the wrong type: {error}") from error
 
 
 def snake(name: str) -> str:
-    """Kafka's field name in the form of kwire: ``groupId`` -> ``group_id``."""
+    """Convert Kafka's field name to snake_case: ``groupId`` -> ``group_id``."""
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z])([A-Z][a-z])", r"\1_\2", name).lower()
 
@@ -133,7 +158,7 @@ def _snaked(value: Any) -> Any:
 def _step(step: Mapping[str, Any]) -> Step:
     event = step["event"]
     if event not in EVENTS:
-        raise ConversationError(f"step {step['n']}: unknown event {event!r}")
+        raise ConversationError(f"step {step['n']}: unknown event {event!r} (known: {', '.join(sorted(EVENTS))})")
     fields = _snaked(step.get("fields") or {})
     for records in step.get("records") or ():
         _put(fields, records["path"], base64.b64encode(bytes.fromhex(records["hex"])).decode())
@@ -156,7 +181,7 @@ def _step(step: Mapping[str, Any]) -> Step:
 
 
 def _put(fields: Any, path: str, value: str) -> None:
-    """Set ``topicData[0].records`` and the like; a path that is not there is the file's fault."""
+    """Set the field at a path such as ``topicData[0].records``. Raises: KeyError, TypeError for a wrong path."""
     parts = [int(part) if part.isdecimal() else snake(part) for part in re.findall(r"\w+", path)]
     for part in parts[:-1]:
         fields = fields[part]

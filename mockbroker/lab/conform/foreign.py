@@ -1,7 +1,6 @@
-"""A broker that is not ours, made ready for a conversation and cleaned up behind it.
+"""Preparation of an external broker for a conversation, and the cleanup after it.
 
-It must be one for tests: groups that the conversation names are deleted with their members, and so are the topics that
-it makes.
+Use a test broker only: the groups that a conversation names and the topics that it creates are deleted.
 """
 
 from __future__ import annotations
@@ -30,50 +29,52 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from mockbroker.lab.conform.asker import Asker
 from mockbroker.lab.conform.conversation import Conversation
 
-BROKER = 4  # the kind of resource, in DescribeConfigs
-LOOK_AGAIN = 0.05  # seconds
-HEARD_AFTER = 0.3  # groups hear of a topic a moment after metadata does
-SETTLED_WITHIN = 10.0
+BROKER = 4  # resource type of brokers in DescribeConfigs
+POLL_INTERVAL = 0.05  # seconds
+GROUP_METADATA_DELAY = 0.3  # seconds after which groups see a topic that is in Metadata responses
+SETTLE_TIMEOUT = 10.0  # seconds
 GROUP_FIELDS = frozenset({"group_id", "groups", "groups_names", "group_ids"})
 
 
 async def other_settings(asker: Asker, conversation: Conversation) -> str:
-    """Where the broker runs with other settings than the conversation was recorded with; empty if nowhere."""
+    """Return the settings of the recording that the broker has differently, as ``name=value, ...``; "" for none."""
     metadata = await asker.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
-    wanted = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(metadata.controller_id))
-    wanted.configuration_keys = list(conversation.config)
-    described = await asker.ask(DescribeConfigsRequest(resources=[wanted]), 1, DescribeConfigsResponse)
-    has = {config.name: config.value for config in described.results[0].configs}
+    resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(metadata.controller_id))
+    resource.configuration_keys = list(conversation.config)
+    described = await asker.ask(DescribeConfigsRequest(resources=[resource]), 1, DescribeConfigsResponse)
+    actual = {config.name: config.value for config in described.results[0].configs}
     differing = {
-        name: value for name, value in conversation.config.items() if name in has and has[name] != _told(value)
+        name: value
+        for name, value in conversation.config.items()
+        if name in actual and actual[name] != _config_text(value)
     }
     return ", ".join(f"{name}={value}" for name, value in differing.items())
 
 
-def _told(value: object) -> str:
-    """A setting as brokers tell it."""
+def _config_text(value: object) -> str:
+    """Return a setting as brokers report it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 async def prepare(asker: Asker, conversation: Conversation) -> None:
-    """Nothing is left of an earlier run, and the topics of the conversation are there."""
+    """Remove the remains of an earlier run, and create the topics of the conversation."""
     await clear(asker, conversation)
-    there = await _partitions(asker, list(conversation.topics))
-    await _delete_topics(asker, [name for name, count in there.items() if count != conversation.topics[name]])
+    existing = await _partitions(asker, list(conversation.topics))
+    await _delete_topics(asker, [name for name, count in existing.items() if count != conversation.topics[name]])
     missing = [
         CreateTopicsRequest.Topic(name=name, num_partitions=count, replication_factor=1)
         for name, count in conversation.topics.items()
-        if there.get(name) != count
+        if existing.get(name) != count
     ]
     if missing:
         await asker.ask(CreateTopicsRequest(topics=missing), 5, CreateTopicsResponse)
         await _settled(asker, conversation.topics)
     if any(step.api == "InitProducerId" for step in conversation.steps):
-        await _has_producer_ids(asker)
+        await _wait_for_producer_ids(asker)
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """The groups and topics of the conversation are gone, but for the topics that it begins with."""
+    """Delete the groups that the conversation names and the topics that it creates."""
     groups = sorted(set(_texts_of(conversation, GROUP_FIELDS)))
     described = await asker.ask(DescribeGroupsRequest(groups=groups), 5, DescribeGroupsResponse)
     members = {
@@ -90,11 +91,11 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
             leave = LeaveGroupRequest(group_id=group_id, members=leaving)
             await asker.ask(leave, 5, LeaveGroupResponse)
     await _delete_groups(asker, groups)
-    await _delete_topics(asker, sorted(made_topics(conversation)))
+    await _delete_topics(asker, sorted(created_topics(conversation)))
 
 
 async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGroupRequest.Member]]:
-    """Members of those that are groups of the new protocol, if the broker has it."""
+    """Return the members of the groups that use the consumer protocol, if the broker supports it."""
     offered = await asker.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     if CONSUMER_GROUP_DESCRIBE.key not in {api.api_key for api in offered.api_keys}:
         return {}
@@ -110,44 +111,43 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
 
 
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
-    """A join phase that is going on may outlive the last member, so one try can be too early."""
-    with trio.move_on_after(SETTLED_WITHIN):
+    """Delete groups; retry while a join phase that outlives the last member keeps a group from being deleted."""
+    with trio.move_on_after(SETTLE_TIMEOUT):
         while groups:
-            gone = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
-            groups = [result.group_id for result in gone.results if result.error_code == ErrorCode.NON_EMPTY_GROUP]
+            deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
+            groups = [result.group_id for result in deleted.results if result.error_code == ErrorCode.NON_EMPTY_GROUP]
             if groups:
-                await trio.sleep(LOOK_AGAIN)
+                await trio.sleep(POLL_INTERVAL)
 
 
 async def _delete_topics(asker: Asker, names: list[str]) -> None:
-    there = await _partitions(asker, names)
-    if not there:
+    existing = await _partitions(asker, names)
+    if not existing:
         return
-    gone = DeleteTopicsRequest(topic_names=list(there), timeout_ms=10_000)
-    await asker.ask(gone, 4, DeleteTopicsResponse)
-    await _settled(asker, dict.fromkeys(there, 0))
+    await asker.ask(DeleteTopicsRequest(topic_names=list(existing), timeout_ms=10_000), 4, DeleteTopicsResponse)
+    await _settled(asker, dict.fromkeys(existing, 0))
 
 
 async def _settled(asker: Asker, topics: Mapping[str, int]) -> None:
-    """Wait until metadata shows these topics with these numbers of partitions; 0 is none."""
-    wanted = {name: count for name, count in topics.items() if count}
-    with trio.move_on_after(SETTLED_WITHIN):
-        while await _partitions(asker, list(topics)) != wanted:
-            await trio.sleep(LOOK_AGAIN)
-    await trio.sleep(HEARD_AFTER)
+    """Wait until metadata shows these topics with these numbers of partitions; 0 means that there is no such topic."""
+    expected = {name: count for name, count in topics.items() if count}
+    with trio.move_on_after(SETTLE_TIMEOUT):
+        while await _partitions(asker, list(topics)) != expected:
+            await trio.sleep(POLL_INTERVAL)
+    await trio.sleep(GROUP_METADATA_DELAY)
 
 
-async def _has_producer_ids(asker: Asker) -> None:
-    """A broker that has just begun fetches a block of ids when it is asked for the first."""
-    with trio.move_on_after(SETTLED_WITHIN):
+async def _wait_for_producer_ids(asker: Asker) -> None:
+    """Wait until the broker has allocated its first block of producer ids, which it does on the first request."""
+    with trio.move_on_after(SETTLE_TIMEOUT):
         while (await asker.ask(InitProducerIdRequest(transactional_id=None), 3, InitProducerIdResponse)).error_code:
-            await trio.sleep(LOOK_AGAIN)
+            await trio.sleep(POLL_INTERVAL)
 
 
 async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
-    """Those of the topics that are there, with the number of partitions that have a leader."""
-    asked = [MetadataRequest.Topic(name=name) for name in names]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    """Return the number of partitions with a leader of each topic that exists."""
+    topics = [MetadataRequest.Topic(name=name) for name in names]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     metadata = await asker.ask(request, 9, MetadataResponse)
     return {
         topic.name or "": sum(not partition.error_code for partition in topic.partitions)
@@ -156,8 +156,8 @@ async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
     }
 
 
-def made_topics(conversation: Conversation) -> set[str]:
-    """Topics that the requests name and the conversation does not begin with, so that it may make them."""
+def created_topics(conversation: Conversation) -> set[str]:
+    """Return the topics that requests of the conversation may create: all named ones that do not exist at the start."""
     named: set[str] = set()
     for step in conversation.steps:
         if step.event == "request" and step.api in ("CreateTopics", "Metadata", "Produce"):
@@ -167,7 +167,7 @@ def made_topics(conversation: Conversation) -> set[str]:
 
 
 def _texts_of(conversation: Conversation, names: frozenset[str]) -> Iterator[str]:
-    """Texts in fields of these names, wherever in the requests."""
+    """Yield the text values of all request fields with these names."""
     for step in conversation.steps:
         if step.event == "request":
             yield from _texts(step.fields, names)

@@ -1,7 +1,7 @@
-"""The time in which a conversation is played: that of a broker of our own, which waits for us, or that of the world.
+"""Clocks for playing a conversation: the manual clock of a mockbroker, or the wall clock.
 
-Our own broker's clock stands while the player or the machine is slow, so a conversation is played with the same times
-on a busy machine. Any other broker's clock runs on; then ``behind`` is how late the player was.
+A mockbroker's clock stops while the player or the machine is slow, so that the times of a conversation are the same on
+a busy machine. Any other broker's clock continues; ``lateness`` then measures how late the player was.
 """
 
 from __future__ import annotations
@@ -14,57 +14,64 @@ import trio
 from mockbroker.api.clock import Clock
 from mockbroker.lab.conform.connection import PlayedConnection
 
-TICK = 0.01  # seconds between two looks at what was answered
-MOST = 0.05  # seconds that pass at once while an answer may be due
-ROUNDING = 1e-6  # of a clock that is read to the microsecond
-PATIENCE = 60.0  # seconds for an answer of a broker that is not ours; a busy machine needs some
-TURNS = 4  # of trio's loop, in which what lies in a socket is read
-LOOK = 0.02  # seconds between two looks at how late the player is
+TICK = 0.01  # seconds between two checks for responses
+MAX_ADVANCE = 0.05  # seconds that the clock advances at once while a response may be due
+ROUNDING = 1e-6  # the clock has a resolution of a microsecond
+PATIENCE = 60.0  # seconds to wait for a response of an external broker on a busy machine
+TURNS = 4  # iterations of trio's loop, after which received bytes have been read
+CHECK_INTERVAL = 0.02  # seconds between two measurements of the player's lateness
 
 
 class Pace(Protocol):
-    """``behind``: seconds by which the player was late at worst; ``judges``: whether an answer can be too late."""
+    """The clock in which a conversation is played.
 
-    behind: float
+    Attributes:
+        lateness: seconds by which the player was late at worst.
+        judges: whether a response can be too late by this clock.
+    """
+
+    lateness: float
     judges: bool
 
     def now(self) -> float:
-        """Seconds, of the broker's time if it can be had."""
+        """Return the current time in seconds."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait until this time has passed."""
         ...
 
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``holds()``; False if it did not within that time. Where answers are judged, that is exact."""
+        """Wait until ``holds()`` is true; return False after ``seconds`` without that (exact if ``judges``)."""
         ...
-
-    async def watch(self) -> None: ...
-
-    async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
-        """Let a request be handled that may be parked: until ``holds()``, or that time has passed."""
-        ...
-
-
-class Watch:
-    """Keeps ``behind``."""
-
-    def __init__(self) -> None:
-        self.behind = 0.0
 
     async def watch(self) -> None:
-        """Look again and again how late the player is, until cancelled."""
+        """Measure the lateness, until cancelled."""
+        ...
+
+    async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
+        """Give the broker time to handle a request whose response may be held: until ``holds()``, or ``seconds``."""
+        ...
+
+
+class LatenessWatch:
+    """A monitor of trio's scheduling. ``lateness``: seconds by which a wake-up was late at worst."""
+
+    def __init__(self) -> None:
+        self.lateness = 0.0
+
+    async def watch(self) -> None:
+        """Measure how late wake-ups are, until cancelled."""
         while True:
-            due = trio.current_time() + LOOK
+            due = trio.current_time() + CHECK_INTERVAL
             await trio.sleep_until(due)
-            self.behind = max(self.behind, trio.current_time() - due)
+            self.lateness = max(self.lateness, trio.current_time() - due)
 
 
-class OwnTime(Watch):
-    """The time of a broker of our own, which passes while we wait and stands while we do anything else.
+class ManualTime(LatenessWatch):
+    """The manual clock of a mockbroker, which advances only while the player waits.
 
-    Time of connections, as the lifetime of a SASL session and the wait of a parked Fetch, is the world's here too.
+    Times of connections (SASL session lifetime, the wait of a Fetch) follow the wall clock here too.
     """
 
     judges = True
@@ -78,10 +85,10 @@ class OwnTime(Watch):
 
     async def sleep(self, seconds: float) -> None:
         until = self.now() + seconds
-        while (left := until - self.now()) > ROUNDING:
+        while (remaining := until - self.now()) > ROUNDING:
             began = trio.current_time()
-            await trio.sleep(min(TICK, left))
-            await self._clock.advance(min(trio.current_time() - began, left))
+            await trio.sleep(min(TICK, remaining))
+            await self._clock.advance(min(trio.current_time() - began, remaining))
         await self._read()
 
     async def wait(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> bool:
@@ -90,7 +97,7 @@ class OwnTime(Watch):
         while not holds() and self.now() < until:
             began = trio.current_time()
             if not await connection.wait(holds, TICK):
-                await self._clock.advance(min(trio.current_time() - began, MOST))
+                await self._clock.advance(min(trio.current_time() - began, MAX_ADVANCE))
                 await self._read()
         return holds()
 
@@ -100,14 +107,14 @@ class OwnTime(Watch):
             await self.sleep(seconds)
 
     async def _read(self) -> None:
-        """Have what was sent handled, and what was answered read."""
+        """Let the broker handle all sent requests, and read its responses."""
         await self._clock.advance(0)
         for _ in range(TURNS):
             await trio.lowlevel.checkpoint()
 
 
-class WorldTime(Watch):
-    """The time of the world, for a broker that has no other."""
+class WallTime(LatenessWatch):
+    """The wall clock, for an external broker."""
 
     judges = False
 

@@ -1,4 +1,4 @@
-"""Record batches as they stand in conversations: read for comparison, and given other producer ids. Pure."""
+"""Record batches of conversations: conversion for comparison, and replacement of producer ids. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ CRC_AT = 17
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """Batches and messages in base64, as objects without what differs in every run: checksums, when a broker wrote a
-    marker, and which bytes compression makes. What is cut off at the end is left out.
+    """Convert batches and messages in base64 to objects for comparison.
+
+    Checksums, timestamps of markers and compressed bytes, which differ in every run, are omitted, and so is a
+    truncated last batch.
 
     Raises: kwire.DecodeError.
     """
@@ -28,7 +30,7 @@ def read_records(text: str) -> list[dict[str, Any]]:
 
 
 def _read(batch: Batch) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "base_offset": batch.base_offset,
         "leader_epoch": batch.leader_epoch,
         "attributes": batch.attributes,
@@ -39,9 +41,9 @@ def _read(batch: Batch) -> dict[str, Any]:
         "count": batch.count,
     }
     if batch.control:
-        return found | {"markers": [[record.name, repr(record.message)] for record in control_records(batch)]}
+        return fields | {"markers": [[record.name, repr(record.message)] for record in control_records(batch)]}
     body = decompress(batch.codec, batch.data[HEADER.size :])
-    return found | {"max_timestamp": batch.max_timestamp, "body": body.hex()}
+    return fields | {"max_timestamp": batch.max_timestamp, "body": body.hex()}
 
 
 def _read_message(message: RecordSet) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def _read_message(message: RecordSet) -> dict[str, Any]:
 
 
 def with_producer(records: bytes, producer_id: int) -> bytes:
-    """The first batch with another producer id and the checksum that fits."""
+    """Return the batch with another producer id and the matching checksum."""
     patched = bytearray(records)
     PRODUCER_ID.pack_into(patched, PRODUCER_ID_AT, producer_id)
     struct.pack_into(">I", patched, CRC_AT, google_crc32c.value(bytes(patched[CRC_FROM:])))
@@ -64,8 +66,8 @@ def with_producer(records: bytes, producer_id: int) -> bytes:
 
 
 def producer_of(records: bytes) -> int:
-    """The producer id of the first batch; -1 if there is none."""
+    """Return the producer id of the first batch; -1 if there is no batch."""
     if len(records) < HEADER.size:
         return -1
-    found: int = PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)[0]
-    return found
+    producer_id: int = PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)[0]
+    return producer_id

@@ -1,4 +1,4 @@
-"""Plays many conversations, a few at a time, each against a broker of its own."""
+"""Runner of many conversations: several at a time, each against its own mockbroker or one external broker."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.conversation import Conversation, ConversationError, load
 from mockbroker.lab.conform.foreign import clear, other_settings, prepare
-from mockbroker.lab.conform.pace import OwnTime, WorldTime
+from mockbroker.lab.conform.pace import ManualTime, WallTime
 from mockbroker.lab.conform.player import Difference, Player
 
 SASL = "SASL_PLAINTEXT"
 RECORDED_WITH: dict[str, object] = {"log.message.timestamp.type": "CreateTime", "num.partitions": 3}
-RECORDED_NODE = 1  # the broker id of every recording
-TIMES = 5  # that a conversation is played, if it differs while the machine is busy
-BUSY = 0.05  # seconds by which the player, or an answer, is late then
-LOOKS_AFTER = 0.1  # seconds; Kafka 4 shows a group as it was last written to disk, which may be a moment ago
+RECORDED_NODE = 1  # the broker id in all recordings
+MAX_RUNS = 5  # of a conversation that differs while the machine is busy
+BUSY = 0.05  # seconds of lateness from which on the machine counts as busy
+DESCRIBE_DELAY = 0.1  # seconds; Kafka 4 describes a group as last written to disk, which lags behind its state
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``verdict``: ok, differs, waiting (for a broker with other settings) or failed (could not be played).
+    """The result of one conversation.
 
-    ``is_hurried``: it differs, and the player was late, for which timers do not wait: no judgement yet.
+    Attributes:
+        name: scenario and recorded release, or the file name.
+        verdict: ok, differs, waiting (needs a broker with other settings) or failed (could not be played).
+        detail: the difference, the needed settings, or the error.
+        is_hurried: it differs and the player was late, so the difference may be due to timers; to be repeated.
     """
 
     name: str
@@ -51,30 +55,35 @@ async def run(
     at_once: int,
     sasl_port: int | None = None,
 ) -> None:
-    """Play all; ``report`` is called with each outcome, in the order of ``files``.
+    """Play conversations; those that differ while the player is late are repeated alone at the end.
 
-    Those that differ while the player is late are played again when the others are done, each alone.
+    Args:
+        files: conversation files.
+        address: host and port of an external broker; None starts a mockbroker for each conversation.
+        report: called with each outcome, in the order of ``files``.
+        at_once: conversations played at the same time.
+        sasl_port: port of the external broker's SASL listener.
     """
     limit = trio.CapacityLimiter(at_once)
     outcomes: dict[int, Outcome] = {}
-    told = 0
+    reported = 0
 
     again: list[tuple[int, Path]] = []
 
     async def one(index: int, file: Path) -> None:
         async with limit:
-            outcome = await play_file(file, address, sasl_port, times=1)
+            outcome = await play_file(file, address, sasl_port, max_runs=1)
         if outcome.is_hurried:
             again.append((index, file))
         else:
             keep(index, outcome)
 
     def keep(index: int, outcome: Outcome) -> None:
-        nonlocal told
+        nonlocal reported
         outcomes[index] = outcome
-        while told in outcomes:
-            report(outcomes[told])
-            told += 1
+        while reported in outcomes:
+            report(outcomes[reported])
+            reported += 1
 
     async with trio.open_nursery() as nursery:
         for index, file in enumerate(files):
@@ -84,15 +93,18 @@ async def run(
 
 
 async def play_file(
-    file: Path, address: tuple[str, int] | None = None, sasl_port: int | None = None, times: int = TIMES
+    file: Path, address: tuple[str, int] | None = None, sasl_port: int | None = None, max_runs: int = MAX_RUNS
 ) -> Outcome:
-    """Play one conversation, against ``address`` or a fresh broker of our own.
+    """Play one conversation; repeat it while it differs and the player is late.
 
-    ``sasl_port``: where the broker at ``address`` has a listener for the users of the conversation; ``times``: how
-    often at most, as long as it differs and the player is late.
+    Args:
+        file: conversation file.
+        address: host and port of an external broker; None starts a mockbroker.
+        sasl_port: port of the external broker's SASL listener.
+        max_runs: how often to play it at most.
     """
     outcome = await _play_once(file, address, sasl_port)
-    for _ in range(times - 1):
+    for _ in range(max_runs - 1):
         if not outcome.is_hurried:
             break
         outcome = await _play_once(file, address, sasl_port)
@@ -112,17 +124,17 @@ async def _play_once(file: Path, address: tuple[str, int] | None, sasl_port: int
         return Outcome(conversation.name, "failed", str(error))
 
 
-def judge(conversation: Conversation, found: Difference | None) -> Outcome:
-    """Return the outcome of a conversation by its first difference, or by none."""
-    if found is None:
+def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
+    """Return the outcome of a conversation, given its first difference or None."""
+    if difference is None:
         return Outcome(conversation.name, "ok")
-    is_hurried = found.behind >= BUSY
-    late = f" (on a busy machine: {found.behind:.2f} s late)" if is_hurried else ""
-    return Outcome(conversation.name, "differs", f"{found}{late}", is_hurried)
+    is_hurried = difference.lateness >= BUSY
+    late = f" (on a busy machine: {difference.lateness:.2f} s late)" if is_hurried else ""
+    return Outcome(conversation.name, "differs", f"{difference}{late}", is_hurried)
 
 
 def _release(conversation: Conversation) -> str:
-    """The release to be like: version 3.9.1 -> ``3.9``; the newest if it is none that we know."""
+    """Return the release to emulate: ``3.9`` for version 3.9.1; the newest one for an unknown version."""
     release = ".".join(conversation.version.split(".")[:2])
     return release if release in RELEASES else KAFKA_4_2.name
 
@@ -132,31 +144,31 @@ async def _play_against(conversation: Conversation, address: tuple[str, int], sa
         return Outcome(conversation.name, "waiting", "for a broker with a SASL listener for its users")
     requests = [step for step in conversation.steps if step.event == "request"]
     if unknown := sorted({step.api for step in requests if step.api_key not in APIS}):
-        return Outcome(conversation.name, "waiting", f"for {', '.join(unknown)} in kwire")
+        return Outcome(conversation.name, "waiting", f"for kwire to support {', '.join(unknown)}")
     async with open_asker(*address) as asker:
         if other := await other_settings(asker, conversation):
             return Outcome(conversation.name, "waiting", f"for a broker with {other}")
         await prepare(asker, conversation)
-    player = Player(conversation, *address, looks_after=LOOKS_AFTER, sasl_port=sasl_port, pace=WorldTime())
-    found = await _watched(player)
+    player = Player(conversation, *address, describe_delay=DESCRIBE_DELAY, sasl_port=sasl_port, pace=WallTime())
+    difference = await _play_watched(player)
     async with open_asker(*address) as asker:
         await clear(asker, conversation)
-    return judge(conversation, found)
+    return judge(conversation, difference)
 
 
-async def _watched(player: Player) -> Difference | None:
+async def _play_watched(player: Player) -> Difference | None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(player.pace.watch)
-        found = await player.play()
+        difference = await player.play()
         nursery.cancel_scope.cancel()
-    return None if found is None else replace(found, behind=player.pace.behind)
+    return None if difference is None else replace(difference, lateness=player.pace.lateness)
 
 
 async def _play_ours(conversation: Conversation) -> Difference | None:
     known, release = Settings().by_name(), _release(conversation)
     config = RECORDED_WITH | {name: value for name, value in conversation.config.items() if name in known}
     listeners = ("PLAINTEXT", SASL) if conversation.users else ("PLAINTEXT",)
-    if _begins_without_transactions(conversation):
+    if _starts_without_transaction_log(conversation):
         config["mockbroker.transaction.log.on.demand"] = True
     async with open_cluster(
         topics=conversation.topics,
@@ -168,12 +180,14 @@ async def _play_ours(conversation: Conversation) -> Difference | None:
         clock=MANUAL,
     ) as cluster:
         (node,) = cluster.nodes
-        pace, sasl_port = OwnTime(cluster.clock), node.port_of(SASL)
-        return await _watched(Player(conversation, node.host, node.port, sasl_port=sasl_port, exactly=True, pace=pace))
+        pace, sasl_port = ManualTime(cluster.clock), node.port_of(SASL)
+        return await _play_watched(
+            Player(conversation, node.host, node.port, sasl_port=sasl_port, exactly=True, pace=pace)
+        )
 
 
-def _begins_without_transactions(conversation: Conversation) -> bool:
-    """True if the log of transactions was not there yet when the conversation was recorded."""
+def _starts_without_transaction_log(conversation: Conversation) -> bool:
+    """Return whether __transaction_state did not exist yet when the conversation was recorded."""
     missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return any(
         step.api == "FindCoordinator" and step.fields.get("error_code") == missing for step in conversation.steps

@@ -1,4 +1,4 @@
-"""Three kinds of real client in one consumer group: what ``mockbroker demo`` plays."""
+"""The demo: three kinds of real client in one consumer group, as run by ``mockbroker demo``."""
 
 GROUP = "demo"
 TOPIC = "orders"

@@ -1,4 +1,4 @@
-"""What the demo claims, checked against what happened. Pure."""
+"""Checks of the demo: each claim is compared with the recorded events. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.lab.demo import KINDS, PARTITIONS, SESSION_S, TOPIC
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``name``: what should hold; ``detail``: the numbers behind the verdict."""
+    """The result of one check. ``name``: the claim; ``held``: whether it is true; ``detail``: the measured numbers."""
 
     name: str
     held: bool
@@ -24,10 +24,19 @@ class Check:
 
 @dataclass(slots=True)
 class Story:
-    """What was seen: how many numbers were ``produced``, which were ``read`` by which kind of client.
+    """The observations of one run of the demo.
 
-    ``committed``: offsets read back, by partition; ``ends``: where the logs end. ``stopped_at`` and ``killed_at``:
-    milliseconds of the journal when that client was told to stop, or was killed. ``failure``: why it broke off.
+    Attributes:
+        events: events of the journal.
+        produced: number of records produced; their values are 0, 1, 2, ...
+        read: kind of client -> values that it read.
+        committed: partition -> committed offset, read back at the end.
+        ends: partition -> log end offset.
+        stopped: kind of the client that was stopped.
+        stopped_at: when it was stopped, milliseconds of the journal.
+        killed: kind of the client that was killed.
+        killed_at: when it was killed, milliseconds of the journal.
+        failure: why the run was aborted, "" if it was not.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -43,17 +52,17 @@ class Story:
 
 
 def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
-    """Partitions by client, by generation, of the generations that were assigned."""
-    found: dict[int, dict[str, list[int]]] = {}
+    """Return generation -> client -> partitions, for all generations with an assignment."""
+    assigned: dict[int, dict[str, list[int]]] = {}
     for event in events:
         if event.event == EventKind.ASSIGN:
             partitions = (event.assignment or {}).get(TOPIC, [])
-            found.setdefault(event.generation, {})[event.client] = sorted(partitions)
-    return found
+            assigned.setdefault(event.generation, {})[event.client] = sorted(partitions)
+    return assigned
 
 
 def check_all(story: Story) -> list[Check]:
-    """Every check, in the order of the story."""
+    """Return the results of all checks, in the order of the story."""
     checks = [
         _all_kinds_together(story),
         _owned_once(story),
@@ -63,7 +72,7 @@ def check_all(story: Story) -> list[Check]:
         _commits_kept(story),
     ]
     if story.failure:
-        checks.insert(0, Check("the story was played to its end", False, story.failure))
+        checks.insert(0, Check("the demo ran to its end", False, story.failure))
     return checks
 
 
@@ -72,27 +81,27 @@ def _all_kinds_together(story: Story) -> Check:
     return Check(
         "three kinds of client shared one generation",
         bool(together),
-        f"generation {together[0]}" if together else "in none",
+        f"generation {together[0]}" if together else "no generation had all three",
     )
 
 
 def _owned_once(story: Story) -> Check:
-    found = assignments(story.events)
+    assigned = assignments(story.events)
     wrong = [
         number
-        for number, owners in found.items()
+        for number, owners in assigned.items()
         if sorted(partition for owned in owners.values() for partition in owned) != list(range(PARTITIONS))
     ]
-    detail = f"{len(found)} generations" if not wrong else f"not in generations {wrong}"
-    return Check("every partition was owned exactly once in each generation", bool(found) and not wrong, detail)
+    detail = f"{len(assigned)} generations" if not wrong else f"not in generations {wrong}"
+    return Check("every partition was owned exactly once in each generation", bool(assigned) and not wrong, detail)
 
 
 def _all_read(story: Story) -> Check:
     seen = [number for numbers in story.read.values() for number in numbers]
     missing = set(range(story.produced)) - set(seen)
-    twice = len(seen) - len(set(seen))
+    repeated = len(seen) - len(set(seen))
     shares = ", ".join(f"{kind} {len(numbers)}" for kind, numbers in story.read.items())
-    detail = f"{story.produced} produced; {shares}; {twice} read again"
+    detail = f"{story.produced} produced; {shares}; {repeated} read again"
     if missing:
         detail += f"; {len(missing)} missing, first {min(missing)}"
     return Check("every record was read", story.produced > 0 and not missing, detail)
@@ -106,20 +115,20 @@ def _left_at_once(story: Story) -> Check:
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Not before the session is over, and not long after it."""
-    gone = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
-    if gone is None:
+    """Check that the killed member was evicted after its session timeout, and at most a second later."""
+    evicted = next((e.time_ms for e in story.events if e.event == EventKind.EXPIRE and e.client == story.killed), None)
+    if evicted is None:
         return Check("a member that is killed is evicted after its session", False, "it was not evicted")
-    after = gone - story.killed_at
+    after = evicted - story.killed_at
     held = SESSION_S * 500 < after < SESSION_S * 1000 + 1000
     return Check(
         "a member that is killed is evicted after its session",
         held,
-        f"{story.killed} after {after} ms, session {SESSION_S:g} s counted from its last heartbeat",
+        f"{story.killed} after {after} ms; the session timeout is {SESSION_S:g} s from its last heartbeat",
     )
 
 
 def _commits_kept(story: Story) -> Check:
     held = bool(story.ends) and dict(story.committed) == dict(story.ends)
     shown = ", ".join(f"{partition}: {offset}" for partition, offset in sorted(story.committed.items()))
-    return Check("the offsets read back are those committed", held, shown or "none were read")
+    return Check("the offsets read back are those committed", held, shown or "no offsets were read")

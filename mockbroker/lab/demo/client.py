@@ -1,7 +1,7 @@
-"""One real client in a process of its own, so that it can be killed.
+"""A program that runs one real client of the demo in its own process, so that it can be killed.
 
 ``python -m mockbroker.lab.demo.client consume BOOTSTRAP KIND`` reads, commits, and prints ``{"records": [[partition,
-offset, value], ...]}`` lines until a line comes on stdin; then it leaves politely.
+offset, value], ...]}`` lines until it reads a line from stdin; then it leaves the group.
 ``... produce BOOTSTRAP FIRST COUNT`` writes records, ``... committed BOOTSTRAP`` prints the group's offsets.
 """
 
@@ -23,22 +23,22 @@ from mockbroker.lab.demo import GROUP, HEARTBEAT_S, PARTITIONS, SESSION_S, TOPIC
 HEARTBEAT_MS = int(HEARTBEAT_S * 1000)
 SESSION_MS = int(SESSION_S * 1000)
 POLL_S = 0.2
-# A poll of kafka-python 3.0.12 that ends in the middle of a join may lose the member's share, so its polls end on
-# records or when it is told to stop, not by time.
+# A poll of kafka-python 3.0.12 that times out during a join may lose the member's assignment, so its polls end when
+# records arrive or the client is stopped.
 LONG_POLL_MS = 60_000
-Rows = Iterable[tuple[Any, Any, Any]]  # partition, offset, value; each client has types of its own
+Rows = Iterable[tuple[Any, Any, Any]]  # partition, offset, value; each client library has its own types
 
 
-def say(**fields: object) -> None:
-    """One line on stdout."""
+def print_json(**fields: object) -> None:
+    """Print a JSON object on one line."""
     print(json.dumps(fields), flush=True)
 
 
-def say_records(rows: Rows) -> None:
-    """Tell what was read and committed."""
-    found = [[partition, offset, value.decode()] for partition, offset, value in rows]
-    if found:
-        say(records=found)
+def print_records(rows: Rows) -> None:
+    """Print the records that were read and committed, if there are any."""
+    records = [[partition, offset, value.decode()] for partition, offset, value in rows]
+    if records:
+        print_json(records=records)
 
 
 def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
@@ -56,7 +56,7 @@ def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
         heartbeat_interval_ms=HEARTBEAT_MS,
         partition_assignment_strategy=[RangePartitionAssignor],
     )
-    consumer.partitions_for_topic(TOPIC)  # a leader that does not know the topic yet would share out nothing
+    consumer.partitions_for_topic(TOPIC)  # load metadata first: a leader without it would assign no partitions
     while not stop.is_set():
         try:
             with stop_interrupts(stop):
@@ -66,17 +66,17 @@ def consume_kafka_python(bootstrap: str, stop: threading.Event) -> None:
         rows = [(record.partition, record.offset, record.value) for records in polled.values() for record in records]
         if rows:
             consumer.commit()
-        say_records(rows)
+        print_records(rows)
     consumer.close()
 
 
 class StoppedError(Exception):
-    """The client was told to stop in the middle of a poll."""
+    """The client was stopped in the middle of a poll."""
 
 
 @contextmanager
 def stop_interrupts(stop: threading.Event) -> Iterator[None]:
-    """Inside the block, being told to stop raises StoppedError in the main thread."""
+    """Let a stop request raise StoppedError in the main thread inside the block."""
 
     def interrupt(*_: object) -> None:
         raise StoppedError
@@ -110,7 +110,7 @@ def consume_confluent_kafka(bootstrap: str, stop: threading.Event) -> None:
         messages = [message for message in consumer.consume(500, POLL_S) if message.error() is None]
         if messages:
             consumer.commit(asynchronous=False)
-        say_records((message.partition(), message.offset(), message.value()) for message in messages)
+        print_records((message.partition(), message.offset(), message.value()) for message in messages)
     consumer.close()
 
 
@@ -140,7 +140,7 @@ async def _consume_aiokafka(bootstrap: str, stop: threading.Event) -> None:
             rows = [(record.partition, record.offset, record.value) for batch in polled.values() for record in batch]
             if rows:
                 await consumer.commit()
-            say_records(rows)
+            print_records(rows)
     finally:
         await consumer.stop()
 
@@ -153,7 +153,7 @@ CONSUMERS: Mapping[str, Callable[[str, threading.Event], None]] = {
 
 
 def produce(bootstrap: str, first: int, count: int) -> None:
-    """Records ``first`` to ``first + count - 1``, their numbers as values, round the partitions."""
+    """Produce records with the values ``first`` to ``first + count - 1``, round-robin over the partitions."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "producer", "linger.ms": 5})
@@ -166,21 +166,21 @@ def produce(bootstrap: str, first: int, count: int) -> None:
     for number in range(first, first + count):
         producer.produce(TOPIC, str(number).encode(), partition=number % PARTITIONS, on_delivery=delivered)
     producer.flush()
-    say(produced=count, failures=failures)
+    print_json(produced=count, failures=failures)
 
 
 def committed(bootstrap: str) -> None:
-    """The offsets of the group, read by a client that is not in it."""
+    """Print the committed offsets of the group, read by a client that is not a member."""
     from kafka import KafkaConsumer
     from kafka.structs import TopicPartition
 
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, client_id="reader", group_id=GROUP)
-    say(committed={index: consumer.committed(TopicPartition(TOPIC, index)) for index in range(PARTITIONS)})
+    print_json(committed={index: consumer.committed(TopicPartition(TOPIC, index)) for index in range(PARTITIONS)})
     consumer.close()
 
 
 def consume(kind: str, bootstrap: str) -> None:
-    """Run a consumer until a line, or the end, comes on stdin."""
+    """Run a consumer until a line or the end of stdin is read."""
     stop = threading.Event()
 
     def wait() -> None:
@@ -194,7 +194,8 @@ def consume(kind: str, bootstrap: str) -> None:
 
 
 def main(verb: str, bootstrap: str, *rest: str) -> None:
-    logging.basicConfig(level=logging.ERROR)  # a rebalance is no warning here
+    """Run a command: consume, produce or committed. ``rest``: its remaining arguments."""
+    logging.basicConfig(level=logging.ERROR)  # client libraries log rebalances as warnings
     match verb:
         case "consume":
             consume(rest[0], bootstrap)
@@ -203,7 +204,7 @@ def main(verb: str, bootstrap: str, *rest: str) -> None:
         case "committed":
             committed(bootstrap)
         case _:
-            raise ValueError(verb)
+            raise ValueError(f"unknown command {verb!r}: use consume, produce or committed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The script of the demo: brokers, three kinds of client, one that stops, one that is killed, offsets read back."""
+"""The script of the demo: start brokers and three kinds of client, stop one, kill one, read the offsets back."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from mockbroker.lab.demo import KINDS, PARTITIONS, TOPIC
 from mockbroker.lab.demo.checks import Story, assignments
 from mockbroker.lab.demo.timeline import Action, Timeline
 
-PATIENCE = 60.0  # seconds that any one step may take before the demo gives up on it
+STEP_TIMEOUT = 60.0  # seconds for any one step
 BATCH = 600  # records produced at a time
 CONFIG = {"group.initial.rebalance.delay.ms": 300, "group.min.session.timeout.ms": 1000}
 
 
 class StepFailedError(Exception):
-    """A step of the story did not come about in time."""
+    """A step of the demo failed or did not complete in time."""
 
 
 @contextmanager
 def in_time(what: str) -> Iterator[None]:
-    """Raises: StepFailedError if the block takes longer than anything should."""
-    with trio.move_on_after(PATIENCE) as scope:
+    """Limit the block to STEP_TIMEOUT. Raises: StepFailedError after that time."""
+    with trio.move_on_after(STEP_TIMEOUT) as scope:
         yield
     if scope.cancelled_caught:
-        raise StepFailedError(f"not within {PATIENCE:g} s: {what}")
+        raise StepFailedError(f"timed out after {STEP_TIMEOUT:g} s: {what}")
 
 
-async def _ask(command: list[str]) -> Any:
-    """What a program that ends by itself says on its last line. Raises: StepFailedError."""
+async def _run_program(command: list[str]) -> Any:
+    """Run a program to its end and return the JSON it prints. Raises: StepFailedError."""
     with in_time(" ".join(command[2:4])):
         done = await trio.run_process(command, capture_stdout=True, check=False)
         if done.returncode:
@@ -47,7 +47,7 @@ async def _ask(command: list[str]) -> Any:
 
 
 class _Client:
-    """A consumer in a process of its own. ``may_end``: it was told to."""
+    """A consumer process. ``may_end``: it was stopped or killed by the script."""
 
     def __init__(self, kind: str, process: trio.Process) -> None:
         self.kind = kind
@@ -55,21 +55,21 @@ class _Client:
         self.may_end = False
 
     def kill(self) -> None:
-        """End it without a chance to say goodbye."""
+        """Kill the process, without a LeaveGroup."""
         self.may_end = True
         self.process.kill()
 
     async def stop(self) -> None:
-        """Ask it to leave politely, and wait until it is gone."""
+        """Ask the process to leave the group, and wait until it has ended."""
         self.may_end = True
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
-        with in_time(f"{self.kind} leaves"):
+        with in_time(f"waiting for {self.kind} to leave"):
             await self.process.wait()
 
 
 class _Stage:
-    """The cluster and its clients; what happens is told to the timeline and kept in the story."""
+    """The cluster and its clients; events go to the timeline and to the story."""
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:
         self.cluster = cluster
@@ -84,12 +84,12 @@ class _Stage:
     def now_ms(self) -> int:
         return round((trio.current_time() - self.cluster.journal.begin) * 1000)
 
-    def acted(self, name: str, client: str = "", detail: str = "") -> None:
-        """Show what the script did."""
+    def show_action(self, name: str, client: str = "", detail: str = "") -> None:
+        """Show an action of the script on the timeline."""
         self.timeline.action(Action(self.now_ms(), name, client, detail))
 
     async def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until ``holds()``; looked at whenever something happened. Raises: StepFailedError."""
+        """Wait until ``holds()`` is true, checked after each event. ``what``: for errors. Raises: StepFailedError."""
         with in_time(what):
             while not holds():
                 if self._broken:
@@ -98,34 +98,36 @@ class _Stage:
                 await self._changed.wait()
 
     async def produce(self, count: int) -> None:
+        """Produce the next ``count`` records. Raises: StepFailedError."""
         first = self.story.produced
         command = [*_program("produce", self.cluster), str(first), str(count)]
-        outcome = await _ask(command)
+        outcome = await _run_program(command)
         if outcome["failures"]:
-            raise StepFailedError(f"{len(outcome['failures'])} records were not delivered: {outcome['failures'][0]}")
+            failures = outcome["failures"]
+            raise StepFailedError(f"{len(failures)} records were not delivered, the first because of: {failures[0]}")
         self.story.produced += count
-        self.acted("produce", "producer", f"writes records {first} to {first + count - 1}")
+        self.show_action("produce", "producer", f"writes records {first} to {first + count - 1}")
 
     async def start(self, kind: str) -> None:
-        """Start a consumer, and wait until it shares a generation with those before it."""
-        self.acted("start", kind, "starts")
+        """Start a consumer, and wait until it is in one generation with the earlier ones. Raises: StepFailedError."""
+        self.show_action("start", kind, "starts")
         run = partial(trio.run_process, [*_program("consume", self.cluster), kind], check=False)
         process = await self._nursery.start(partial(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
         self.clients[kind] = _Client(kind, process)
         self._nursery.start_soon(self._listen, self.clients[kind])
-        await self.wait_until(f"{kind} owns partitions", lambda: self.owners() == set(self.clients))
+        await self.wait_until(f"waiting for {kind} to own partitions", lambda: self.owners() == set(self.clients))
 
     def owners(self) -> set[str]:
-        """The clients that share the newest generation."""
-        found = assignments(self.story.events)
-        return set(found[max(found)]) if found else set()
+        """Return the clients in the latest generation."""
+        assigned = assignments(self.story.events)
+        return set(assigned[max(assigned)]) if assigned else set()
 
     def ends(self) -> dict[int, int]:
-        """Where the log of each partition ends: numbers are produced round the partitions."""
+        """Return the log end offset of each partition; records are produced round-robin."""
         return {index: len(range(index, self.story.produced, PARTITIONS)) for index in range(PARTITIONS)}
 
     def all_committed(self) -> bool:
-        """True when the group has committed the end of every partition."""
+        """Return whether the group has committed the log end offset of every partition."""
         committed: dict[int, int] = {}
         for event in self.story.events:
             if event.event == EventKind.COMMIT:
@@ -133,6 +135,7 @@ class _Stage:
         return committed == self.ends()
 
     def all_read(self) -> bool:
+        """Return whether every produced record has been read."""
         seen = {number for numbers in self.story.read.values() for number in numbers}
         return len(seen) == self.story.produced
 
@@ -142,7 +145,7 @@ class _Stage:
         self._changed.set()
 
     async def _listen(self, client: _Client) -> None:
-        """Keep what a client says that it read."""
+        """Add the records that a client process prints to the story, until the process ends."""
         assert client.process.stdout is not None
         rest = b""
         async for chunk in client.process.stdout:
@@ -152,7 +155,7 @@ class _Stage:
                 self.story.read[client.kind] += [int(value) for _, _, value in rows]
             self._changed.set()
         if not client.may_end:
-            self._broken = f"{client.kind} ended by itself, exit code {await client.process.wait()}"
+            self._broken = f"{client.kind} ended unexpectedly with exit code {await client.process.wait()}"
             self._changed.set()
 
 
@@ -161,20 +164,20 @@ def _program(verb: str, cluster: Cluster) -> list[str]:
 
 
 async def play(timeline: Timeline) -> Story:
-    """Play the whole story; ``Story.failure`` says if it did not come to its end. No process is left behind."""
+    """Run the demo; on a failure ``Story.failure`` has the reason. All client processes are ended."""
     async with (
         open_cluster(brokers=3, topics={TOPIC: PARTITIONS}, config=CONFIG) as cluster,
         trio.open_nursery() as nursery,
     ):
         stage = _Stage(cluster, timeline, nursery)
-        stage.acted(
+        stage.show_action(
             "start", "", f"3 brokers at {cluster.bootstrap_servers}, topic {TOPIC} with {PARTITIONS} partitions"
         )
         try:
             await _act(stage)
         except StepFailedError as error:
             stage.story.failure = str(error)
-        nursery.cancel_scope.cancel()  # ends what still runs
+        nursery.cancel_scope.cancel()  # kills the processes that still run
     return stage.story
 
 
@@ -184,27 +187,29 @@ async def _act(stage: _Stage) -> None:
     for kind in KINDS:
         await stage.start(kind)
     await stage.produce(BATCH)
-    await stage.wait_until("everything is read", stage.all_read)
-    await stage.wait_until("everything is committed", stage.all_committed)
+    await stage.wait_until("waiting for all records to be read", stage.all_read)
+    await stage.wait_until("waiting for all offsets to be committed", stage.all_committed)
 
     stopped, survivor, killed = (stage.clients[kind] for kind in KINDS)
     story.stopped, story.stopped_at = stopped.kind, stage.now_ms()
-    stage.acted("stop", stopped.kind)
+    stage.show_action("stop", stopped.kind)
     await stopped.stop()
-    await stage.wait_until("the others take over", lambda: stage.owners() == {survivor.kind, killed.kind})
+    await stage.wait_until(
+        "waiting for the other two to take over", lambda: stage.owners() == {survivor.kind, killed.kind}
+    )
 
     story.killed, story.killed_at = killed.kind, stage.now_ms()
-    stage.acted("kill", killed.kind)
+    stage.show_action("kill", killed.kind)
     killed.kill()
-    await stage.wait_until("the last one takes over", lambda: stage.owners() == {survivor.kind})
+    await stage.wait_until("waiting for the last client to take over", lambda: stage.owners() == {survivor.kind})
 
     await stage.produce(BATCH)
-    await stage.wait_until("everything is read", stage.all_read)
-    await stage.wait_until("everything is committed", stage.all_committed)
-    stage.acted("stop", survivor.kind)
+    await stage.wait_until("waiting for all records to be read", stage.all_read)
+    await stage.wait_until("waiting for all offsets to be committed", stage.all_committed)
+    stage.show_action("stop", survivor.kind)
     await survivor.stop()
 
-    found = await _ask(_program("committed", stage.cluster))
-    story.committed = {int(index): offset for index, offset in found["committed"].items()}
+    response = await _run_program(_program("committed", stage.cluster))
+    story.committed = {int(index): offset for index, offset in response["committed"].items()}
     story.ends = stage.ends()
-    stage.acted("start", "reader", f"reads the committed offsets back: {sum(story.ends.values())} records in all")
+    stage.show_action("start", "reader", f"reads the committed offsets back: {sum(story.ends.values())} records in all")

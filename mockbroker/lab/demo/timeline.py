@@ -1,4 +1,4 @@
-"""The demo as lines: for people on a terminal, for people in a log, and for programs."""
+"""Output of the demo: colored lines for a terminal, plain lines for a log, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ from mockbroker.lab.demo.checks import Check
 STYLES = {"kafka-python": "cyan", "confluent-kafka": "magenta", "aiokafka": "yellow"}
 UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Write = Callable[[str], object]
-SENTENCES = {"stop": "is told to stop", "kill": "is killed"}  # of actions without details
+SENTENCES = {"stop": "is stopped", "kill": "is killed"}  # for actions without details
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the script of the demo did. ``time_ms``: as in the journal; ``name``: start, produce, stop or kill."""
+    """An action of the demo's script.
+
+    Attributes:
+        time_ms: milliseconds of the journal.
+        name: start, produce, stop or kill.
+        client: client that it applies to, "" for the cluster.
+        detail: description, "" for the default one.
+    """
 
     time_ms: int
     name: str
@@ -31,20 +38,20 @@ class Action:
 
 
 class Timeline(Protocol):
-    """Where the story is told."""
+    """A sink for the events, the script's actions and the checks of the demo."""
 
     def event(self, event: Event) -> None:
         """Show an event of the journal."""
 
     def action(self, action: Action) -> None:
-        """Show what the script did."""
+        """Show an action of the script."""
 
     def checks(self, checks: Sequence[Check]) -> None:
-        """The end: what was claimed, and whether it held."""
+        """Show the results of the checks, at the end."""
 
 
 class JsonTimeline:
-    """A line an event, and a last line with the checks."""
+    """The timeline as JSON: a line for each event and action, and a last line with the checks."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -80,31 +87,30 @@ class JsonTimeline:
 
 
 class PlainTimeline:
-    """A sentence an event. Who owns what is told once for a whole generation."""
+    """The timeline as text: a line for each event and action; assignments are one line per generation."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
         self._owners: dict[str, list[int]] = {}
-        self._due: set[str] = set()
+        self._unassigned: set[str] = set()  # members of the generation without an assignment yet
 
     def event(self, event: Event) -> None:
         if event.event == EventKind.GENERATION:
-            self._owners, self._due = {}, set(event.members)
+            self._owners, self._unassigned = {}, set(event.members)
         if event.event == EventKind.ASSIGN:
             self._owners[event.client] = sorted((event.assignment or {}).get(TOPIC, []))
-            self._due.discard(event.member_id)
-            if not self._due:
+            self._unassigned.discard(event.member_id)
+            if not self._unassigned:
                 self.line(event.time_ms, "", f"generation {event.generation} owns  {self._owned()}", "bold")
             return
-        told = _sentence(event)
-        if told:
-            self.line(event.time_ms, event.client, told, "dim" if event.event == EventKind.COMMIT else "")
+        if text := _sentence(event):
+            self.line(event.time_ms, event.client, text, "dim" if event.event == EventKind.COMMIT else "")
 
     def action(self, action: Action) -> None:
         self.line(action.time_ms, action.client, action.detail or SENTENCES[action.name], "")
 
-    def line(self, time_ms: int, client: str, text: str, style: str) -> None:  # noqa: ARG002 - for those with colours
-        """One line of the story."""
+    def line(self, time_ms: int, client: str, text: str, style: str) -> None:  # noqa: ARG002 - RichTimeline uses it
+        """Write one line."""
         self._write(f"{time_ms / 1000:8.3f} s  {client:<16} {text}")
 
     def checks(self, checks: Sequence[Check]) -> None:
@@ -121,7 +127,7 @@ class PlainTimeline:
 
 
 class RichTimeline(PlainTimeline):
-    """The same with colours, one for each client."""
+    """The text timeline with colors, one for each kind of client."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)
@@ -134,15 +140,15 @@ class RichTimeline(PlainTimeline):
 
         line = Text(f"{time_ms / 1000:8.3f} s  ", style="dim")
         line.append(f"{client:<16} ", style=STYLES.get(client, "bold"))
-        told = Text(text, style=style)
+        styled = Text(text, style=style)
         for kind in KINDS:
-            told.highlight_words([kind], STYLES[kind])
-        self._console.print(line.append_text(told), soft_wrap=True)
+            styled.highlight_words([kind], STYLES[kind])
+        self._console.print(line.append_text(styled), soft_wrap=True)
 
     def checks(self, checks: Sequence[Check]) -> None:
         from rich.table import Table
 
-        table = Table("", "check", "seen", box=None, pad_edge=False)
+        table = Table("", "check", "result", box=None, pad_edge=False)
         for check in checks:
             table.add_row("[green]ok[/]" if check.held else "[bold red]FAILED[/]", check.name, check.detail)
         self._console.print()
@@ -150,14 +156,14 @@ class RichTimeline(PlainTimeline):
 
 
 def choose(*, as_json: bool, write: Write) -> Timeline:
-    """The form that suits who reads."""
+    """Return the JSON timeline if requested, else the colored one on a terminal, else the plain one."""
     if as_json:
         return JsonTimeline(write)
     return RichTimeline() if sys.stdout.isatty() else PlainTimeline(write)
 
 
 def _sentence(event: Event) -> str:
-    """What happened in words; empty for what only specialists ask for."""
+    """Return a sentence for an event of the journal; "" for events that the timeline omits."""
     sentences: Mapping[EventKind, str] = {
         EventKind.JOIN: "joins the group",
         EventKind.REJOIN: "joins again",

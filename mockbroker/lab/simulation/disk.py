@@ -12,7 +12,7 @@ from uuid import UUID
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.pretend import CrashError, PretendDisk
+from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk
 from mockbroker.storage.work import Work
 from mockbroker.topics.model import Cluster, Node
 
@@ -26,7 +26,7 @@ class Disk:
         self.fails = False
         self._dice = dice
         self._slowest = slowest
-        self._files = PretendDisk()
+        self._files = SimulatedDisk()
         self._data = DataDir(self._files, "pretend")
         self._working: Work | None = None
 

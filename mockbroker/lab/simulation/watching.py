@@ -11,7 +11,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC
 
 V = TypeVar("V")
 Offsets: TypeAlias = Mapping[str, Mapping[int, int]]  # by topic and partition
@@ -84,7 +84,7 @@ def is_away(broker: Broker, group_id: str) -> bool:
     """True while no coordinator has the group: nobody leads its partition, or who does has not read it yet."""
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     return (
-        partition.leader == NOBODY
+        partition.leader == NO_LEADER
         or partition.index in broker.loading
         or partition.leader not in broker.cluster.nodes
         or LossDue(partition.leader) in broker.waits

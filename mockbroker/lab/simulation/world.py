@@ -28,7 +28,7 @@ from mockbroker.lab.simulation.script import Fault, MemberScript, Script
 from mockbroker.lab.simulation.shell import Shell
 from mockbroker.lab.simulation.trace import Trace
 from mockbroker.lab.simulation.watching import Broken, Watchers
-from mockbroker.topics.model import NOBODY, OFFSETS_TOPIC, Cluster, Node
+from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Cluster, Node
 
 KINDS: Mapping[str, type[Client]] = {
     "eager": ClassicClient,
@@ -235,14 +235,14 @@ class World:
         partition = cluster.topics[OFFSETS_TOPIC].partition_of(self._some_group())
         others = [node for node in partition.replicas if node in cluster.nodes and node not in self.shell.away]
         others = [node for node in others if node != partition.leader]
-        if others and partition.leader != NOBODY and not self.shell.down:
+        if others and partition.leader != NO_LEADER and not self.shell.down:
             node = self._chance.pick(others)
             self.shell.change(failover.move(self.shell.broker, partition, node, self.shell.now))
 
     def _stale(self, fault: Fault) -> None:
         if not self.shell.down:
             broker = self.shell.broker
-            broker.frozen[fault.who] = broker.cluster.as_it_is()
+            broker.frozen[fault.who] = broker.cluster.snapshot()
             self.queue.after(fault.value, self._fresh, fault.who)
 
     def _fresh(self, node: int) -> None:

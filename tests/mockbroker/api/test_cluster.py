@@ -400,7 +400,7 @@ async def test_what_is_on_disk_is_not_thrown_away(tmp_path):
 async def test_two_cannot_have_one_directory(tmp_path):
     before = files()
     async with open_cluster(data_dir=tmp_path):
-        with pytest.raises(DataDirError, match="another process uses it"):
+        with pytest.raises(DataDirError, match="in use by another process"):
             async with open_cluster(data_dir=tmp_path):
                 pass
     assert files() == before

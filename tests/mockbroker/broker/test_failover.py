@@ -390,7 +390,7 @@ def test_the_preferred_leader_is_elected(harness):
 def test_a_broker_that_hears_of_nothing(harness):
     member_id = stable_member(harness, "g")
     old, stale = harness.coordinator, harness.other
-    harness.broker.frozen[stale] = harness.broker.cluster.as_it_is()
+    harness.broker.frozen[stale] = harness.broker.cluster.snapshot()
     before = harness.leaders(stale)
     harness.kill(old)
     fresh = harness.coordinator if harness.coordinator != stale else harness.other
@@ -404,7 +404,7 @@ def test_a_broker_that_hears_of_nothing(harness):
 
 def test_a_broker_that_has_not_heard_of_the_transaction_log(harness):
     stale = harness.other
-    harness.broker.frozen[stale] = harness.broker.cluster.as_it_is()
+    harness.broker.frozen[stale] = harness.broker.cluster.snapshot()
     asked = FindCoordinatorRequest(coordinator_keys=["p"], key_type=1)
     assert harness.ask(asked, 4, node=harness.coordinator).coordinators[0].error_code == E.NONE
     assert harness.ask(asked, 4, node=stale).coordinators[0].error_code == E.COORDINATOR_NOT_AVAILABLE
@@ -451,12 +451,12 @@ def recovered_without_markers(harness: BrokerHarness) -> Broker:
         for each in topic.partitions:
             batches = [batch for batch in each.log.batches() if not batch.control]
             partition = Partition(each.topic, each.index, each.replicas)
-            partition.put_back(batches, 0, batches[-1].last_offset + 1 if batches else 0)
+            partition.restore(batches, 0, batches[-1].last_offset + 1 if batches else 0)
             partitions.append(partition)
         topics.append(Topic(topic.name, topic.topic_id, partitions))
     nodes = list(old.nodes.values())
     cluster = Cluster(nodes, lambda: old.cluster_id)
-    cluster.put_back(old.cluster_id, topics, 0)
+    cluster.restore(old.cluster_id, topics, 0)
     broker = Broker(nodes, harness.broker.settings, lambda: old.cluster_id, cluster=cluster)
     Router(broker, Journal(0.0)).finish(failover.recovered(broker, harness.now), harness.now)
     return broker

@@ -95,7 +95,7 @@ def test_damage_is_told_after_what_could_be_read(tmp_path: Path) -> None:
     result = run("--log-dir", tmp_path / "data")
     assert result.exit_code == 1
     assert result.stdout == run("--log-dir", STOPPED).stdout
-    told = f"{path} at byte {whole}: length: a batch cannot have 12 bytes; read up to offset "
+    told = f"{path} at byte {whole}: length: batch size 12 is out of range (61-104857600 bytes); read up to offset "
     assert result.stderr.splitlines()[-1].startswith(told)
     again = run("--json", "--log-dir", tmp_path / "data")
     assert again.exit_code == 1
@@ -137,12 +137,12 @@ def test_a_data_directory(tmp_path: Path) -> None:
     result = run("--log-dir", STOPPED, "--data-dir", tmp_path / "out")
     assert result.exit_code == 0
     assert result.stdout == run("--log-dir", STOPPED).stdout
-    waiting = "2 offsets of transactions that were open are not taken along"
+    waiting = "2 pending offsets of open transactions are not imported"
     assert result.stderr.splitlines()[:2] == [f"group 't-open': {waiting}", f"group 't-waiting': {waiting}"]
     again = run("--log-dir", STOPPED, "--data-dir", tmp_path / "out")
     assert again.exit_code == 1
     assert again.stdout == ""
-    assert again.stderr == f"Error: data directory {tmp_path / 'out'}: it is not an empty folder\n"
+    assert again.stderr == f"Error: data directory {tmp_path / 'out'}: not an empty folder; use an empty or a new one\n"
 
 
 def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
     result = run("--log-dir", log_dir)
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "no partition of __consumer_offsets is there, so no group is",
+        "no partition of __consumer_offsets and therefore no group found",
         f"{log_dir}: no consumer group in it",
     ]
     assert run("--log-dir", log_dir, "--data-dir", made).exit_code == 0
@@ -163,4 +163,4 @@ def test_a_folder_that_is_no_log_directory(tmp_path: Path) -> None:
     (tmp_path / "java-17").mkdir()
     result = run("--log-dir", tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"{tmp_path}: no log directory of Kafka" in result.stderr
+    assert f"{tmp_path}: not a Kafka log directory" in result.stderr

@@ -263,7 +263,10 @@ def test_nobody_reads_at_all(tmp_path: Path) -> None:
 
 def test_locked_by_another_and_free_when_that_is_killed(tmp_path: Path) -> None:
     with served(tmp_path) as (process, _):
-        assert refused("--data-dir", str(tmp_path)) == f"data directory {tmp_path}: another process uses it"
+        assert (
+            refused("--data-dir", str(tmp_path))
+            == f"data directory {tmp_path}: in use by another process; stop that process first"
+        )
         process.kill()
         process.wait(LIMIT)
         with served(tmp_path):
@@ -278,13 +281,15 @@ def test_below_a_file(tmp_path: Path) -> None:
 
 def test_a_newer_version(tmp_path: Path) -> None:
     (tmp_path / "mockbroker.json").write_text(json.dumps({"format": 99}))
-    assert "from a newer version: format 99" in refused("--data-dir", str(tmp_path))
+    assert "has format 99, only format 1 is supported" in refused("--data-dir", str(tmp_path))
 
 
 def test_other_brokers(tmp_path: Path) -> None:
     with served(tmp_path, "--brokers", "2"):
         pass
-    assert "it belongs to brokers 0, 1, and there are to be broker 0" in refused("--data-dir", str(tmp_path))
+    assert "created by a cluster of 2 brokers (ids 0, 1); cannot be opened with 1 broker (id 0)" in refused(
+        "--data-dir", str(tmp_path)
+    )
 
 
 def test_a_topic_with_more_partitions_than_there_are(tmp_path: Path) -> None:

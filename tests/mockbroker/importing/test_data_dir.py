@@ -1,4 +1,4 @@
-"""What was imported is there at a start of mockbroker."""
+"""A data directory of imported groups is served by mockbroker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mockbroker import open_cluster
 from mockbroker.base.settings import Settings
 from mockbroker.importing import data_dir
 from mockbroker.importing.forms import json_lines
-from mockbroker.importing.groups import Imported, imported
+from mockbroker.importing.groups import Imported, read_groups
 from mockbroker.storage.disk import DataDirError
 from tests.mockbroker.importing.test_groups import DIRS, LogDir, commit
 
@@ -26,8 +26,8 @@ def write(found: Imported, folder: Path, brokers: int = 1) -> list[str]:
     return data_dir.write(found, folder, brokers, SETTINGS, lambda: UUID(int=next(ids)), 1_700_000_000_000)
 
 
-def told(found: Imported) -> dict[str, dict[str, Any]]:
-    """Groups without what waits; those that have nothing else are not there."""
+def groups_of(found: Imported) -> dict[str, dict[str, Any]]:
+    """Return the groups without pending offsets; omit groups that have nothing else."""
     *groups, _ = json_lines(found, SETTINGS)
     return {
         group["group_id"]: group | {"waiting": []}
@@ -37,22 +37,22 @@ def told(found: Imported) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("folder", DIRS, ids=lambda path: path.name)
-def test_it_reads_as_what_it_was_made_of(folder: Path, tmp_path: Path) -> None:
-    found = imported([folder / "data"], SETTINGS)
+def test_import_of_a_written_data_dir_is_the_same(folder: Path, tmp_path: Path) -> None:
+    found = read_groups([folder / "data"], SETTINGS)
     notes = write(found, tmp_path / "out")
-    again = imported([tmp_path / "out"], SETTINGS)
+    again = read_groups([tmp_path / "out"], SETTINGS)
     assert (again.problems, again.notes, again.passed_over) == ([], [], {})
-    assert told(again) == told(found)
+    assert groups_of(again) == groups_of(found)
     topics = {name: topic for name, topic in found.topics.items() if not name.startswith("__")}
     assert {name: again.topics[name] for name in topics} == topics
     assert again.topics["__consumer_offsets"].partitions == 50
     lost = [] if "compacted" in folder.name else ["t-open", "t-waiting"]
-    assert notes == [f"group {name!r}: 2 offsets of transactions that were open are not taken along" for name in lost]
+    assert notes == [f"group {name!r}: 2 pending offsets of open transactions are not imported" for name in lost]
 
 
 @pytest.mark.parametrize("brokers", [1, 3])
-async def test_it_is_served(tmp_path: Path, brokers: int) -> None:
-    write(imported([STOPPED], SETTINGS), tmp_path / "out", brokers)
+async def test_imported_groups_are_served(tmp_path: Path, brokers: int) -> None:
+    write(read_groups([STOPPED], SETTINGS), tmp_path / "out", brokers)
     async with open_cluster(port=0, brokers=brokers, data_dir=tmp_path / "out") as cluster:
         groups = cluster.groups()
         stable = groups["c-stable"]
@@ -67,20 +67,20 @@ async def test_it_is_served(tmp_path: Path, brokers: int) -> None:
 
 def test_groups_larger_than_a_batch(tmp_path: Path) -> None:
     log_dir = LogDir(tmp_path / "logs")
-    log_dir.write(*(commit("g", n, n) for n in range(2 * data_dir.RECORDS + 1)))
-    found = imported([log_dir.folder], SETTINGS)
+    log_dir.write(*(commit("g", n, n) for n in range(2 * data_dir.RECORDS_PER_BATCH + 1)))
+    found = read_groups([log_dir.folder], SETTINGS)
     assert write(found, tmp_path / "out") == []
-    assert told(imported([tmp_path / "out"], SETTINGS)) == told(found)
+    assert groups_of(read_groups([tmp_path / "out"], SETTINGS)) == groups_of(found)
 
 
-def test_only_an_empty_folder_is_taken(tmp_path: Path) -> None:
-    found = imported([STOPPED], SETTINGS)
+def test_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    found = read_groups([STOPPED], SETTINGS)
     before = sorted(STOPPED.rglob("*"))
     (tmp_path / "file").touch()
     for folder in (STOPPED, tmp_path, tmp_path / "file"):
-        with pytest.raises(DataDirError, match="it is not an empty folder"):
+        with pytest.raises(DataDirError, match="not an empty folder; use an empty or a new one"):
             write(found, folder)
     assert sorted(STOPPED.rglob("*")) == before
     (tmp_path / "empty").mkdir()
     write(found, tmp_path / "empty")
-    assert "c-stable" in imported([tmp_path / "empty"], SETTINGS).groups
+    assert "c-stable" in read_groups([tmp_path / "empty"], SETTINGS).groups

@@ -1,4 +1,4 @@
-"""Log directories of real brokers say what these brokers said; damage is told and costs no more than it must."""
+"""Groups read from log directories equal what the brokers reported; damage is reported and limited."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kwire.blobs.offsets_topic import (
 from kwire.records import Record, build_batch
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.state import ConsumerGroup
-from mockbroker.importing.groups import Imported, TopicFound, imported
+from mockbroker.importing.groups import Imported, ImportedTopic, read_groups
 from mockbroker.storage.log_dirs import LogDirError
 from mockbroker.storage.segments import segment_name
 
@@ -39,7 +39,7 @@ Pair = tuple[bytes, bytes | None]
 
 
 def read(*folders: Path) -> Imported:
-    return imported(folders, Settings())
+    return read_groups(folders, Settings())
 
 
 def test_there_are_log_directories() -> None:
@@ -53,7 +53,7 @@ def test_there_are_log_directories() -> None:
 
 
 @pytest.mark.parametrize("folder", DIRS, ids=lambda path: path.name)
-class TestWhatTheBrokerSaid:
+class TestGroupsOfRealBrokers:
     def both(self, folder: Path) -> tuple[dict[str, object], Imported]:
         found = read(folder / "data")
         assert (found.problems, found.notes) == ([], [])
@@ -130,13 +130,13 @@ class TestWhatTheBrokerSaid:
             for member in group["members"]:
                 assert {topic for topic, _ in share_of(member["assignment"])} <= {found.topics["orders"].topic_id}
 
-    def test_what_waits(self, folder: Path) -> None:
+    def test_pending_offsets(self, folder: Path) -> None:
         _, found = self.both(folder)
-        assert waiting(found) == ({} if "compacted" in folder.name else {"t-open": [2], "t-waiting": [2]})
+        assert pending_offsets(found) == ({} if "compacted" in folder.name else {"t-open": [2], "t-waiting": [2]})
 
 
-def waiting(found: Imported) -> dict[str, list[int]]:
-    """How many offsets wait for each open transaction, by group."""
+def pending_offsets(found: Imported) -> dict[str, list[int]]:
+    """Return the number of pending offsets of each open transaction, by group."""
     pending = {name: [len(held) for held in group.offsets.pending.values()] for name, group in found.groups.items()}
     return {name: counts for name, counts in pending.items() if counts}
 
@@ -158,7 +158,7 @@ def commit(group: str, offset: int, partition: int = 0) -> Pair:
 
 
 class LogDir:
-    """A log directory with an offsets topic of our own."""
+    """A log directory with a __consumer_offsets topic that tests write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -195,7 +195,7 @@ def test_only_tombstones(log_dir: LogDir) -> None:
 
 
 @pytest.mark.parametrize("keep", range(0, 230, 7))
-def test_a_cut_log_counts_up_to_its_last_whole_batch(log_dir: LogDir, keep: int) -> None:
+def test_truncated_log_is_read_up_to_its_last_whole_batch(log_dir: LogDir, keep: int) -> None:
     sizes = []
     for n in range(3):
         path = log_dir.write(commit("g", n, n))
@@ -214,7 +214,7 @@ def test_a_cut_log_counts_up_to_its_last_whole_batch(log_dir: LogDir, keep: int)
         assert str(problem).endswith(f"; read up to offset {whole}")
 
 
-def test_damage_in_one_partition_leaves_the_others(log_dir: LogDir) -> None:
+def test_damage_in_one_partition_does_not_affect_others(log_dir: LogDir) -> None:
     log_dir.write(commit("a", 1))
     bad = log_dir.write(commit("b", 2), partition=1)
     data = bytearray(bad.read_bytes())
@@ -227,7 +227,7 @@ def test_damage_in_one_partition_leaves_the_others(log_dir: LogDir) -> None:
     assert problem.text.startswith("crc: ")
 
 
-def test_a_batch_that_cannot_be_unpacked_ends_the_log(log_dir: LogDir) -> None:
+def test_invalid_batch_ends_the_log(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1))
     bad = log_dir.write((b"", b""))
     log_dir.write(commit("g", 3))
@@ -237,21 +237,22 @@ def test_a_batch_that_cannot_be_unpacked_ends_the_log(log_dir: LogDir) -> None:
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 1}}
     assert [str(problem) for problem in found.problems] == [
-        f"{bad} at byte {start}: a batch that cannot be read: a record without a key; read up to offset 1"
+        f"{bad} at byte {start}: invalid batch: a record without a key; read up to offset 1"
     ]
 
 
-def test_types_of_records_that_are_not_known_are_told_together(log_dir: LogDir) -> None:
+def test_unknown_record_types_are_one_problem_each(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1), (b"\0\x63a", b"1"), (b"\0\x63b", b"2"), (b"\0\x63a", None), commit("g", 5, 1))
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 1, 1: 5}}
-    assert [problem.text for problem in found.problems] == [
-        "records of type 99, which is not known: 1, from offset 2 on"
-    ]
+    assert [problem.text for problem in found.problems] == ["1 records of unknown type 99, the first at offset 2"]
 
 
 BAD_RECORDS = [
-    ((encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0), b"\0\x09rest"), "cannot be read here"),
+    (
+        (encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0), b"\0\x09rest"),
+        "has an unsupported format",
+    ),
     ((encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0), b"\0\3\0"), "is damaged"),
     ((encode_stored(OffsetCommitKey(group="g", topic="t", partition=3), 0)[:-1], b"x"), "is damaged"),
     ((b"\0", b"x"), "is damaged"),
@@ -259,7 +260,7 @@ BAD_RECORDS = [
 
 
 @pytest.mark.parametrize(("record", "told"), BAD_RECORDS)
-def test_a_record_that_cannot_be_read_is_told(log_dir: LogDir, record: Pair, told: str) -> None:
+def test_unreadable_record_is_a_problem(log_dir: LogDir, record: Pair, told: str) -> None:
     path = log_dir.write(commit("g", 1), record, commit("g", 5, 1))
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 1, 1: 5}}
@@ -268,15 +269,15 @@ def test_a_record_that_cannot_be_read_is_told(log_dir: LogDir, record: Pair, tol
     assert problem.text.startswith(f"the record at offset 1 {told}: ")
 
 
-def test_so_is_one_of_an_open_transaction(log_dir: LogDir) -> None:
+def test_unreadable_record_of_an_open_transaction(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1), BAD_RECORDS[1][0], producer_id=7, producer_epoch=0, transactional=True)
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {}}
-    assert waiting(found) == {"g": [1]}
+    assert pending_offsets(found) == {"g": [1]}
     assert [problem.text[:37] for problem in found.problems] == ["the record at offset 1 is damaged: Of"]
 
 
-def test_a_member_in_a_state_that_is_not_known(log_dir: LogDir) -> None:
+def test_group_with_an_unknown_member_state_is_a_problem(log_dir: LogDir) -> None:
     names = {"group_id": "g", "member_id": "m"}
     current = ConsumerGroupCurrentMemberAssignmentValue(state=77)
     log_dir.write(
@@ -292,15 +293,15 @@ def test_a_member_in_a_state_that_is_not_known(log_dir: LogDir) -> None:
     ]
 
 
-def test_a_group_without_its_own_record(log_dir: LogDir) -> None:
+def test_group_without_a_metadata_record_is_a_problem(log_dir: LogDir) -> None:
     key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
     log_dir.write(encode_record(key, ConsumerGroupMemberMetadataValue(), 0))
     found = read(log_dir.folder)
     assert found.groups == {}
-    assert [problem.text for problem in found.problems] == ["group 'g': its own record is missing"]
+    assert [problem.text for problem in found.problems] == ["group 'g': the group metadata record is missing"]
 
 
-def test_groups_of_other_types_are_counted(log_dir: LogDir) -> None:
+def test_share_and_streams_groups_are_listed(log_dir: LogDir) -> None:
     value = StreamsGroupMetadataValue(epoch=1)
     log_dir.write(encode_record(StreamsGroupMetadataKey(group_id="s"), value, 0), commit("g", 1))
     found = read(log_dir.folder)
@@ -308,7 +309,7 @@ def test_groups_of_other_types_are_counted(log_dir: LogDir) -> None:
     assert found.groups.keys() == {"g"}
 
 
-def test_records_before_the_start_of_the_log_do_not_count(log_dir: LogDir) -> None:
+def test_records_before_the_log_start_offset_are_ignored(log_dir: LogDir) -> None:
     log_dir.write(commit("old", 1))
     log_dir.write(commit("new", 1))
     start = log_dir.folder / "log-start-offset-checkpoint"
@@ -320,7 +321,7 @@ def test_records_before_the_start_of_the_log_do_not_count(log_dir: LogDir) -> No
     assert [problem.path for problem in found.problems] == [start]
 
 
-def test_log_directories_of_several_brokers(tmp_path: Path) -> None:
+def test_newest_replica_of_several_brokers_is_used(tmp_path: Path) -> None:
     first, second = LogDir(tmp_path / "1"), LogDir(tmp_path / "2")
     for each in (first, second):
         each.write(commit("both", 1))
@@ -331,13 +332,13 @@ def test_log_directories_of_several_brokers(tmp_path: Path) -> None:
     assert found.problems == []
     assert sorted(found.notes) == sorted(
         [
-            f"partitions of {OFFSETS} that are not there: 1",
-            f"{first.folder / f'{OFFSETS}-0'}: {second.folder / f'{OFFSETS}-0'} is as new or newer",
+            f"missing partitions of {OFFSETS}: 1",
+            f"{first.folder / f'{OFFSETS}-0'}: ignored, {second.folder / f'{OFFSETS}-0'} is as new or newer",
         ]
     )
 
 
-def test_the_newest_leader_counts_not_the_longest_log(tmp_path: Path) -> None:
+def test_newest_leader_epoch_wins_over_the_longest_log(tmp_path: Path) -> None:
     first, second = LogDir(tmp_path / "1"), LogDir(tmp_path / "2")
     for n in range(3):
         first.write(commit("g", n), epoch=4)
@@ -346,47 +347,47 @@ def test_the_newest_leader_counts_not_the_longest_log(tmp_path: Path) -> None:
     assert offsets(read(second.folder, first.folder)) == {"g": {0: 9}}
 
 
-def test_a_group_in_two_partitions(log_dir: LogDir) -> None:
+def test_group_in_two_partitions_is_noted(log_dir: LogDir) -> None:
     log_dir.write(commit("g", 1))
     log_dir.write(commit("g", 2), partition=1)
     found = read(log_dir.folder)
     assert offsets(found) == {"g": {0: 2}}
-    assert found.notes == [f"group 'g' is in several partitions; that in {log_dir.folder / f'{OFFSETS}-1'} counts"]
+    assert found.notes == [f"group 'g' is in several partitions; the one in {log_dir.folder / f'{OFFSETS}-1'} is used"]
 
 
-def test_a_classic_group_without_members_or_offsets(log_dir: LogDir) -> None:
+def test_classic_group_without_members_or_offsets(log_dir: LogDir) -> None:
     value = GroupMetadataValue(protocol_type="connect", generation=3)
     log_dir.write(encode_record(GroupMetadataKey(group="g"), value, 3))
     group = read(log_dir.folder).groups["g"]
     assert (group.state_name, group.generation, group.protocol_type) == ("Empty", 3, "connect")
 
 
-def test_no_offsets_topic(tmp_path: Path) -> None:
+def test_missing_offsets_topic_is_noted(tmp_path: Path) -> None:
     (tmp_path / "orders-1").mkdir()
     (tmp_path / "meta.properties").touch()
     found = read(tmp_path)
-    assert found.topics == {"orders": TopicFound(None, 2)}
-    assert found.notes == [f"no partition of {OFFSETS} is there, so no group is"]
+    assert found.topics == {"orders": ImportedTopic(None, 2)}
+    assert found.notes == [f"no partition of {OFFSETS} and therefore no group found"]
 
 
-def test_topic_ids_that_differ(tmp_path: Path) -> None:
+def test_different_topic_ids_are_a_problem(tmp_path: Path) -> None:
     for index, letter in enumerate("AB"):
         folder = tmp_path / f"orders-{index}"
         folder.mkdir()
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {letter * 21}A")
     found = read(tmp_path)
     assert [str(problem) for problem in found.problems] == [
-        f"{tmp_path / 'orders-1'}: another topic id than other partitions of the topic have"
+        f"{tmp_path / 'orders-1'}: topic id BBBBBBBBBBBBBBBBBBBBBA differs from that of other partitions of the topic"
     ]
 
 
-def test_no_log_directory(tmp_path: Path) -> None:
-    with pytest.raises(LogDirError, match="no log directory of Kafka"):
+def test_folder_that_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogDirError, match="not a Kafka log directory"):
         read(tmp_path)
 
 
-def test_a_real_segment_cut_anywhere(tmp_path: Path) -> None:
-    """Whatever is cut off, what is before it is read, and a cut within a batch is told."""
+def test_real_segment_truncated_anywhere(tmp_path: Path) -> None:
+    """Batches before the truncation are read, and a truncation within a batch is one problem."""
     source = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
     folder = tmp_path / "data"
     shutil.copytree(source / f"{OFFSETS}-1", folder / f"{OFFSETS}-1")

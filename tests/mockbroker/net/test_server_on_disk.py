@@ -21,7 +21,7 @@ from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record, build_batch
 from mockbroker.net.pump import WRITE_AHEAD
-from mockbroker.storage.pretend import PretendDisk
+from mockbroker.storage.simulated_disk import SimulatedDisk
 
 BEAT = (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)
 
@@ -38,7 +38,7 @@ def fetch(offset: int = 0, wait: int = 0) -> tuple[Any, int]:
     return FetchRequest(max_wait_ms=wait, min_bytes=1, max_bytes=10**7, topics=topics), 11
 
 
-class Gate(PretendDisk):
+class Gate(SimulatedDisk):
     """A disk whose syncs take as long as a test wants. ``done``: how often each operation was let through."""
 
     def __init__(self) -> None:

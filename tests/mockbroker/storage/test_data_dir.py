@@ -1,4 +1,4 @@
-"""A data directory over a pretend disk: what was made sure is there after a crash at any moment, once and in order."""
+"""A data directory over a simulated disk: durable data survives a crash at any moment, once and in order."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tools.disk_changes import DiskChanges, a_batch, content, ids, make_all_chan
 from kwire.records.batch import read_batch
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.pretend import CrashError, PretendDisk, none
+from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
 from mockbroker.topics.model import Cluster
 
 
-def half(unsure: int) -> int:
-    return unsure // 2
+def half(unsynced: int) -> int:
+    return unsynced // 2
 
 
-def everything(unsure: int) -> int:
-    return unsure
+def all_bytes(unsynced: int) -> int:
+    return unsynced
 
 
 CRASHES = {  # what survives of unsynced bytes, and of unsynced names
@@ -27,13 +27,13 @@ CRASHES = {  # what survives of unsynced bytes, and of unsynced names
     "names": (none, True),
     "half of the bytes": (half, False),
     "names and half of the bytes": (half, True),
-    "all bytes": (everything, False),
-    "everything, as after kill -9": (everything, True),
+    "all bytes": (all_bytes, False),
+    "everything, after kill -9": (all_bytes, True),
 }
 
 
-def crash_at(disk: PretendDisk, number: int) -> None:
-    """The machine goes down in the operation of this number, from now on."""
+def crash_at(disk: SimulatedDisk, number: int) -> None:
+    """Crash in the operation that is ``number`` operations from now."""
     number += disk.operations
 
     def before(operation: str, file: str) -> None:
@@ -43,11 +43,11 @@ def crash_at(disk: PretendDisk, number: int) -> None:
     disk.before = before
 
 
-def go_on(disk: PretendDisk) -> None:
+def stop_failing(disk: SimulatedDisk) -> None:
     disk.before = lambda *_: None
 
 
-def told(disk: PretendDisk) -> DiskChanges:
+def run_changes(disk: SimulatedDisk) -> DiskChanges:
     changes = DiskChanges(DataDir(disk, "DIR"))
     try:
         changes.data_dir.open(nodes(), ids())
@@ -57,35 +57,35 @@ def told(disk: PretendDisk) -> DiskChanges:
     return changes
 
 
-def length() -> int:
-    disk = PretendDisk()
-    told(disk)
+def count_operations() -> int:
+    disk = SimulatedDisk()
+    run_changes(disk)
     return disk.operations
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_a_crash_at_every_operation(crash: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_synced_data_survives_a_crash_at_every_operation(crash: str, caplog: pytest.LogCaptureFixture) -> None:
     survives, names = CRASHES[crash]
-    total = length()
+    total = count_operations()
     assert total > 100
     for number in range(1, total + 1):
-        disk = PretendDisk()
+        disk = SimulatedDisk()
         crash_at(disk, number)
-        changes = told(disk)
-        go_on(disk)
+        changes = run_changes(disk)
+        stop_failing(disk)
         disk.crash(survives, names=names)
         changes.check(opened(disk, 1_000).cluster)
-    assert [message for message in caplog.messages if "cut at" not in message] == []
+    assert [message for message in caplog.messages if "truncated at" not in message] == []
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_a_crash_while_another_is_mended(crash: str) -> None:
+def test_synced_data_survives_a_crash_during_recovery(crash: str) -> None:
     survives, names = CRASHES[crash]
-    for number in range(1, length() + 1, 5):
+    for number in range(1, count_operations() + 1, 5):
         for second in range(1, 40):
-            disk = PretendDisk()
+            disk = SimulatedDisk()
             crash_at(disk, number)
-            changes = told(disk)
+            changes = run_changes(disk)
             disk.crash(survives, names=names)
             crash_at(disk, second)
             try:
@@ -93,41 +93,41 @@ def test_a_crash_while_another_is_mended(crash: str) -> None:
             except CrashError:
                 pass
             else:
-                break  # it had less to do
-            go_on(disk)
+                break  # recovery has fewer operations
+            stop_failing(disk)
             disk.crash(survives, names=names)
             changes.check(opened(disk, 2_000).cluster)
 
 
-def failing(disk: PretendDisk, operation: str, number: int) -> None:
-    """The operation fails from now on; nothing is let through afterwards."""
+def failing(disk: SimulatedDisk, operation: str, number: int) -> None:
+    """Let each operation of this kind fail with this errno from now on."""
 
     def before(doing: str, file: str) -> None:
         if doing == operation:
-            raise OSError(number, "told by a test", file)
+            raise OSError(number, "injected error", file)
 
     disk.before = before
 
 
 @pytest.mark.parametrize("operation", ["append", "sync", "sync_folder", "write", "rename"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_a_disk_that_fails(operation: str, number: int) -> None:
-    disk = PretendDisk()
+def test_failed_disk_operation_stops_all_writes(operation: str, number: int) -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     changes.flush()
     failing(disk, operation, number)
     changes.append(changes.topic("a", 1), 0)
-    with pytest.raises(DataDirError, match=r"data directory DIR: cannot write ?\S*: told by a test"):
+    with pytest.raises(DataDirError, match=r"data directory DIR: cannot write ?\S*: injected error"):
         changes.data_dir.flush()
     assert changes.data_dir.synced < changes.data_dir.collected
-    go_on(disk)
+    stop_failing(disk)
     before = disk.operations
     changes.data_dir.close()
-    assert disk.operations == before  # nobody knows what is on it
+    assert disk.operations == before  # the content of the disk is unknown
 
 
-def test_what_was_appended_meanwhile_goes_into_the_next_flush() -> None:
-    disk = PretendDisk()
+def test_append_during_a_flush_is_in_the_next_flush() -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
     changes.append(topic, 0)
@@ -141,8 +141,8 @@ def test_what_was_appended_meanwhile_goes_into_the_next_flush() -> None:
     assert len(content(opened(disk, 1_000).cluster.topics["a"].partitions[0])) == 2
 
 
-def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
-    disk = PretendDisk()
+def test_work_that_was_not_performed_is_returned_again() -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     changes.append(changes.topic("a", 1), 0)
     work = changes.data_dir.next_work()
@@ -155,8 +155,8 @@ def test_what_was_taken_and_never_performed_is_not_forgotten() -> None:
     assert [len(content(again.topics[name].partitions[0])) for name in ("a", "b")] == [1, 1]
 
 
-def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
-    disk = PretendDisk()
+def test_append_to_a_deleted_topic_is_not_stored() -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     old = changes.topic("a", 1)
     changes.append(old, 0)
@@ -170,8 +170,8 @@ def test_what_is_written_to_a_deleted_topic_goes_nowhere() -> None:
     assert content(partition) == content(new.partitions[0]) != ()
 
 
-def test_one_sync_for_many_appends() -> None:
-    disk = PretendDisk()
+def test_many_appends_share_one_sync() -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1, **{"segment.bytes": "100000"})
     changes.append(topic, 0)
@@ -184,8 +184,8 @@ def test_one_sync_for_many_appends() -> None:
     assert seen == [f"append {log}", f"sync {log}"]
 
 
-def test_nothing_to_do_touches_nothing() -> None:
-    disk = PretendDisk()
+def test_flush_without_changes_does_no_io() -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     before = disk.operations
     changes.data_dir.flush()
@@ -193,8 +193,8 @@ def test_nothing_to_do_touches_nothing() -> None:
     assert disk.operations == before
 
 
-def test_topics_are_as_they_were() -> None:
-    disk = PretendDisk()
+def test_topics_and_configs_survive_a_restart() -> None:
+    disk = SimulatedDisk()
     data_dir = opened(disk, brokers=3)
     cluster = data_dir.cluster
     topic = cluster.create_topic("a", [[1, 2], [2, 0]], {"retention.ms": "5"})
@@ -209,8 +209,8 @@ def test_topics_are_as_they_were() -> None:
     assert again.by_id == {topic.topic_id: again.topics["a"]}
 
 
-def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
-    disk = PretendDisk()
+def test_stopped_broker_stays_in_the_catalogue() -> None:
+    disk = SimulatedDisk()
     data_dir = opened(disk, brokers=3)
     cluster = data_dir.cluster
     cluster.down[1] = cluster.nodes.pop(1)
@@ -220,11 +220,11 @@ def test_a_broker_that_is_away_belongs_to_it_all_the_same() -> None:
 
 
 def test_directory_lost_in_a_crash_is_durable_after_a_write() -> None:
-    disk = PretendDisk()
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     changes.topic("a", 1)
     changes.flush()
-    disk.crash()  # the catalogue knows the topic, and the empty directory is gone
+    disk.crash()  # the topic is in the catalogue, its empty directory is lost
     again = opened(disk, 1_000)
     again.cluster.topics["a"].partitions[0].append(read_batch(a_batch("kept")))
     again.flush()
@@ -244,8 +244,8 @@ def description(cluster: Cluster) -> list[object]:
     ]
 
 
-def test_a_log_whose_batches_all_went_keeps_its_end() -> None:
-    disk = PretendDisk()
+def test_log_without_batches_keeps_its_end_offset() -> None:
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
     changes.append(topic, 0, 8)
@@ -259,9 +259,9 @@ def test_a_log_whose_batches_all_went_keeps_its_end() -> None:
     assert opened(disk, 2_000).cluster.topics["a"].partitions[0].log.end == 9
 
 
-def test_what_a_start_serves_is_sure() -> None:
-    """The process was killed before it synced, so nobody was told; the next one tells everybody what it reads."""
-    disk = PretendDisk()
+def test_recovered_batches_are_synced() -> None:
+    """A killed process left unsynced batches; recovery serves them, so it must sync them."""
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
     changes.append(topic, 0)
@@ -273,7 +273,7 @@ def test_what_a_start_serves_is_sure() -> None:
     disk.before = before
     with pytest.raises(CrashError):
         changes.flush()
-    go_on(disk)
+    stop_failing(disk)
     served = content(opened(disk, 1_000).cluster.topics["a"].partitions[0])
     assert len(served) == 1
     disk.crash()

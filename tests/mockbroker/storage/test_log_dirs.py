@@ -1,4 +1,4 @@
-"""Files of a log directory: what is read of them, and what is said where that cannot be."""
+"""Reading the files of a log directory, and the problems reported for unreadable ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mockbroker.storage.layout import META_PROPERTIES, PARTITION_METADATA, START
 from mockbroker.storage.log_dirs import (
     LogDirError,
     Problem,
-    log_starts,
     partitions,
+    read_log_starts,
     read_partition,
-    topic_id,
+    read_topic_id,
 )
 from mockbroker.storage.segments import Directory, segment_name
 
@@ -40,16 +40,16 @@ def read(folder: Path) -> tuple[list[int], list[str]]:
     """First offsets of the batches, and problems without the folder."""
     offsets: list[int] = []
     problems: list[str] = []
-    for found in read_partition(folder):
-        if isinstance(found, Problem):
-            problems.append(str(found).removeprefix(f"{folder}/"))
+    for item in read_partition(folder):
+        if isinstance(item, Problem):
+            problems.append(str(item).removeprefix(f"{folder}/"))
         else:
-            assert isinstance(found[1], Batch)
-            offsets.append(found[1].base_offset)
+            assert isinstance(item[1], Batch)
+            offsets.append(item[1].base_offset)
     return offsets, problems
 
 
-def test_partitions_that_live(tmp_path: Path) -> None:
+def test_only_live_partitions_are_returned(tmp_path: Path) -> None:
     for name in ("orders-1", "orders-0", "orders-2.0123-delete", "x-0.0123-future", "plain"):
         (tmp_path / name).mkdir()
     (tmp_path / "orders-0" / segment_name(0)).touch()
@@ -60,26 +60,26 @@ def test_partitions_that_live(tmp_path: Path) -> None:
     }
 
 
-def test_a_broker_without_topics(tmp_path: Path) -> None:
+def test_log_directory_without_partitions(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).touch()
     assert partitions(tmp_path) == {}
 
 
-def test_no_log_directory(tmp_path: Path) -> None:
+def test_folder_that_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "java-17").mkdir()  # the name of a partition, as there are some in /etc
     (tmp_path / "java-17" / "security.policy").touch()
-    for path, told in [
-        (tmp_path, "no log directory of Kafka: neither meta.properties nor a partition in it"),
+    for path, message in [
+        (tmp_path, "not a Kafka log directory (no meta.properties and no partition in it)"),
         (tmp_path / "file", "Not a directory"),
         (tmp_path / "absent", "No such file or directory"),
     ]:
         with pytest.raises(LogDirError) as caught:
             partitions(path)
-        assert str(caught.value) == f"{path}: {told}"
+        assert str(caught.value) == f"{path}: {message}"
 
 
-def test_a_broker_that_runs(tmp_path: Path) -> None:
+def test_log_directory_of_a_running_broker_is_refused(tmp_path: Path) -> None:
     """Java locks the file as lockf does."""
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "partition.metadata").touch()
@@ -89,13 +89,13 @@ def test_a_broker_that_runs(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
-        with pytest.raises(LogDirError, match="a broker is running on it; stop it first"):
+        with pytest.raises(LogDirError, match="locked by a running broker; stop the broker first"):
             partitions(tmp_path)
         holder.communicate("\n")
     assert partitions(tmp_path)
 
 
-def test_nothing_is_written(tmp_path: Path) -> None:
+def test_log_directories_are_only_read(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     write(folder, {segment_name(0): batch(0) + b"torn", segment_name(0, ".log.deleted"): b""})
     for path in (folder, tmp_path):
@@ -110,31 +110,31 @@ def test_nothing_is_written(tmp_path: Path) -> None:
             path.chmod(0o755)
 
 
-def test_segments_one_after_the_other(tmp_path: Path) -> None:
+def test_segments_are_read_in_order(tmp_path: Path) -> None:
     write(tmp_path, {segment_name(0): batch(0) + batch(3, 4), segment_name(5): batch(5), segment_name(9): b""})
     assert read(tmp_path) == ([0, 3, 5], [])
 
 
-def test_what_is_behind_damage_is_not_read(tmp_path: Path) -> None:
+def test_segments_after_a_damage_are_not_read(tmp_path: Path) -> None:
     write(tmp_path, {segment_name(0): batch(0) + b"x", segment_name(5): batch(5), segment_name(9): batch(9)})
     assert read(tmp_path) == (
         [0],
         [
             f"{segment_name(0)} at byte {len(batch(0))}: torn: 1 bytes of a batch header of 61; read up to offset 1; "
-            "2 segments behind it are not read"
+            "2 following segments are not read"
         ],
     )
 
 
-def test_segments_that_overlap(tmp_path: Path) -> None:
+def test_overlapping_segment_is_a_problem(tmp_path: Path) -> None:
     write(tmp_path, {segment_name(0): batch(0, 1, 2), segment_name(2): batch(2)})
     assert read(tmp_path) == (
         [0],
-        [f"{segment_name(2)} at byte 0: begins at offset 2, which is in the segment before it"],
+        [f"{segment_name(2)} at byte 0: base offset 2 overlaps the segment before it"],
     )
 
 
-def test_what_compaction_had_finished_is_read(tmp_path: Path) -> None:
+def test_swap_files_of_a_finished_compaction_are_read(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -149,7 +149,7 @@ def test_what_compaction_had_finished_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_a_problem(tmp_path: Path) -> None:
     write(tmp_path, {segment_name(0): batch(0)})
     (tmp_path / segment_name(0)).chmod(0)
     assert read(tmp_path) == ([], [f"{segment_name(0)}: Permission denied"])
@@ -177,27 +177,27 @@ def test_a_huge_file_is_read_in_pieces(tmp_path: Path, begin: bytes) -> None:
 
 
 def test_topic_ids(tmp_path: Path) -> None:
-    assert topic_id(tmp_path) is None
+    assert read_topic_id(tmp_path) is None
     path = tmp_path / PARTITION_METADATA
     path.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
-    assert topic_id(tmp_path) == UUID(int=1)
+    assert read_topic_id(tmp_path) == UUID(int=1)
     for bad in (b"", b"version: 0\ntopic_id: A", b"version: 0\n", b"\xff"):
         path.write_bytes(bad)
-        assert topic_id(tmp_path) == Problem(path, None, "no topic id in it")
+        assert read_topic_id(tmp_path) == Problem(path, None, "contains no valid topic id")
     path.unlink()
     path.mkdir()
-    assert topic_id(tmp_path) == Problem(path, None, "Is a directory")
+    assert read_topic_id(tmp_path) == Problem(path, None, "Is a directory")
 
 
-def test_where_logs_begin(tmp_path: Path) -> None:
-    assert log_starts(tmp_path) == {}
+def test_log_start_checkpoint_is_read(tmp_path: Path) -> None:
+    assert read_log_starts(tmp_path) == {}
     path = tmp_path / START_OFFSETS
     path.touch()
-    assert log_starts(tmp_path) == {}
+    assert read_log_starts(tmp_path) == {}
     path.write_text("0\n2\norders 0 5\na-b 1 7\n")
-    assert log_starts(tmp_path) == {("orders", 0): 5, ("a-b", 1): 7}
+    assert read_log_starts(tmp_path) == {("orders", 0): 5, ("a-b", 1): 7}
     for bad in ("\n", "0\n", "0\n1\norders 0\n", "0\n1\norders x 5\n", "0\n2\norders 0 5\n", "1\n0\n"):
         path.write_text(bad)
-        found = log_starts(tmp_path)
-        assert isinstance(found, Problem)
-        assert found.text.startswith("no checkpoint: ")
+        problem = read_log_starts(tmp_path)
+        assert isinstance(problem, Problem)
+        assert problem.text.startswith("not a valid checkpoint: ")

@@ -16,8 +16,8 @@ from tools.disk_changes import DiskChanges, content, ids, make_all_changes, node
 
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
-from mockbroker.storage.pretend import PretendDisk
 from mockbroker.storage.real_disk import OPEN_FILES, RealDisk
+from mockbroker.storage.simulated_disk import SimulatedDisk
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def disk_at(folder: Path) -> Iterator[RealDisk]:
         disk.close()
 
 
-def everything(disk: RealDisk | PretendDisk) -> dict[str, bytes]:
+def everything(disk: RealDisk | SimulatedDisk) -> dict[str, bytes]:
     """Every file there is, and what is in it."""
     folders = [name for name in disk.names("") if name in ("a-0", "a-1", "a-2", "b-0", "b-1")]
     files = [name for name in disk.names("") if name not in folders and name != ".lock"]
@@ -38,7 +38,7 @@ def everything(disk: RealDisk | PretendDisk) -> dict[str, bytes]:
 
 
 def test_both_disks_come_to_the_same(tmp_path: Path) -> None:
-    pretend = PretendDisk()
+    pretend = SimulatedDisk()
     with disk_at(tmp_path / "made" / "too") as real:
         for disk in (pretend, real):
             data_dir = DataDir(disk, "DIR")
@@ -70,14 +70,19 @@ def test_many_files(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 
-def test_the_lock(tmp_path: Path) -> None:
-    with disk_at(tmp_path), pytest.raises(DataDirError, match=f"^data directory {tmp_path}: another process uses it$"):
+def test_folder_is_locked_against_a_second_disk(tmp_path: Path) -> None:
+    with (
+        disk_at(tmp_path),
+        pytest.raises(
+            DataDirError, match=f"^data directory {tmp_path}: in use by another process; stop that process first$"
+        ),
+    ):
         RealDisk(tmp_path)
     RealDisk(tmp_path).close()
 
 
-def test_the_lock_is_one_for_kafka_too(tmp_path: Path) -> None:
-    """Java takes locks of the other kind, which a process never gets in its own way with."""
+def test_lock_is_seen_by_kafka(tmp_path: Path) -> None:
+    """Java uses POSIX locks (lockf), which do not conflict within one process."""
     tries = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     command = [sys.executable, "-c", tries, str(tmp_path / ".lock")]
     with disk_at(tmp_path):
@@ -85,22 +90,22 @@ def test_the_lock_is_one_for_kafka_too(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_below_a_file(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for folder, why in ((tmp_path / "file", "File exists"), (tmp_path / "file" / "dir", "Not a directory")):
+    for folder, reason in ((tmp_path / "file", "File exists"), (tmp_path / "file" / "dir", "Not a directory")):
         with pytest.raises(DataDirError) as raised:
             RealDisk(folder)
-        assert str(raised.value) == f"data directory {folder}: {why}"
+        assert str(raised.value) == f"data directory {folder}: {reason}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only(tmp_path: Path) -> None:
+def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with pytest.raises(DataDirError, match="Permission denied"):
         RealDisk(tmp_path)
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+def test_write_cut_short_by_the_kernel_keeps_whole_batches(tmp_path: Path) -> None:
     """The kernel refuses in the middle of a write, as on a full disk."""
     with disk_at(tmp_path) as disk:
         changes = DiskChanges(opened(disk))
@@ -119,11 +124,11 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
             f"data directory DIR: cannot write a-0/00000000000000000000.log: {os.strerror(errno.EFBIG)}"
         )
     with disk_at(tmp_path) as disk:
-        changes.check(opened(disk, 1_000).cluster)  # what fitted in is whole batches
+        changes.check(opened(disk, 1_000).cluster)  # the synced batches are whole
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_error_of_a_full_disk_names_the_file(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
         (tmp_path / "full").symlink_to("/dev/full")
         with pytest.raises(OSError, match="No space left on device") as raised:

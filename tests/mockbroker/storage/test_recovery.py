@@ -1,4 +1,4 @@
-"""What a start does with a directory that somebody damaged: said once, kept aside, and the whole part served."""
+"""Recovery of damaged data directories: one warning, damaged bytes are saved, valid batches are served."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.records.control import ControlType, build_marker
 from mockbroker.storage.catalogue import CATALOGUE
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.layout import META_PROPERTIES, PARTITION_METADATA, START_OFFSETS, partition_metadata
-from mockbroker.storage.pretend import PretendDisk
+from mockbroker.storage.simulated_disk import SimulatedDisk
 from mockbroker.topics.model import Partition
 
 FIRST, SECOND, THIRD = (f"a-0/{base:020}.log" for base in (0, 3, 6))
@@ -20,9 +20,9 @@ BATCH = len(a_batch("record 1"))
 
 
 @pytest.fixture
-def disk() -> PretendDisk:
+def disk() -> SimulatedDisk:
     """Topic ``a`` with nine batches of one record in partition 0, three a segment."""
-    disk = PretendDisk()
+    disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     changes.append(changes.topic("a", 2), 0, 9)
     changes.flush()
@@ -30,17 +30,17 @@ def disk() -> PretendDisk:
     return disk
 
 
-def reopened(disk: PretendDisk) -> Partition:
+def reopened(disk: SimulatedDisk) -> Partition:
     return opened(disk, 1_000).cluster.topics["a"].partitions[0]
 
 
-def flipped(disk: PretendDisk, file: str, at: int) -> None:
+def flip_bit(disk: SimulatedDisk, file: str, at: int) -> None:
     data = bytearray(disk.read(file))
     data[at] ^= 1
     disk.write(file, bytes(data))
 
 
-def test_everything_is_as_it_was(disk: PretendDisk, caplog: pytest.LogCaptureFixture) -> None:
+def test_undamaged_log_is_unchanged(disk: SimulatedDisk, caplog: pytest.LogCaptureFixture) -> None:
     partition = reopened(disk)
     assert (partition.log.start, partition.log.end) == (0, 9)
     assert [read_batch(data).base_offset for data in content(partition)] == list(range(9))
@@ -51,37 +51,37 @@ def test_everything_is_as_it_was(disk: PretendDisk, caplog: pytest.LogCaptureFix
     assert caplog.messages == []
 
 
-TAILS = [  # what stands behind the last batch, what is said of it, whether it is kept
+TAILS = [  # bytes after the last batch, the warning, whether they are saved
     (b"\0" * 7, "7 bytes of a batch header of 61", False),
     (a_batch("record 1", base_offset=9)[:-1], f"{BATCH - 1} bytes of a batch of {BATCH}", False),
-    (b"\0" * 100, "a batch cannot have 12 bytes", True),
-    (a_batch("record 1", base_offset=2), "offsets 2 to 2, expected from 9 on", True),
+    (b"\0" * 100, "batch size 12 is out of range (61-", True),
+    (a_batch("record 1", base_offset=2), "offsets 2 to 2 are out of range (9-", True),
     (a_batch("record 1", base_offset=9)[:-1] + b"?", "does not match the bytes", True),
 ]
 
 
-@pytest.mark.parametrize(("tail", "says", "kept"), TAILS)
-def test_a_tail_that_is_no_batch_is_cut(
-    disk: PretendDisk, caplog: pytest.LogCaptureFixture, tail: bytes, says: str, kept: bool
+@pytest.mark.parametrize(("tail", "warning", "saved"), TAILS)
+def test_invalid_bytes_after_the_last_batch_are_truncated(
+    disk: SimulatedDisk, caplog: pytest.LogCaptureFixture, tail: bytes, warning: str, saved: bool
 ) -> None:
     disk.append(THIRD, tail)
     partition = reopened(disk)
     assert partition.log.end == 9
-    [said] = caplog.messages
-    assert said.startswith(f"{THIRD}: cut at byte {3 * BATCH}: ")
-    assert says in said
+    [message] = caplog.messages
+    assert message.startswith(f"{THIRD}: truncated at byte {3 * BATCH}: ")
+    assert warning in message
     assert len(disk.read(THIRD)) == 3 * BATCH
-    assert (f"{THIRD}.damaged".removeprefix("a-0/") in disk.names("a-0")) == kept
-    if kept:
+    assert (f"{THIRD}.damaged".removeprefix("a-0/") in disk.names("a-0")) == saved
+    if saved:
         assert disk.read(f"{THIRD}.damaged") == tail
     caplog.clear()
     assert reopened(disk).log.end == 9
     assert caplog.messages == []
 
 
-def test_what_follows_damage_is_put_aside(disk: PretendDisk, caplog: pytest.LogCaptureFixture) -> None:
+def test_segments_after_a_damage_are_renamed(disk: SimulatedDisk, caplog: pytest.LogCaptureFixture) -> None:
     before = [disk.read(file) for file in (FIRST, SECOND, THIRD)]
-    flipped(disk, SECOND, BATCH + 30)
+    flip_bit(disk, SECOND, BATCH + 30)
     partition = reopened(disk)
     assert [read_batch(data).base_offset for data in content(partition)] == [0, 1, 2, 3]
     assert [message.partition(":")[0] for message in caplog.messages] == [SECOND, THIRD]
@@ -91,8 +91,8 @@ def test_what_follows_damage_is_put_aside(disk: PretendDisk, caplog: pytest.LogC
     assert disk.read(f"{THIRD}.damaged") == before[2]
 
 
-def test_the_log_goes_on_where_it_was_cut(disk: PretendDisk) -> None:
-    flipped(disk, THIRD, BATCH + 30)
+def test_log_continues_at_the_truncation(disk: SimulatedDisk) -> None:
+    flip_bit(disk, THIRD, BATCH + 30)
     data_dir = opened(disk, 1_000)
     partition = data_dir.cluster.topics["a"].partitions[0]
     assert partition.append(read_batch(a_batch("more"))) == 7
@@ -100,34 +100,34 @@ def test_the_log_goes_on_where_it_was_cut(disk: PretendDisk) -> None:
     assert content(reopened(disk))[-1] == content(partition)[-1]
 
 
-def test_several_times_damaged_nothing_is_overwritten(disk: PretendDisk) -> None:
+def test_saved_bytes_are_never_overwritten(disk: SimulatedDisk) -> None:
     for _ in range(2):
         disk.append(THIRD, b"\0" * 100)
         reopened(disk)
-    aside = f"{THIRD}.damaged".removeprefix("a-0/")
-    assert {aside, f"{aside}.1"} <= set(disk.names("a-0"))
+    saved = f"{THIRD}.damaged".removeprefix("a-0/")
+    assert {saved, f"{saved}.1"} <= set(disk.names("a-0"))
 
 
-def test_a_directory_of_nobody_is_put_aside(disk: PretendDisk, caplog: pytest.LogCaptureFixture) -> None:
+def test_directory_of_an_unknown_topic_becomes_a_stray(disk: SimulatedDisk, caplog: pytest.LogCaptureFixture) -> None:
     for name, metadata in (("other-0", partition_metadata(UUID(int=77))), ("a-7", b"?")):
         disk.make_folder(name)
         disk.write(f"{name}/{PARTITION_METADATA}", metadata)
         disk.write(f"{name}/{0:020}.log", a_batch("precious"))
     opened(disk, 1_000)
-    aside = {f"other-0.{UUID(int=77).hex}-stray", "a-7.unknown-stray"}
-    assert aside <= set(disk.names(""))
+    strays = {f"other-0.{UUID(int=77).hex}-stray", "a-7.unknown-stray"}
+    assert strays <= set(disk.names(""))
     assert len(caplog.messages) == 2
     assert disk.read("a-7.unknown-stray/00000000000000000000.log") == a_batch("precious")
 
 
-def test_an_old_directory_of_a_topic_that_was_made_anew(disk: PretendDisk) -> None:
+def test_directory_of_an_earlier_topic_of_the_name_is_unused(disk: SimulatedDisk) -> None:
     disk.write(f"a-0/{PARTITION_METADATA}", partition_metadata(UUID(int=77)))
     partition = reopened(disk)
     assert (partition.log.end, content(partition)) == (0, ())
     assert reopened(disk).log.end == 0
 
 
-def test_a_start_offset_within_a_batch(disk: PretendDisk) -> None:
+def test_log_start_offset_within_a_segment_is_restored(disk: SimulatedDisk) -> None:
     changes = DiskChanges(opened(disk, 1_000))
     changes.cluster.topics["a"].partitions[0].log.delete_before(4)
     changes.data_dir.flush()
@@ -137,7 +137,7 @@ def test_a_start_offset_within_a_batch(disk: PretendDisk) -> None:
     assert (partition.log.start, partition.log.end, len(content(partition))) == (4, 9, 5)
 
 
-def test_producers_and_transactions_are_as_they_were(disk: PretendDisk) -> None:
+def test_producer_state_survives_a_restart(disk: SimulatedDisk) -> None:
     data_dir = opened(disk, 1_000)
     partition = data_dir.cluster.topics["a"].partitions[1]
     before = {"producer_id": 7, "producer_epoch": 2}
@@ -150,20 +150,20 @@ def test_producers_and_transactions_are_as_they_were(disk: PretendDisk) -> None:
     assert again.last_stable == partition.last_stable == 8
     assert again.aborted == partition.aborted != []
     assert list(again.producers) == list(partition.producers)
-    assert again.producers.judge(read_batch(a_batch("t", **before, base_sequence=9))) == 45
+    assert again.producers.check(read_batch(a_batch("t", **before, base_sequence=9))) == 45
 
 
-def test_open_transactions_can_be_ended(disk: PretendDisk) -> None:
+def test_recovered_open_transaction_can_be_ended(disk: SimulatedDisk) -> None:
     partition = reopened(disk)
     partition.append(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=0, transactional=True)))
     for producer in partition.producers.open():
-        partition.end_open(producer, 1, committed=False, fence=True)
+        partition.end_open_transaction(producer, 1, committed=False, fence=True)
     assert partition.last_stable == partition.log.end
     assert [each.producer_id for each in partition.aborted] == [7]
-    assert partition.producers.judge(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=1))) == 47
+    assert partition.producers.check(read_batch(a_batch("t", producer_id=7, producer_epoch=2, base_sequence=1))) == 47
 
 
-def test_a_marker_of_a_producer_that_is_not_known(disk: PretendDisk) -> None:
+def test_marker_restores_an_unknown_producer(disk: SimulatedDisk) -> None:
     data_dir = opened(disk, 1_000)
     marker = build_marker(ControlType.COMMIT, producer_id=9, producer_epoch=1, coordinator_epoch=4, timestamp=6)
     data_dir.cluster.topics["a"].partitions[1].append(read_batch(marker))
@@ -172,48 +172,51 @@ def test_a_marker_of_a_producer_that_is_not_known(disk: PretendDisk) -> None:
     assert (producer.epoch, producer.coordinator_epoch, producer.last_timestamp) == (1, 4, 6)
 
 
-def test_producer_ids_are_not_given_twice(disk: PretendDisk) -> None:
+def test_producer_ids_are_not_reused_after_a_crash(disk: SimulatedDisk) -> None:
     data_dir = opened(disk, 1_000)
-    given = [data_dir.cluster.new_producer_id() for _ in range(1_001)]
+    used = [data_dir.cluster.new_producer_id() for _ in range(1_001)]
     data_dir.flush()
     disk.crash()
-    assert opened(disk, 2_000).cluster.new_producer_id() > max(given)
+    assert opened(disk, 2_000).cluster.new_producer_id() > max(used)
 
 
-def refused(disk: PretendDisk, brokers: int = 1) -> str:
+def open_error(disk: SimulatedDisk, brokers: int = 1) -> str:
     with pytest.raises(DataDirError) as raised:
         opened(disk, 1_000, brokers)
     return str(raised.value)
 
 
-def test_other_brokers(disk: PretendDisk) -> None:
-    assert refused(disk, 3) == "data directory DIR: it belongs to broker 0, and there are to be brokers 0, 1, 2"
+def test_other_number_of_brokers_is_refused(disk: SimulatedDisk) -> None:
+    assert (
+        open_error(disk, 3)
+        == "data directory DIR: created by a cluster of 1 broker (id 0); cannot be opened with 3 brokers (ids 0, 1, 2)"
+    )
 
 
-def test_a_newer_version(disk: PretendDisk) -> None:
+def test_newer_catalogue_format_is_refused(disk: SimulatedDisk) -> None:
     disk.write(CATALOGUE, b'{"format": 2, "anything": []}')
-    assert refused(disk) == (
-        "data directory DIR: mockbroker.json is from a newer version: format 2, and this one knows 1"
+    assert open_error(disk) == (
+        "data directory DIR: mockbroker.json has format 2, only format 1 is supported: upgrade mockbroker"
     )
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 1, "cluster_id": 3}', b"\xff"])
-def test_a_damaged_catalogue(disk: PretendDisk, content: bytes) -> None:
+def test_damaged_catalogue_is_refused(disk: SimulatedDisk, content: bytes) -> None:
     disk.write(CATALOGUE, content)
-    assert refused(disk).startswith("data directory DIR: mockbroker.json is damaged: ")
+    assert open_error(disk).startswith("data directory DIR: mockbroker.json is damaged: ")
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n2\na 0 4\n", b"1\n0\n", b"0\n1\na 4\n"])
-def test_a_damaged_checkpoint(disk: PretendDisk, content: bytes) -> None:
+def test_damaged_checkpoint_is_refused(disk: SimulatedDisk, content: bytes) -> None:
     disk.write(START_OFFSETS, content)
-    assert refused(disk).startswith("data directory DIR: log-start-offset-checkpoint is damaged: ")
+    assert open_error(disk).startswith("data directory DIR: log-start-offset-checkpoint is damaged: ")
 
 
 @pytest.mark.parametrize("name", [META_PROPERTIES, "orders-0"])
-def test_a_directory_of_a_kafka(name: str) -> None:
-    disk = PretendDisk()
+def test_log_directory_of_kafka_is_refused(name: str) -> None:
+    disk = SimulatedDisk()
     disk.make_folder("orders-0") if name == "orders-0" else disk.write(name, b"version=1\n")
-    assert refused(disk) == (
-        f"data directory DIR: there is {name}, but no mockbroker.json: it belongs to a Kafka; see mockbroker import"
+    assert open_error(disk) == (
+        f"data directory DIR: contains {name} but no mockbroker.json: a log directory of Kafka; read it with mockbroker import"
     )
     assert disk.names("") == [name]

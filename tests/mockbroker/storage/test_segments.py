@@ -1,4 +1,4 @@
-"""Segments up to their first damage, and what the names in a log directory mean."""
+"""Segments up to their first damage, and the names in a log directory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mockbroker.storage.segments import (
     OFFSETS_IN_A_SEGMENT,
     Damage,
     Directory,
-    Files,
     Kind,
     Reason,
+    SegmentFiles,
+    classify_files,
     directory_name,
-    parsed_directory,
+    parse_directory_name,
     read_segment,
     segment_name,
-    sorted_files,
 )
 
 BASE = 7
@@ -35,18 +35,18 @@ SEGMENT = b"".join(BATCHES)
 STARTS = [sum(map(len, BATCHES[:n])) for n in range(len(BATCHES) + 1)]
 
 
-def read(data: bytes, base: int = BASE, piece: int = 1 << 20) -> tuple[list[Batch], Damage | None]:
-    pieces = (data[at : at + piece] for at in range(0, len(data), piece))
-    *found, last = [*read_segment(pieces, base), None]
+def read(data: bytes, base: int = BASE, chunk: int = 1 << 20) -> tuple[list[Batch], Damage | None]:
+    chunks = (data[at : at + chunk] for at in range(0, len(data), chunk))
+    *found, last = [*read_segment(chunks, base), None]
     if found and isinstance(found[-1], Damage):
         last = found.pop()
     assert all(isinstance(each, Batch) for each in found)
     return found, last
 
 
-@pytest.mark.parametrize("piece", [1, 7, 61, 100, 1 << 20])
-def test_whole_batches_whatever_the_pieces(piece):
-    found, damage = read(SEGMENT, piece=piece)
+@pytest.mark.parametrize("chunk", [1, 7, 61, 100, 1 << 20])
+def test_whole_batches_whatever_the_pieces(chunk):
+    found, damage = read(SEGMENT, chunk=chunk)
     assert damage is None
     assert [batch.data for batch in found] == BATCHES
     assert [batch.position for batch in found] == STARTS[:-1]
@@ -58,7 +58,7 @@ def test_an_empty_segment():
 
 @pytest.mark.parametrize("size", range(len(SEGMENT)))
 def test_cut_anywhere(size):
-    found, damage = read(SEGMENT[:size], piece=50)
+    found, damage = read(SEGMENT[:size], chunk=50)
     whole = sum(end <= size for end in STARTS[1:])
     assert len(found) == whole
     if size in STARTS:
@@ -154,7 +154,7 @@ DIRECTORIES = [
 
 @pytest.mark.parametrize(("name", "directory"), DIRECTORIES)
 def test_names_of_directories(name, directory):
-    assert parsed_directory(name) == directory
+    assert parse_directory_name(name) == directory
     if directory is not None and directory.kind is Kind.LIVE:
         assert directory_name(directory.topic, directory.partition) == name
 
@@ -173,24 +173,24 @@ def test_segments_stand_in_order_and_alone():
         "partition.metadata",
         "7.log",
     ]
-    assert sorted_files(names) == Files({3: log(3), 20: log(20)})
+    assert classify_files(names) == SegmentFiles({3: log(3), 20: log(20)})
 
 
 def test_what_a_start_removes():
     names = [log(0), log(0, ".log.deleted"), log(5, ".log.cleaned"), log(5, ".index.cleaned")]
-    found = sorted_files(names)
+    found = classify_files(names)
     assert found.segments == {0: log(0)}
     assert sorted(found.dropped) == sorted(names[1:])
-    assert found.swapped(99) == found
+    assert found.with_swaps(99) == found
 
 
 def test_swapped_segments_replace_their_sources():
-    found = sorted_files([log(0), log(5), log(9), log(30), log(0, ".log.swap"), log(0, ".index.swap")])
+    found = classify_files([log(0), log(5), log(9), log(30), log(0, ".log.swap"), log(0, ".index.swap")])
     assert found.swaps == {0: log(0, ".log.swap")}
-    assert found.swapped(end=30) == Files({0: log(0, ".log.swap"), 30: log(30)}, {}, [log(0), log(5), log(9)])
+    assert found.with_swaps(end=30) == SegmentFiles({0: log(0, ".log.swap"), 30: log(30)}, {}, [log(0), log(5), log(9)])
 
 
 def test_a_split_that_did_not_end_is_undone():
-    found = sorted_files([log(0), log(0, ".log.swap"), log(8, ".log.swap"), log(8, ".log.cleaned")])
+    found = classify_files([log(0), log(0, ".log.swap"), log(8, ".log.swap"), log(8, ".log.cleaned")])
     assert found.swaps == {0: log(0, ".log.swap")}
     assert sorted(found.dropped) == [log(8, ".log.cleaned"), log(8, ".log.swap")]

@@ -1,4 +1,4 @@
-"""Changes of topic configurations. That Kafka answers the same: the conversation configs_altered."""
+"""Changes of topic configurations. Kafka's behaviour: the conversation configs_altered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLICY, RETENTION = "cleanup.policy", "retention.ms"
         ({}, Change("min.cleanable.dirty.ratio", SET, "0.1"), {"min.cleanable.dirty.ratio": "0.1"}),
     ],
 )
-def test_allowed(before, change, after):
+def test_valid_change_is_applied(before, change, after):
     assert apply(before, [change], KAFKA_4_2) == after
 
 
@@ -51,14 +51,14 @@ def test_allowed(before, change, after):
         ([Change(RETENTION, SET, "-5")], E.INVALID_CONFIG),
     ],
 )
-def test_refused(changes, error):
+def test_invalid_change_is_refused(changes, error):
     harness = BrokerHarness()
-    found = alter(harness.broker.cluster, KAFKA_4_2, 2, "t", changes)
-    assert (found.error, harness.broker.cluster.topics["t"].configs) == (error, {})
+    refusal = alter(harness.broker.cluster, KAFKA_4_2, 2, "t", changes)
+    assert (refusal.error, harness.broker.cluster.topics["t"].configs) == (error, {})
 
 
-@pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "loggers of brokers"), (32, "groups"), (99, "type 99")])
+@pytest.mark.parametrize(("kind", "what"), [(4, "brokers"), (8, "broker loggers"), (32, "groups"), (99, "type 99")])
 def test_error_names_the_resource_type_that_cannot_be_altered(kind, what):
-    found = alter(BrokerHarness().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
-    assert found.error == E.INVALID_REQUEST
-    assert what in (found.text or "")
+    refusal = alter(BrokerHarness().broker.cluster, KAFKA_4_2, kind, "1", [Change(RETENTION, SET, "1")])
+    assert refusal.error == E.INVALID_REQUEST
+    assert what in (refusal.text or "")

@@ -1,4 +1,4 @@
-"""Message sets become batches and batches message sets. That Kafka does the same: conversations named ``old_...``."""
+"""Conversion of message sets to batches and back. Kafka's behaviour: conversations named ``old_...``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kwire.records import Record, build_batch, build_message_set, read
 from kwire.records.batch import Batch, read_batch
 from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kwire.records.control import ControlType, build_marker
-from mockbroker.topics.log import MOST_RECORDS
-from mockbroker.topics.message_sets import gather, scatter
+from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
+from mockbroker.topics.message_sets import from_batches, to_batch
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4]
 RECORDS = [
@@ -26,7 +26,7 @@ LARGE = 10**6
 
 
 def flagged(data: bytes, attributes: int) -> bytes:
-    """A message with other attributes, its checksum made to fit."""
+    """Return the message with other attributes and a correct checksum."""
     tail = data[16:17] + bytes([attributes]) + data[18:]
     return data[:12] + zlib.crc32(tail).to_bytes(4, "big") + tail
 
@@ -38,8 +38,8 @@ def wrapper(packed: bytes) -> bytes:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("base", [0, 70])
-def test_a_set_becomes_a_batch(codec, magic, base):
-    found = gather(build_message_set(RECORDS, magic=magic, codec=codec, base_offset=base), LARGE)
+def test_message_set_is_converted_to_a_batch(codec, magic, base):
+    found = to_batch(build_message_set(RECORDS, magic=magic, codec=codec, base_offset=base), LARGE)
     assert isinstance(found, Batch)
     assert (found.base_offset, found.last_offset_delta, found.codec) == (0, 2, codec)
     expected = (
@@ -53,20 +53,20 @@ def test_a_set_becomes_a_batch(codec, magic, base):
 PLAIN, ZIPPED = build_message_set(RECORDS), build_message_set(RECORDS, codec=GZIP)
 ODD = [
     pytest.param(b"", None, id="nothing"),
-    pytest.param(PLAIN[:20], None, id="cut to nothing"),
-    pytest.param(b"\x01" * 40, None, id="garbage that says it is longer"),
-    pytest.param(bytes(40), E.CORRUPT_MESSAGE, id="a size of nothing"),
+    pytest.param(PLAIN[:20], None, id="truncated first message"),
+    pytest.param(b"\x01" * 40, None, id="garbage with a larger size"),
+    pytest.param(bytes(40), E.CORRUPT_MESSAGE, id="size 0"),
     pytest.param(PLAIN[:-1] + b"!", E.CORRUPT_MESSAGE, id="wrong checksum"),
     pytest.param(PLAIN + PLAIN[:-1] + b"!", E.CORRUPT_MESSAGE, id="wrong checksum at the end"),
-    pytest.param(PLAIN + build_batch(RECORDS), E.INVALID_RECORD, id="a batch behind messages"),
+    pytest.param(PLAIN + build_batch(RECORDS), E.INVALID_RECORD, id="a batch after messages"),
     pytest.param(PLAIN[:16] + b"\x03" + PLAIN[17:], E.CORRUPT_MESSAGE, id="magic 3"),
     pytest.param(PLAIN + build_message_set(RECORDS, magic=0), E.INVALID_RECORD, id="both magics"),
     pytest.param(ZIPPED + ZIPPED, E.INVALID_RECORD, id="two wrappers"),
     pytest.param(ZIPPED + PLAIN, E.INVALID_RECORD, id="a wrapper and messages"),
     pytest.param(PLAIN + ZIPPED, E.INVALID_RECORD, id="messages and a wrapper"),
-    pytest.param(wrapper(gzip.compress(b"")), E.INVALID_RECORD, id="a wrapper of nothing"),
+    pytest.param(wrapper(gzip.compress(b"")), E.INVALID_RECORD, id="an empty wrapper"),
     pytest.param(wrapper(gzip.compress(b"\x01" * 40)), E.INVALID_RECORD, id="a wrapper of garbage"),
-    pytest.param(wrapper(b"not gzip"), E.INVALID_RECORD, id="a wrapper that cannot be opened"),
+    pytest.param(wrapper(b"not gzip"), E.INVALID_RECORD, id="a wrapper with invalid gzip"),
     pytest.param(wrapper(gzip.compress(ZIPPED)), E.INVALID_RECORD, id="a wrapper in a wrapper"),
     pytest.param(flagged(build_message_set(RECORDS[:1]), ZSTD), E.INVALID_RECORD, id="zstd"),
     pytest.param(flagged(build_message_set(RECORDS[:1]), 7), E.INVALID_RECORD, id="an unknown codec"),
@@ -76,20 +76,20 @@ ODD = [
 
 
 @pytest.mark.parametrize(("data", "expected"), ODD)
-def test_what_is_no_good_set(data, expected):
-    assert gather(data, LARGE) == expected
+def test_invalid_message_set_is_refused(data, expected):
+    assert to_batch(data, LARGE) == expected
 
 
-def test_what_is_cut_off_is_left_out():
-    found = gather(PLAIN[:-3], LARGE)
+def test_truncated_last_message_is_ignored():
+    found = to_batch(PLAIN[:-3], LARGE)
     assert isinstance(found, Batch)
     assert list(found.records()) == RECORDS[:2]
 
 
 def test_a_set_with_more_records_than_anybody_sends():
-    many = build_message_set([Record(timestamp=1)] * (MOST_RECORDS + 1), codec=GZIP)
+    many = build_message_set([Record(timestamp=1)] * (MAX_RECORDS_PER_BATCH + 1), codec=GZIP)
     assert len(many) < LARGE
-    assert gather(many, LARGE) == E.INVALID_RECORD
+    assert to_batch(many, LARGE) == E.INVALID_RECORD
 
 
 def test_a_bomb_costs_bounded_memory():
@@ -97,7 +97,7 @@ def test_a_bomb_costs_bounded_memory():
     assert len(bomb) < LARGE
     tracemalloc.start()
     try:
-        assert gather(bomb, LARGE) == E.INVALID_RECORD
+        assert to_batch(bomb, LARGE) == E.INVALID_RECORD
         assert tracemalloc.get_traced_memory()[1] < 60_000_000
     finally:
         tracemalloc.stop()
@@ -107,72 +107,74 @@ def test_a_bomb_costs_bounded_memory():
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_batch_becomes_a_set(codec, magic):
     batch = build_batch(RECORDS, codec=codec, base_offset=7)
-    told = scatter(batch, 7, magic)
-    assert isinstance(told, bytes)
-    found = [record for message in read(told) for record in message.records()]
+    converted = from_batches(batch, 7, magic)
+    assert isinstance(converted, bytes)
+    found = [record for message in read(converted) for record in message.records()]
     assert [(each.offset, each.key, each.value) for each in found] == [
         (7 + each.offset, each.key, each.value) for each in RECORDS
     ]
     assert [each.timestamp for each in found] == ([5, 3, 9] if magic else [-1] * 3)
-    assert {message.magic for message in read(told)} == {magic}
+    assert {message.magic for message in read(converted)} == {magic}
 
 
-def offsets(told: bytes | E) -> list[int]:
-    assert isinstance(told, bytes)
-    return [record.offset for message in read(told) for record in message.records()]
+def offsets(converted: bytes | E) -> list[int]:
+    assert isinstance(converted, bytes)
+    return [record.offset for message in read(converted) for record in message.records()]
 
 
 @pytest.mark.parametrize(("codec", "expected"), [(NONE, [1, 2]), (GZIP, [0, 1, 2])])
-def test_a_compressed_batch_is_told_from_its_start(codec, expected):
-    assert offsets(scatter(build_batch(RECORDS, codec=codec), 1, 1)) == expected
+def test_compressed_batch_is_converted_whole(codec, expected):
+    assert offsets(from_batches(build_batch(RECORDS, codec=codec), 1, 1)) == expected
 
 
-def test_headers_are_lost():
+def test_headers_are_dropped():
     batch = build_batch([Record(timestamp=1, value=b"v", headers=[("h", b"1")])])
-    (message,) = read(scatter(batch, 0, 1))
+    (message,) = read(from_batches(batch, 0, 1))
     assert [each.headers for each in message.records()] == [()]
 
 
-def test_markers_are_left_out():
+def test_markers_are_omitted():
     marker = build_marker(
         ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=1, base_offset=3
     )
     last = build_batch(RECORDS[:1], base_offset=4)
-    assert offsets(scatter(build_batch(RECORDS) + marker + last, 0, 1)) == [0, 1, 2, 4]
-    assert scatter(marker, 3, 1) == b""
+    assert offsets(from_batches(build_batch(RECORDS) + marker + last, 0, 1)) == [0, 1, 2, 4]
+    assert from_batches(marker, 3, 1) == b""
 
 
-def test_the_time_of_the_broker_stays_that():
-    (message, *_) = read(scatter(build_batch(RECORDS, log_append_time=77), 0, 1))
+def test_log_append_time_is_kept():
+    (message, *_) = read(from_batches(build_batch(RECORDS, log_append_time=77), 0, 1))
     assert (message.log_append_time, message.max_timestamp) == (True, 77)
 
 
 def test_converted_messages_are_no_larger_than_their_batches():
     many = b"".join(build_batch([Record(value=b"v")] * 50, base_offset=50 * n) for n in range(20))
-    told = scatter(many, 0, 0)
-    assert len(told) == len(many)
-    assert offsets(told) == list(range(len(offsets(told))))
+    converted = from_batches(many, 0, 0)
+    assert len(converted) == len(many)
+    assert offsets(converted) == list(range(len(offsets(converted))))
     first = build_batch([Record(value=b"v")] * 50)
-    assert offsets(scatter(first, 0, 0)) == list(range(50))
+    assert offsets(from_batches(first, 0, 0)) == list(range(50))
 
 
 BAD = [
     pytest.param(build_batch(RECORDS, codec=ZSTD, base_offset=3), E.UNSUPPORTED_COMPRESSION_TYPE, id="zstd"),
     pytest.param(build_batch(RECORDS, base_offset=3)[:-1] + b"\xff", E.CORRUPT_MESSAGE, id="broken"),
-    pytest.param(build_batch([Record()] * (MOST_RECORDS + 1), base_offset=3), E.CORRUPT_MESSAGE, id="too many"),
+    pytest.param(
+        build_batch([Record()] * (MAX_RECORDS_PER_BATCH + 1), base_offset=3), E.CORRUPT_MESSAGE, id="too many"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("bad", "expected"), BAD)
-def test_what_cannot_be_told_stops_the_rest(bad, expected):
-    assert scatter(bad + build_batch(RECORDS, base_offset=9), 3, 1) == expected
-    assert offsets(scatter(build_batch(RECORDS) + bad, 0, 1)) == [0, 1, 2]
+def test_unconvertible_batch_ends_the_message_set(bad, expected):
+    assert from_batches(bad + build_batch(RECORDS, base_offset=9), 3, 1) == expected
+    assert offsets(from_batches(build_batch(RECORDS) + bad, 0, 1)) == [0, 1, 2]
 
 
-def test_a_set_goes_through_a_log_unchanged():
-    batch = gather(ZIPPED, LARGE)
+def test_message_set_survives_conversion_both_ways():
+    batch = to_batch(ZIPPED, LARGE)
     assert isinstance(batch, Batch)
-    told = scatter(read_batch(batch.data).data, 0, 1)
-    assert isinstance(told, bytes)
-    (message,) = read(told)
+    converted = from_batches(read_batch(batch.data).data, 0, 1)
+    assert isinstance(converted, bytes)
+    (message,) = read(converted)
     assert list(message.records()) == RECORDS

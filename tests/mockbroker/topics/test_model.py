@@ -1,4 +1,4 @@
-"""A cluster as its clients see it."""
+"""The metadata of a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_new_cluster(cluster):
     assert len(cluster.cluster_text) == 22  # base64url of 16 bytes
 
 
-def test_topics_are_found_by_name_and_id(cluster):
+def test_topic_lookup_by_name_and_id(cluster):
     topic = cluster.create_topic("t", [[0, 1], [1, 0]], {"retention.ms": "1"})
     assert cluster.topics["t"] is cluster.by_id[topic.topic_id] is topic
     assert topic.configs == {"retention.ms": "1"}
@@ -30,16 +30,16 @@ def test_topics_are_found_by_name_and_id(cluster):
     assert cluster.create_topic(OFFSETS_TOPIC, [[0]]).internal
 
 
-def test_partitions(cluster):
+def test_partitions_have_leaders_and_own_logs(cluster):
     topic = cluster.create_topic("t", [[0, 1], [1, 0]])
-    assert [(found.topic, found.index, found.leader) for found in topic.partitions] == [("t", 0, 0), ("t", 1, 1)]
+    assert [(each.topic, each.index, each.leader) for each in topic.partitions] == [("t", 0, 0), ("t", 1, 1)]
     assert cluster.partition("t", 1) is topic.partition(1) is topic.partitions[1]
     assert [topic.partition(index) for index in (-1, 2)] == [None, None]
     assert cluster.partition("unknown", 0) is None
     assert topic.partitions[0].log is not topic.partitions[1].log
 
 
-def test_the_next_topic_begins_with_the_next_broker(cluster):
+def test_next_topic_starts_at_the_next_broker(cluster):
     assert cluster.place(2, 1) == [[0], [1]]
     cluster.create_topic("t", [[0]])
     assert cluster.place(2, 1) == [[1], [0]]

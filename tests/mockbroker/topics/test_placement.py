@@ -1,4 +1,4 @@
-"""Which brokers hold a partition."""
+"""Placement of replicas on brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers."""
+"""The producer state of a partition."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7
     return read_batch(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
 
-def known(*batches: Any) -> Any:
-    """Producers that stored these, one offset a record."""
+def producers_with(*batches: Any) -> Any:
+    """Return producers that appended these batches, one offset per record."""
     producers, offset = Producers(), 0
     for stored in batches:
-        assert producers.judge(stored) is E.NONE
-        producers.remember(stored, offset)
+        assert producers.check(stored) is E.NONE
+        producers.record(stored, offset)
         offset += stored.count
     return producers
 
 
-CASES = [  # stored before, what comes, verdict
+CASES = [  # appended batches, next batch, result
     ([], batch(0), E.NONE),
-    ([], batch(9), E.NONE),  # nobody knows where it should begin
+    ([], batch(9), E.NONE),  # the first sequence is not checked before KIP-890
     ([batch(0)], batch(1), E.NONE),
     ([batch(0, 3)], batch(3), E.NONE),
     ([batch(0, 3)], batch(4), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    ([batch(0, 3)], batch(1), E.OUT_OF_ORDER_SEQUENCE_NUMBER),  # a part of a batch is not that batch
+    ([batch(0, 3)], batch(1), E.OUT_OF_ORDER_SEQUENCE_NUMBER),  # a part of a batch is no duplicate of it
     ([batch(0)], batch(0, epoch=1), E.NONE),
     ([batch(0)], batch(1, epoch=1), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
     ([batch(0), batch(0, epoch=1)], batch(1), E.INVALID_PRODUCER_EPOCH),
     ([batch(0)], batch(5, producer_id=8), E.NONE),
-    ([batch(SEQUENCES - 1)], batch(0), E.NONE),  # they begin anew
+    ([batch(SEQUENCES - 1)], batch(0), E.NONE),  # sequences wrap around to 0
     ([batch(SEQUENCES - 1, 2)], batch(1), E.NONE),
     ([batch(0)], batch(-1, producer_id=-1, epoch=-1), E.NONE),
 ]
 
 
-@pytest.mark.parametrize(("stored", "comes", "verdict"), CASES)
-def test_verdicts(stored, comes, verdict):
-    assert known(*stored).judge(comes) is verdict
+@pytest.mark.parametrize(("stored", "following", "result"), CASES)
+def test_sequence_and_epoch_are_checked(stored, following, result):
+    assert producers_with(*stored).check(following) is result
 
 
-def test_what_came_before_is_known_by_its_place():
-    producers = known(batch(0, 3), batch(3, 2))
-    assert producers.judge(batch(0, 3)) == Appended(0, 2, 0, 5)
-    assert producers.judge(batch(3, 2)) == Appended(3, 4, 3, 5)
+def test_duplicate_returns_the_earlier_batch():
+    producers = producers_with(batch(0, 3), batch(3, 2))
+    assert producers.check(batch(0, 3)) == Appended(0, 2, 0, 5)
+    assert producers.check(batch(3, 2)) == Appended(3, 4, 3, 5)
 
 
-def test_only_the_last_few_are_remembered():
-    producers = known(*(batch(number) for number in range(REMEMBERED + 1)))
-    assert producers.judge(batch(0)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert isinstance(producers.judge(batch(1)), Appended)
+def test_only_the_last_five_batches_are_remembered():
+    producers = producers_with(*(batch(number) for number in range(REMEMBERED + 1)))
+    assert producers.check(batch(0)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(producers.check(batch(1)), Appended)
 
 
 MARKERS = [  # epoch and coordinator epoch of the marker, after one of epoch 3 by coordinator 5
@@ -72,10 +72,10 @@ MARKERS = [  # epoch and coordinator epoch of the marker, after one of epoch 3 b
 
 @pytest.mark.parametrize(("epoch", "coordinator_epoch", "error"), MARKERS)
 def test_marker_of_an_older_epoch_or_coordinator_is_refused(epoch, coordinator_epoch, error):
-    producers = known(batch(0, epoch=3))
+    producers = producers_with(batch(0, epoch=3))
     producers.end(7, 3, 5, 0)
-    assert producers.may_end(7, epoch, coordinator_epoch) is error
+    assert producers.marker_error(7, epoch, coordinator_epoch) is error
 
 
 def test_marker_of_a_producer_that_never_wrote_here():
-    assert Producers().may_end(7, 0, 0) is E.NONE
+    assert Producers().marker_error(7, 0, 0) is E.NONE

@@ -1,4 +1,4 @@
-"""What topics ask of records. That Kafka answers the same: conversations records_*, record_timestamps."""
+"""Validation of produced records. Kafka's behaviour: conversations records_*, record_timestamps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.records import Record, build_batch
 from kwire.records.batch import read_batch
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
-from mockbroker.topics.record_rules import MOST_RECORD_ERRORS, RecordRules
+from mockbroker.topics.record_rules import MAX_RECORD_ERRORS, RecordRules
 
 NOW = round(WALL * 1000)
 KEYED, BARE = Record(key=b"k", value=b"v", timestamp=NOW), Record(value=b"v", timestamp=NOW)
@@ -48,19 +48,19 @@ def test_compacted_topic_refuses_records_without_a_key(policy):
     assert send(harness, KEYED, Record(key=b"", timestamp=NOW)).base_offset == 0
 
 
-def test_the_answer_lists_so_many_record_errors():
+def test_response_lists_at_most_max_record_errors():
     harness = harness_with(cleanup_policy="compact")
-    refused = send(harness, *[BARE] * (MOST_RECORD_ERRORS + 1))
-    assert len(refused.record_errors) == MOST_RECORD_ERRORS
-    assert f"{MOST_RECORD_ERRORS + 1} record errors in total" in refused.error_message
+    refused = send(harness, *[BARE] * (MAX_RECORD_ERRORS + 1))
+    assert len(refused.record_errors) == MAX_RECORD_ERRORS
+    assert f"{MAX_RECORD_ERRORS + 1} record errors in total" in refused.error_message
 
 
-def test_a_topic_with_usual_configurations_reads_no_record():
+def test_default_configs_need_no_look_at_the_records():
     rules = RecordRules.of({}, Settings(), KAFKA_4_2)
-    assert not rules.are_doubtful(read_batch(build_batch([BARE, EARLY, LATE])), NOW)
+    assert not rules.need_records(read_batch(build_batch([BARE, EARLY, LATE])), NOW)
 
 
-def test_a_batch_may_be_as_large_as_the_topic_says():
+def test_batch_above_max_message_bytes_is_refused():
     harness = harness_with(max_message_bytes=str(len(build_batch([BARE]))))
     assert send(harness, BARE).error_code == E.NONE
     assert send(harness, KEYED).error_code == E.MESSAGE_TOO_LARGE
@@ -71,7 +71,7 @@ def test_a_batch_may_be_as_large_as_the_topic_says():
 
 
 @pytest.mark.parametrize(("limit", "record"), [("before", EARLY), ("after", LATE)])
-def test_timestamps_may_be_so_far_from_now(limit, record):
+def test_timestamp_out_of_range_is_refused(limit, record):
     harness = harness_with(**{f"message_timestamp_{limit}_max_ms": "1999"})
     refused = send(harness, BARE, record)
     assert (refused.error_code, [each.batch_index for each in refused.record_errors]) == (E.INVALID_TIMESTAMP, [1])
@@ -80,7 +80,7 @@ def test_timestamps_may_be_so_far_from_now(limit, record):
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_log_append_time_is_that_of_the_broker(codec):
+def test_log_append_time_is_the_broker_time(codec):
     harness = harness_with(message_timestamp_type="LogAppendTime")
     harness.wait(3.0)
     stored = send(harness, EARLY, LATE, codec=codec)
@@ -98,7 +98,7 @@ def test_a_producer_cannot_choose_log_append_time():
     assert (batch.log_append_time, batch.crc_is_right()) == (False, True)
 
 
-def test_settings_of_the_broker_are_the_defaults_of_topics():
+def test_broker_settings_are_defaults_of_topics():
     harness = BrokerHarness(config={"log.cleanup.policy": "compact", "message.max.bytes": 100})
     assert send(harness, BARE).error_code == E.INVALID_RECORD
     assert send(harness, *[KEYED] * 10).error_code == E.MESSAGE_TOO_LARGE

@@ -1,4 +1,4 @@
-"""Transactions: what is committed is seen, once and whole; what is not is never seen."""
+"""Transactions: committed records are visible exactly once, others never."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mockbroker.api import records as inside
 from mockbroker.transactions.state import EXHAUSTED, State
 
 FLOWS = pytest.mark.parametrize("new", [False, True], ids=["old flow", "KIP-890"])
-LOOKS_EVERY = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
+CHECK_INTERVAL = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 
 
 def ready(harness: BrokerHarness, name: str = "tx", **how: Any) -> Producer:
@@ -32,7 +32,7 @@ def ready(harness: BrokerHarness, name: str = "tx", **how: Any) -> Producer:
 
 
 def stable(harness: BrokerHarness, group: str = "g") -> dict[int, int | None]:
-    """Partitions of t to offsets; None while they may change."""
+    """Return the stable offset of each partition of t; None while a transaction is pending."""
     asked = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0, 1])]
     answer = harness.ask(OffsetFetchRequest(group_id=group, topics=asked, require_stable=True), 7)
     return {
@@ -54,7 +54,7 @@ def test_committed_and_aborted(new):
 
 @FLOWS
 def test_records_from_inside(new):
-    """A test asks the cluster, without a client: for everything, or for what readers of committed records see."""
+    """The records() API returns all records, or those that read_committed consumers see."""
     harness = BrokerHarness()
     producer, other = ready(harness, new=new), ready(harness, "other", new=new)
     for value, committed in ((b"a", True), (b"b", False)):
@@ -72,7 +72,7 @@ def inside_values(harness: BrokerHarness, partition: int = 0, *, committed: bool
 
 
 @FLOWS
-def test_offsets_hold_from_the_end_on(new):
+def test_offsets_are_visible_after_the_commit(new):
     harness = BrokerHarness()
     producer = ready(harness, new=new)
     assert producer.commit("g", 5) == E.NONE
@@ -84,7 +84,7 @@ def test_offsets_hold_from_the_end_on(new):
     assert stable(harness) == {0: 5, 1: -1}
 
 
-def test_of_two_transactions_the_offset_that_was_told_last_holds():
+def test_offset_committed_last_wins_between_transactions():
     harness = BrokerHarness()
     first, second = ready(harness, "first"), ready(harness, "second")
     first.commit("g", 1)
@@ -96,7 +96,7 @@ def test_of_two_transactions_the_offset_that_was_told_last_holds():
 
 
 @FLOWS
-def test_whoever_comes_later_takes_the_name(new):
+def test_later_producer_fences_the_earlier_one(new):
     harness = BrokerHarness()
     old = ready(harness, new=new)
     old.produce(b"lost")
@@ -111,7 +111,7 @@ def test_whoever_comes_later_takes_the_name(new):
 
 
 REFUSED = (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
-ZOMBIE_ASKS = [
+ZOMBIE_REQUESTS = [
     pytest.param(lambda zombie: zombie.add(0), id="AddPartitionsToTxn"),
     pytest.param(lambda zombie: zombie.commit("g", 7), id="AddOffsetsToTxn and TxnOffsetCommit"),
     pytest.param(lambda zombie: zombie.hold("g", 7), id="TxnOffsetCommit"),
@@ -123,7 +123,7 @@ ZOMBIE_ASKS = [
 
 
 def is_empty(young: Any) -> None:
-    """It has the id, and no more."""
+    """Leave the producer without a transaction."""
 
 
 def has_a_transaction(young: Any) -> None:
@@ -142,16 +142,16 @@ def has_committed(young: Any) -> None:
 
 
 @FLOWS
-@pytest.mark.parametrize("ask", ZOMBIE_ASKS)
+@pytest.mark.parametrize("request_of", ZOMBIE_REQUESTS)
 @pytest.mark.parametrize("state", [is_empty, has_a_transaction, has_aborted, has_committed], ids=lambda s: s.__name__)
-def test_zombie_of_the_epoch_before_is_refused(new, ask, state):
-    """The id had no open transaction when it got a new producer, so the epoch has grown by one and no marker says so."""
+def test_zombie_of_the_epoch_before_is_refused(new, request_of, state):
+    """The id had no open transaction at InitProducerId, so the epoch was incremented without a marker."""
     harness = BrokerHarness()
     zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
     assert (young.producer_id, young.epoch) == (zombie.producer_id, zombie.epoch + 1)
     state(young)
-    assert ask(zombie) in REFUSED
+    assert request_of(zombie) in REFUSED
     if state is has_a_transaction:
         assert young.end(committed=True) == E.NONE
     mine = [b"mine"] if state in (has_a_transaction, has_committed) else []
@@ -173,7 +173,7 @@ def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
 
 @FLOWS
 def test_init_of_an_older_epoch_aborts_before_it_is_fenced(new):
-    """Kafka looks at the epoch only after it has aborted what is open; then it refuses the zombie as well."""
+    """Kafka checks the epoch only after it has aborted the open transaction; then it refuses the zombie as well."""
     harness = BrokerHarness()
     zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
@@ -185,28 +185,28 @@ def test_init_of_an_older_epoch_aborts_before_it_is_fenced(new):
 
 
 @FLOWS
-@pytest.mark.parametrize("ask", ZOMBIE_ASKS)
-def test_producer_that_is_fenced_by_a_restart_stays_fenced(new, ask):
-    """What is known of epochs is written: the next broker refuses the same producers."""
+@pytest.mark.parametrize("request_of", ZOMBIE_REQUESTS)
+def test_fenced_producer_stays_fenced_after_a_restart(new, request_of):
+    """Epochs are in the transaction log: a restarted broker refuses the same producers."""
     harness = DurableBrokerHarness()
     zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
     harness.restart()
-    assert ask(zombie) in REFUSED
+    assert request_of(zombie) in REFUSED
     assert young.produce(b"mine") == E.NONE
     harness.restart()
-    assert ask(zombie) in REFUSED
+    assert request_of(zombie) in REFUSED
     assert young.end(committed=True) == E.NONE
     assert read_committed(harness) == [b"mine"]
 
 
 @FLOWS
-def test_a_transaction_that_takes_too_long_is_aborted(new):
-    harness = BrokerHarness(config=LOOKS_EVERY)
+def test_transaction_is_aborted_after_its_timeout(new):
+    harness = BrokerHarness(config=CHECK_INTERVAL)
     producer = ready(harness, new=new, timeout_ms=5_500)
     producer.produce(b"late")
     producer.commit("g", 1)
-    harness.wait(5.9)  # it is noticed when the coordinator looks next
+    harness.wait(5.9)  # the coordinator checks once a second
     assert harness.broker.transactions["tx"].state is State.ONGOING
     harness.wait(0.2)
     assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
@@ -218,8 +218,8 @@ def test_a_transaction_that_takes_too_long_is_aborted(new):
     assert read_committed(harness) == [b"again"]
 
 
-def test_one_that_ends_in_time_is_left_alone():
-    harness = BrokerHarness(config=LOOKS_EVERY)
+def test_timeout_starts_with_each_transaction():
+    harness = BrokerHarness(config=CHECK_INTERVAL)
     producer = ready(harness, timeout_ms=2_000)
     producer.produce(b"a")
     harness.wait(1.5)
@@ -232,7 +232,7 @@ def test_one_that_ends_in_time_is_left_alone():
 
 
 @FLOWS
-def test_while_markers_are_being_written(new):
+def test_concurrent_transactions_until_markers_are_written(new):
     harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": 200})
     producer = ready(harness, new=new)
     producer.produce(b"a")
@@ -249,7 +249,7 @@ def test_while_markers_are_being_written(new):
 
 
 @FLOWS
-def test_a_topic_that_goes_with_an_open_transaction(new):
+def test_transaction_ends_after_its_topic_was_deleted(new):
     harness = BrokerHarness(topics={"t": 1, "u": 1})
     producer = ready(harness, new=new)
     producer.produce(b"a")
@@ -258,7 +258,7 @@ def test_a_topic_that_goes_with_an_open_transaction(new):
     assert harness.broker.transactions["tx"].state is State.COMPLETE_COMMIT
 
 
-def test_epochs_of_a_producer_id_are_used_up_by_ends():
+def test_exhausted_epochs_at_end_txn_bring_a_new_producer_id():
     harness = BrokerHarness()
     producer = ready(harness, new=True)
     txn = harness.broker.transactions["tx"]
@@ -272,7 +272,7 @@ def test_epochs_of_a_producer_id_are_used_up_by_ends():
     assert read_committed(harness) == [b"a", b"b"]
 
 
-def test_the_answer_to_the_end_that_used_them_up_is_lost():
+def test_retry_of_the_end_txn_that_exhausted_the_epochs():
     harness = BrokerHarness()
     producer = ready(harness, new=True)
     harness.broker.transactions["tx"].epoch = producer.epoch = EXHAUSTED
@@ -285,7 +285,7 @@ def test_the_answer_to_the_end_that_used_them_up_is_lost():
     assert (producer.producer_id, producer.epoch) == after
 
 
-def test_epochs_of_a_producer_id_are_used_up_by_beginnings():
+def test_exhausted_epochs_at_init_bring_a_new_producer_id():
     harness = BrokerHarness()
     producer = ready(harness)
     first = producer.producer_id
@@ -294,8 +294,8 @@ def test_epochs_of_a_producer_id_are_used_up_by_beginnings():
     assert (producer.producer_id != first, producer.epoch) == (True, 0)
 
 
-def test_the_owner_of_an_open_transaction_begins_anew():
-    """It is aborted first; the owner may go on in the epoch that came of it, however often it asks."""
+def test_init_by_the_owner_of_an_open_transaction_aborts_it():
+    """The owner continues in the epoch of the abort, and may retry the request."""
     harness = BrokerHarness()
     producer = ready(harness)
     producer.produce(b"a")
@@ -308,8 +308,8 @@ def test_the_owner_of_an_open_transaction_begins_anew():
 
 
 @pytest.mark.parametrize(("committed", "error"), [(False, E.NONE), (True, E.INVALID_TXN_STATE)])
-def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
-    """KIP-890: whoever was fenced by another may hear that its transaction was aborted."""
+def test_fenced_producer_may_retry_an_abort(committed, error):
+    """KIP-890: a fenced producer gets NONE for an abort, since its transaction was aborted."""
     harness = BrokerHarness()
     producer = ready(harness, new=True)
     producer.produce(b"a")
@@ -317,7 +317,7 @@ def test_an_end_in_the_epoch_before_is_asked_for_again(committed, error):
     assert producer.end(committed=committed) == error
 
 
-def test_the_lowest_sequence_that_was_tried_comes_first():
+def test_lowest_verified_sequence_must_be_appended_first():
     harness = BrokerHarness()
     producer = ready(harness)
     assert [producer.send(b"v", sequence=0), producer.add(0)] == [E.INVALID_TXN_STATE, E.NONE]
@@ -325,22 +325,22 @@ def test_the_lowest_sequence_that_was_tried_comes_first():
     assert found == [E.OUT_OF_ORDER_SEQUENCE_NUMBER, E.NONE, E.NONE]
 
 
-# --- anything in any order ----------------------------------------------------------------------------------------
+# --- operations in any order ----------------------------------------------------------------------------------------
 
-WHO = st.integers(0, 2)
+PRODUCER_INDEX = st.integers(0, 2)
 PARTITION = st.integers(0, 1)
 OPEN = {E.NONE}
 
 
 class Transactions(RuleBasedStateMachine):
-    """Three producers with two names and two flows write to two partitions; time passes, they take names from others.
+    """Three producers with two transactional ids and two flows write to two partitions and fence each other.
 
-    What each has written since its transaction began is in ``open``; what a commit was answered for is in ``seen``.
+    ``open`` has the records of each producer's open transaction; ``seen`` those of acknowledged commits.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.harness = BrokerHarness(config=LOOKS_EVERY)
+        self.harness = BrokerHarness(config=CHECK_INTERVAL)
         flows = [("x", False), ("x", True), ("y", True)]
         self.producers = [Producer(self.harness, name, new=new, timeout_ms=3_000) for name, new in flows]
         self.open: dict[int, Counter[tuple[int, bytes]]] = {who: Counter() for who in range(3)}
@@ -349,28 +349,28 @@ class Transactions(RuleBasedStateMachine):
         self.group = -1
         self.values = count()
 
-    @rule(who=WHO, known=st.booleans())
+    @rule(who=PRODUCER_INDEX, known=st.booleans())
     def init(self, who: int, *, known: bool) -> None:
         if self.producers[who].init(known=known and self.producers[who].producer_id >= 0) == E.NONE:
             self._forget(who)
 
-    @rule(who=WHO, partition=PARTITION)
+    @rule(who=PRODUCER_INDEX, partition=PARTITION)
     def produce(self, who: int, partition: int) -> None:
-        if self.producers[who].producer_id < 0:  # a leader takes anything from producers without a name, as at Kafka
+        if self.producers[who].producer_id < 0:  # as in Kafka, a leader accepts records of producers without an id
             return
         value = b"%d" % next(self.values)
         if self.producers[who].produce(value, partition) == E.NONE:
             self.open[who][partition, value] += 1
 
-    @rule(who=WHO)
+    @rule(who=PRODUCER_INDEX)
     def commit_offset(self, who: int) -> None:
         offset = next(self.values)
         if self.producers[who].commit("g", offset) == E.NONE:
             self.offsets[who] = offset
 
-    @rule(who=WHO, committed=st.booleans(), lost=st.booleans())
+    @rule(who=PRODUCER_INDEX, committed=st.booleans(), lost=st.booleans())
     def end(self, who: int, *, committed: bool, lost: bool) -> None:
-        """``lost``: the answer does not arrive, and the client asks again."""
+        """End the transaction. ``lost``: the response is lost and the client retries."""
         producer = self.producers[who]
         before = producer.producer_id, producer.epoch, dict(producer.sequences)
         error = producer.end(committed=committed)
@@ -388,16 +388,16 @@ class Transactions(RuleBasedStateMachine):
         self.harness.wait(seconds)
 
     @invariant()
-    def nothing_else_is_seen(self) -> None:
-        assert self._found() <= self.seen  # what lies behind an open transaction is not seen yet
+    def only_committed_records_are_visible(self) -> None:
+        assert self._found() <= self.seen  # records after an open transaction are not visible yet
 
     @invariant()
-    def from_inside_the_same_is_seen(self) -> None:
+    def records_api_returns_the_same(self) -> None:
         for partition in (0, 1):
             assert inside_values(self.harness, partition, committed=True) == read_committed(self.harness, partition)
 
     def teardown(self) -> None:
-        """In the end no transaction is open, and everything is seen."""
+        """Check that all transactions have ended and all committed records are visible."""
         self.harness.wait(10.0)
         assert self._found() == self.seen
 

@@ -139,7 +139,7 @@ def test_an_answer_that_is_kept_follows_every_change(harness):
     assert sizes() == before
     cluster.create_topic("new", cluster.place(3, 1))
     assert sizes() == before | {"new": 3}
-    cluster.grow(cluster.topics["new"], [[0], [1]])
+    cluster.add_partitions(cluster.topics["new"], [[0], [1]])
     assert sizes() == before | {"new": 5}
     cluster.delete_topic(cluster.topics["new"])
     assert sizes() == before

@@ -41,9 +41,9 @@ def test_leaders_that_moved(harness, epoch, told, end):
     cluster = harness.broker.cluster
     partition = cluster.partition("t", 0)
     for _ in range(2):
-        cluster.lead(partition, partition.leader)
+        cluster.set_leader(partition, partition.leader)
     partition.append(read_batch(build_batch([Record(value=b"v")] * 2)))
-    cluster.lead(partition, partition.leader)
+    cluster.set_leader(partition, partition.leader)
     assert partition.epochs.end_of(epoch, partition.log.end) == (told, end)
     assert [partition.epochs.of(offset) for offset in range(6)] == [0, 0, 0, 2, 2, 3]
 

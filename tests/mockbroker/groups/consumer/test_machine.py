@@ -127,7 +127,7 @@ def test_topics_that_are_not_subscribed_any_more_go_at_once(harness):
     ("change", "shares"),
     [
         pytest.param(lambda cluster: cluster.create_topic("later", [[0]]), {"t": 3, "later": 1}, id="created"),
-        pytest.param(lambda cluster: cluster.grow(cluster.topics["t"], [[0]]), {"t": 4}, id="grown"),
+        pytest.param(lambda cluster: cluster.add_partitions(cluster.topics["t"], [[0]]), {"t": 4}, id="grown"),
         pytest.param(lambda cluster: cluster.delete_topic(cluster.topics["t"]), {}, id="deleted"),
     ],
 )

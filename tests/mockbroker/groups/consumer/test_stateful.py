@@ -150,7 +150,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def grow(self) -> None:
         cluster = self.harness.broker.cluster
         if len(cluster.topics["t"].partitions) < 6:
-            cluster.grow(cluster.topics["t"], [[0]])
+            cluster.add_partitions(cluster.topics["t"], [[0]])
 
     def _ask(self, name: str, heard: Any, **fields: Any) -> None:
         """After an answer that was lost a client says everything again, and is told everything."""

@@ -1,4 +1,4 @@
-"""Every rule of comparing, and that each can fail."""
+"""Every rule of the comparison, with passing and failing cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mockbroker.lab.conform.compare import Bindings, Comparison
 A, B = "probe-11111111-1111-4111-8111-111111111111", "probe-22222222-2222-4222-8222-222222222222"
 X, Y = "probe-aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa", "probe-bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
 TOPIC, OTHER_TOPIC = "AAAAAAAAQACAAAAAAAAAAQ", "AAAAAAAAQACAAAAAAAAAAg"
-SHORT, OTHER_SHORT = "aaaaaaaaaaaaaaaaaaaaaA", "bbbbbbbbbbbbbbbbbbbbbA"  # ids of members, in the new protocol
+SHORT, OTHER_SHORT = "aaaaaaaaaaaaaaaaaaaaaA", "bbbbbbbbbbbbbbbbbbbbbA"  # member ids of the consumer protocol
 NAMES = {A: "$A", B: "$B", SHORT: "$C", TOPIC: "$topic:t"}
 ASKED, NOT_ASKED = 3400, -2147483648
 
@@ -64,7 +64,7 @@ SAME = [  # recorded, ours, api
 
 
 @pytest.mark.parametrize(("recorded", "ours", "api"), SAME)
-def test_no_difference(recorded: object, ours: object, api: str) -> None:
+def test_equal_responses_have_no_difference(recorded: object, ours: object, api: str) -> None:
     assert difference(recorded, ours, api) is None
 
 
@@ -116,7 +116,7 @@ DIFFERENT = [  # recorded, ours, api, where
 
 
 @pytest.mark.parametrize(("recorded", "ours", "api", "where"), DIFFERENT)
-def test_a_difference(recorded: object, ours: object, api: str, where: str) -> None:
+def test_difference_is_reported_with_its_path(recorded: object, ours: object, api: str, where: str) -> None:
     found = difference(recorded, ours, api)
     assert found is not None
     assert found.startswith(where)
@@ -131,7 +131,7 @@ def test_ids_agree_over_answers() -> None:
         "members": [X, "made-up-1"],
     }
     assert comparison.difference({"member_id": A}, {"member_id": Y}) is not None
-    assert comparison.difference({"member_id": B}, {"member_id": X}) is not None  # one of ours is one of theirs
+    assert comparison.difference({"member_id": B}, {"member_id": X}) is not None  # one id cannot be bound twice
 
 
 def test_numbers_agree_over_answers() -> None:
@@ -142,7 +142,7 @@ def test_numbers_agree_over_answers() -> None:
     assert comparison.difference({"producer_id": 7}, {"producer_id": 4}) is not None
 
 
-def test_a_member_is_found_in_its_place_once_it_is_bound() -> None:
+def test_bound_members_are_sorted_by_their_id() -> None:
     bindings = Bindings(NAMES)
     bindings.bind(A, Y)
     recorded = {"members": [{"member_id": A, "metadata": "a"}, {"member_id": B, "metadata": "b"}]}
@@ -151,8 +151,8 @@ def test_a_member_is_found_in_its_place_once_it_is_bound() -> None:
     assert bindings.ours(B) == X
 
 
-def test_a_member_with_a_short_id_is_found_in_its_place() -> None:
-    """Ids that are not bound do not count when members are put in order; names of the same length do."""
+def test_unbound_short_member_ids_do_not_affect_the_order() -> None:
+    """Unbound ids are ignored when members are sorted; group names of the same length are not."""
     bindings = Bindings(NAMES)
     recorded = {"members": [{"member_id": SHORT, "member_epoch": 1}, {"member_id": "a", "member_epoch": 2}]}
     ours = {"members": [{"member_id": "a", "member_epoch": 2}, {"member_id": OTHER_SHORT, "member_epoch": 1}]}
@@ -162,13 +162,13 @@ def test_a_member_with_a_short_id_is_found_in_its_place() -> None:
     assert difference({"groups": named}, {"groups": named[::-1]}, "ListGroups") is None
 
 
-def test_of_a_list_only_what_is_asked_for() -> None:
+def test_only_selected_elements_of_a_list_are_compared() -> None:
     recorded, ours = {"topics": [{"name": "a"}, {"name": "left over"}]}, {"topics": [{"name": "a"}]}
     assert difference(recorded, ours, "Metadata") is not None
     assert difference(recorded, ours, "Metadata", only={"topics": lambda topic: topic["name"] == "a"}) is None
 
 
-def test_long_values_are_cut() -> None:
+def test_long_values_are_shortened() -> None:
     found = difference({"metadata": "x" * 1000}, {"metadata": "y"})
     assert found is not None
     assert len(found) < 300

@@ -1,4 +1,4 @@
-"""Files that are conversations, and files that are not."""
+"""Loading of conversation files, valid and invalid."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ def written(tmp_path: Path, content: object, *, zipped: bool = False) -> Path:
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_a_file_zipped_or_not(tmp_path: Path, zipped: bool) -> None:
-    found = load(written(tmp_path, FILE, zipped=zipped))
-    assert (found.name, found.version) == ("s (Apache Kafka 4.2.0)", "4.2.0")
-    assert (found.config, found.topics) == ({"a": 1}, {"t": 3})
+def test_load_plain_or_gzip_file(tmp_path: Path, zipped: bool) -> None:
+    conversation = load(written(tmp_path, FILE, zipped=zipped))
+    assert (conversation.name, conversation.version) == ("s (Apache Kafka 4.2.0)", "4.2.0")
+    assert (conversation.config, conversation.topics) == ({"a": 1}, {"t": 3})
 
 
-def test_records_stand_in_their_field(tmp_path: Path) -> None:
+def test_records_are_put_into_their_field(tmp_path: Path) -> None:
     fields = {"topicData": [{"name": "t", "partitionData": [{"index": 0, "records": ""}]}]}
     records = [{"path": "topicData[0].partitionData[0].records", "hex": "0102"}]
-    found = load(written(tmp_path, FILE | {"steps": [STEP | {"fields": fields, "records": records}]}))
-    assert found.steps[0].fields["topic_data"][0]["partition_data"][0]["records"] == "AQI="
+    conversation = load(written(tmp_path, FILE | {"steps": [STEP | {"fields": fields, "records": records}]}))
+    assert conversation.steps[0].fields["topic_data"][0]["partition_data"][0]["records"] == "AQI="
 
 
-BAD = [  # content, what is said
+BAD = [  # content, error
     (b"{", "not JSON"),
     (b"\x1f\x8b\x08\0", "not JSON|gzip|end-of-stream"),
-    ([], "not an object"),
+    ([], "not a JSON object"),
     ({}, "broker_config"),
     (FILE | {"steps": [{"n": 1}]}, "event"),
     (FILE | {"steps": [{"n": 1, "event": "dance"}]}, "step 1: unknown event 'dance'"),
-    (FILE | {"steps": 7}, "wrong kind"),
+    (FILE | {"steps": 7}, "wrong type"),
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), BAD)
-def test_what_is_wrong_is_said(tmp_path: Path, content: object, said: str) -> None:
-    with pytest.raises((ConversationError, OSError), match=said):
+@pytest.mark.parametrize(("content", "error"), BAD)
+def test_invalid_file_is_refused(tmp_path: Path, content: object, error: str) -> None:
+    with pytest.raises((ConversationError, OSError), match=error):
         load(written(tmp_path, content))
 
 
 @pytest.mark.parametrize(("name", "snaked"), [("groupId", "group_id"), ("enable2Pc", "enable2_pc"), ("name", "name")])
-def test_names(name: str, snaked: str) -> None:
+def test_field_names_become_snake_case(name: str, snaked: str) -> None:
     assert snake(name) == snaked
 
 
@@ -66,10 +66,10 @@ CONFIGS = [  # scenario, configuration; users, connections to their listener
 
 
 @pytest.mark.parametrize(("scenario", "config", "users", "sasl"), CONFIGS)
-def test_users_and_their_connections(tmp_path: Path, scenario: str, config: dict, users: dict, sasl: set[str]) -> None:
+def test_sasl_users_and_connections(tmp_path: Path, scenario: str, config: dict, users: dict, sasl: set[str]) -> None:
     steps = [{"n": n, "event": "note", "conn": conn} for n, conn in enumerate(("one", "other"), 1)]
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"scenario": scenario, "broker": "", "broker_config": config, "steps": steps}))
-    found = load(path)
-    assert (found.users, found.sasl) == (users, sasl)
-    assert {"users", "plaintext"}.isdisjoint(found.config)
+    conversation = load(path)
+    assert (conversation.users, conversation.sasl) == (users, sasl)
+    assert {"users", "plaintext"}.isdisjoint(conversation.config)

@@ -1,4 +1,4 @@
-"""The time of our own broker stands while the player does anything but wait; that of others is the world's."""
+"""The manual clock of a mockbroker advances only while the player waits; other brokers use the wall clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 from mockbroker import Cluster, open_cluster
 from mockbroker.lab.conform.connection import PlayedConnection
 from mockbroker.lab.conform.conversation import Conversation, Step
-from mockbroker.lab.conform.pace import TICK, OwnTime, Watch, WorldTime
+from mockbroker.lab.conform.pace import TICK, LatenessWatch, ManualTime, WallTime
 from mockbroker.lab.conform.player import Player
 
 JOIN = {
@@ -22,17 +22,17 @@ JOIN = {
 CONFIG = {"group.initial.rebalance.delay.ms": 2_000, "group.min.session.timeout.ms": 100}
 
 
-def own(cluster: Cluster) -> OwnTime:
-    return OwnTime(cluster.clock)
+def manual_time(cluster: Cluster) -> ManualTime:
+    return ManualTime(cluster.clock)
 
 
-async def silent(cluster: Cluster) -> PlayedConnection:
+async def silent_connection(cluster: Cluster) -> PlayedConnection:
     return PlayedConnection(await trio.open_tcp_stream(cluster.nodes[0].host, cluster.nodes[0].port))
 
 
-async def test_time_passes_only_while_we_wait():
+async def test_manual_time_passes_only_while_the_player_waits():
     async with open_cluster(clock="manual") as cluster:
-        pace, connection = own(cluster), await silent(cluster)
+        pace, connection = manual_time(cluster), await silent_connection(cluster)
         began = pace.now()
         await trio.sleep(0.2)
         assert pace.now() == began
@@ -46,22 +46,22 @@ async def test_time_passes_only_while_we_wait():
 
 
 @pytest.mark.parametrize(("recorded", "verdict"), [(2_000, None), (500, "answered after")])
-async def test_a_timer_is_judged_by_the_clock_of_our_own_broker(recorded, verdict):
+async def test_timers_are_compared_by_the_manual_clock(recorded, verdict):
     """The initial rebalance delay is 2 s, which the player waits for; it is late where 0.5 s was recorded."""
     steps = [
         Step(n=1, event="request", api="JoinGroup", api_key=11, api_version=1, correlation_id=1, conn="A", fields=JOIN),
         Step(n=2, event="response", api="JoinGroup", api_version=1, to=1, conn="A", held=True, after_ms=recorded),
     ]
-    told = Conversation(scenario="s", release="x", doc="", config={}, topics={}, names={}, steps=steps)
+    conversation = Conversation(scenario="s", release="x", doc="", config={}, topics={}, names={}, steps=steps)
     async with open_cluster(config=CONFIG, clock="manual") as cluster:
         node = cluster.nodes[0]
-        found = await Player(told, node.host, node.port, pace=own(cluster)).play()
-        assert found is not None, "only the code of the answer was recorded"
-        assert found.what.startswith(verdict or "generation_id: recorded")
+        difference = await Player(conversation, node.host, node.port, pace=manual_time(cluster)).play()
+        assert difference is not None, "only the code of the answer was recorded"
+        assert difference.text.startswith(verdict or "generation_id: recorded")
         assert cluster.clock.now() == pytest.approx(2.0, abs=0.3)
 
 
-async def test_how_late_the_player_is(monkeypatch):
+async def test_lateness_of_the_player(monkeypatch):
     late = [0.0]
     monkeypatch.setattr(trio, "current_time", lambda: late[0])
 
@@ -70,15 +70,15 @@ async def test_how_late_the_player_is(monkeypatch):
         await trio.lowlevel.checkpoint()
 
     monkeypatch.setattr(trio, "sleep_until", sleep_until)
-    watch = Watch()
+    watch = LatenessWatch()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch.watch)
             for _ in range(3):
                 await trio.lowlevel.checkpoint()
             scope.cancel()
-    assert watch.behind == pytest.approx(0.3)
+    assert watch.lateness == pytest.approx(0.3)
 
 
-def test_only_our_own_broker_can_be_late():
-    assert (OwnTime.judges, WorldTime.judges) == (True, False)
+def test_only_manual_time_judges_lateness():
+    assert (ManualTime.judges, WallTime.judges) == (True, False)

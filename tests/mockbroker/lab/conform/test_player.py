@@ -1,4 +1,4 @@
-"""The player against a server that does as it is told: what must be noticed, and what must not."""
+"""The player against a scripted server: differences that must be reported, and others that must not."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def seen(n: int, event: str, member: str = "", **how: Any) -> Step:
 
 
 async def play(steps: Sequence[Step], script: Mapping[str, Answer], monkeypatch: pytest.MonkeyPatch) -> str | None:
-    monkeypatch.setattr(player, "PATIENCE", 0.4)
+    monkeypatch.setattr(player, "RESPONSE_TIMEOUT", 0.4)
     monkeypatch.setattr(pace, "PATIENCE", 0.0)
-    monkeypatch.setattr(player, "CLOSED_WITHIN", 0.3)
-    told = Conversation(scenario="s", release="x", doc="", config={}, topics={}, names={}, steps=steps)
+    monkeypatch.setattr(player, "CLOSE_TIMEOUT", 0.3)
+    conversation = Conversation(scenario="s", release="x", doc="", config={}, topics={}, names={}, steps=steps)
     async with server(script) as address:
-        found = await Player(told, *address).play()
-    return str(found) if found else None
+        difference = await Player(conversation, *address).play()
+    return str(difference) if difference else None
 
 
 def sync(member: str) -> tuple[Step, ...]:
@@ -112,18 +112,18 @@ CASES: list[tuple[Sequence[Step], Mapping[str, Answer], str | None]] = [
     ([ask(1, "A"), got(2, 1, "A")], {}, None),
     ([ask(1, "A"), got(2, 1, "A", 25)], {"A": 25}, None),
     ([ask(1, "A"), got(2, 1, "A", 25)], {}, "step 2 Heartbeat v0 on A: error_code: recorded 25, got 0"),
-    ([ask(1, "A"), got(2, 1, "A")], {"A": "never"}, "step 2 Heartbeat v0 on A: no answer to step 1"),
+    ([ask(1, "A"), got(2, 1, "A")], {"A": "never"}, "step 2 Heartbeat v0 on A: no response to step 1"),
     ([ask(1, "A"), got(2, 1, "A")], {"A": "close"}, "step 2 Heartbeat v0 on A: the broker closed the connection"),
     ([ask(1, "A"), seen(2, "no answer yet", "A", to=1, ms=100)], {"A": "never"}, None),
-    ([ask(1, "A"), seen(2, "no answer yet", "A", to=1, ms=100)], {}, "step 2 on A: an answer to step 1 came"),
-    ([ask(1, "A"), seen(2, "no answer", "A", to=1, ms=100)], {"A": ("after", 0.05)}, "step 2 on A: an answer to step 1"),
+    ([ask(1, "A"), seen(2, "no answer yet", "A", to=1, ms=100)], {}, "step 2 on A: recorded no response to step 1, got one"),
+    ([ask(1, "A"), seen(2, "no answer", "A", to=1, ms=100)], {"A": ("after", 0.05)}, "step 2 on A: recorded no response to step 1"),
     ([ask(1, "A"), seen(2, "broker closed the connection", "A")], {"A": "close"}, None),
-    ([ask(1, "A"), seen(2, "broker closed the connection", "A")], {}, "step 2 on A: the broker keeps the connection open"),
+    ([ask(1, "A"), seen(2, "broker closed the connection", "A")], {}, "step 2 on A: recorded a closed connection, the broker keeps it open"),
     ([ask(1, "A"), seen(2, "connection still open", "A", ms=100)], {}, None),
     ([ask(1, "A"), seen(2, "connection still open", "A", ms=100)], {"A": "close"}, "step 2 on A: the broker closed the conn"),
     (sync("B"), {"A": ("with", "B")}, None),  # type: ignore[dict-item]
     (sync("B"), {}, "step 3 SyncGroup v0 on A: answered before step 2"),
-    (sync("B"), {"A": "never"}, "step 3 SyncGroup v0 on A: no answer to step 1"),
+    (sync("B"), {"A": "never"}, "step 3 SyncGroup v0 on A: no response to step 1"),
     (timer(500), {"A": ("after", 0.5)}, None),
     (timer(500), {"A": ("after", 0.02)}, "step 2 SyncGroup v0 on A: answered after"),
     (timer(100), {"A": ("after", 0.48)}, None),  # late, as on a busy machine
@@ -146,7 +146,7 @@ async def test_an_answer_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> No
         Step(n=1, event="raw bytes", conn="A", data=raw),
         Step(n=2, event="unmatched response", conn="A", data=b"\0\0\0\x63\0\0"),
     ]
-    assert await play(steps, {}, monkeypatch) == "step 2 on A: no answer"
+    assert await play(steps, {}, monkeypatch) == "step 2 on A: no response"
     whole = raw[4:24]
     steps[0] = Step(n=1, event="raw bytes", conn="A", data=pack(whole))
     assert await play(steps, {}, monkeypatch) is None
@@ -154,6 +154,6 @@ async def test_an_answer_nobody_asked_for(monkeypatch: pytest.MonkeyPatch) -> No
     assert await play(steps, {}, monkeypatch) == "step 2 on A: recorded 000000630007, got 000000630000"
 
 
-async def test_an_api_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unknown_api_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [Step(n=1, event="request", api="Later", api_key=9999, conn="A")]
-    assert await play(steps, {}, monkeypatch) == "step 1 Later v0 on A: kwire does not know this API"
+    assert await play(steps, {}, monkeypatch) == "step 1 Later v0 on A: API key 9999 is not supported by kwire"

@@ -93,7 +93,7 @@ async def test_conversation_that_differs_is_played_again_alone(
 
 
 async def test_how_late_the_player_was_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = judge(conversation("sync_again"), replace(at(5), behind=runner.BUSY))
+    found = judge(conversation("sync_again"), replace(at(5), lateness=runner.BUSY))
     assert (found.verdict, found.is_hurried) == ("differs", True)
     assert found.detail.endswith("got 2 (on a busy machine: 0.05 s late)")
     assert "is_hurried" not in found.to_json()
@@ -148,6 +148,6 @@ async def test_against_another_broker_of_the_same_kind(tmp_path: Path) -> None:
         older = await play_file(CONVERSATIONS / "3.9.1" / "commit_to_no_group.json.gz", address)
         unsafe = await play_file(FILES["sasl_plain"], address)
     assert (other.verdict, other.detail) == ("waiting", "for a broker with group.initial.rebalance.delay.ms=1000")
-    assert (unknown.verdict, unknown.detail) == ("waiting", "for ConsumerGroupHeartbeat in kwire")
+    assert (unknown.verdict, unknown.detail) == ("waiting", "for kwire to support ConsumerGroupHeartbeat")
     assert older.verdict == "differs"
     assert (unsafe.verdict, unsafe.detail) == ("waiting", "for a broker with a SASL listener for its users")

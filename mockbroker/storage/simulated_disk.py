@@ -1,6 +1,6 @@
-"""A disk that is not there, for tests and simulations: it crashes, tears and fails when it is told to.
+"""A disk in memory, for tests and simulations: it crashes, tears writes and fails on request.
 
-What a crash leaves follows what POSIX promises, which is little: bytes that were synced, names whose folder was.
+A crash leaves only what POSIX guarantees: bytes of synced files, and names in synced folders.
 """
 
 from __future__ import annotations
@@ -13,44 +13,50 @@ from typing import TypeAlias
 
 
 def none(_: int) -> int:
-    """Of unsynced bytes nothing survives."""
+    """Let no unsynced byte survive a crash."""
     return 0
 
 
 class CrashError(Exception):
-    """The machine went down in the middle of an operation."""
+    """A simulated power failure in the middle of an operation."""
 
 
 @dataclass(slots=True)
 class _File:
     data: bytearray = field(default_factory=bytearray)
-    sure: bytes = b""
+    synced: bytes = b""
 
 
 @dataclass(slots=True)
 class _Folder:
     now: dict[str, _Entry] = field(default_factory=dict)
-    sure: dict[str, _Entry] = field(default_factory=dict)
+    synced: dict[str, _Entry] = field(default_factory=dict)
 
 
 _Entry: TypeAlias = _File | _Folder
 
 
-class PretendDisk:
-    """``before``: called with each operation that changes something and its file, before it is carried out; what it
-    raises comes out of the operation, which has then not happened, or by half. ``operations``: how many there were.
+class SimulatedDisk:
+    """A ``Disk`` in memory that can crash.
+
+    Attributes:
+        before: called with the name and the file of each changing operation before it is performed. If it raises
+            CrashError or OSError, the operation fails with that error, and half of a write may have happened.
+        operations: number of changing operations so far.
     """
 
     def __init__(self) -> None:
-        self.before: Callable[[str, str], None] = _go_on
+        self.before: Callable[[str, str], None] = _continue
         self.operations = 0
         self._top = _Folder()
 
     def crash(self, survives: Callable[[int], int] = none, *, names: bool = False) -> None:
-        """Be as after a loss of power. ``survives``: how many of so many unsynced bytes of a file are still there.
+        """Lose what a power failure loses.
 
-        ``names``: all names are as they were last, although nobody made them sure. A process that is killed leaves
-        all of both.
+        Args:
+            survives: called with the number of unsynced bytes of a file, returns how many of them survive.
+            names: whether all names survive, unsynced ones included. Use True and ``survives=lambda size: size`` for
+                a process that is killed while the machine keeps running.
         """
         _crash(self._top, survives, names)
 
@@ -62,33 +68,33 @@ class PretendDisk:
 
     def append(self, file: str, data: bytes) -> None:
         def part(size: int) -> None:
-            self._made(file).data.extend(data[:size])
+            self._created(file).data.extend(data[:size])
 
         self._change("append", file, lambda: part(len(data)), lambda: part(len(data) // 2))
 
     def write(self, file: str, data: bytes) -> None:
         def part(size: int) -> None:
-            self._made(file).data[:] = data[:size]
+            self._created(file).data[:] = data[:size]
 
         self._change("write", file, lambda: part(len(data)), lambda: part(len(data) // 2))
 
     def truncate(self, file: str, size: int) -> None:
-        found = self._file(file)
-        self._change("truncate", file, lambda: found.data.__delitem__(slice(size, None)))
+        entry = self._file(file)
+        self._change("truncate", file, lambda: entry.data.__delitem__(slice(size, None)))
 
     def sync(self, file: str) -> None:
-        found = self._file(file)
+        entry = self._file(file)
 
         def sync() -> None:
-            found.sure = bytes(found.data)
+            entry.synced = bytes(entry.data)
 
         self._change("sync", file, sync)
 
     def sync_folder(self, folder: str) -> None:
-        found = self._folder(folder)
+        entry = self._folder(folder)
 
         def sync() -> None:
-            found.sure = dict(found.now)
+            entry.synced = dict(entry.now)
 
         self._change("sync_folder", folder, sync)
 
@@ -137,43 +143,43 @@ class PretendDisk:
         return folder.now[name]
 
     def _folder(self, path: str) -> _Folder:
-        found = self._entry(path) if path else self._top
-        if not isinstance(found, _Folder):
+        entry = self._entry(path) if path else self._top
+        if not isinstance(entry, _Folder):
             raise _error(errno.ENOTDIR, path)
-        return found
+        return entry
 
     def _file(self, path: str) -> _File:
-        found = self._entry(path)
-        if not isinstance(found, _File):
+        entry = self._entry(path)
+        if not isinstance(entry, _File):
             raise _error(errno.EISDIR, path)
-        return found
+        return entry
 
-    def _made(self, path: str) -> _File:
+    def _created(self, path: str) -> _File:
         folder, name = self._place(path)
         folder.now.setdefault(name, _File())
         return self._file(path)
 
 
-def _go_on(_operation: str, _file: str) -> None:
+def _continue(_operation: str, _file: str) -> None:
     pass
 
 
 def _crash(folder: _Folder, survives: Callable[[int], int], names: bool) -> None:
     if not names:
-        folder.now = dict(folder.sure)
+        folder.now = dict(folder.synced)
     for entry in folder.now.values():
         if isinstance(entry, _Folder):
             _crash(entry, survives, names)
         else:
-            entry.data[:] = entry.sure = _surviving(bytes(entry.data), entry.sure, survives)
-    folder.sure = dict(folder.now)
+            entry.data[:] = entry.synced = _surviving(bytes(entry.data), entry.synced, survives)
+    folder.synced = dict(folder.now)
 
 
-def _surviving(now: bytes, sure: bytes, survives: Callable[[int], int]) -> bytes:
-    """What a file has after a crash: what was sure, and of what was written behind it some bytes."""
-    if not now.startswith(sure):  # it was written anew or cut: the old or the new, with nothing between
-        return now if survives(1) else sure
-    return now[: len(sure) + survives(len(now) - len(sure))]
+def _surviving(now: bytes, synced: bytes, survives: Callable[[int], int]) -> bytes:
+    """Return the content of a file after a crash: the synced bytes, and some of the bytes appended since."""
+    if not now.startswith(synced):  # rewritten or truncated: the old content or the new, nothing in between
+        return now if survives(1) else synced
+    return now[: len(synced) + survives(len(now) - len(synced))]
 
 
 def _error(number: int, path: str) -> OSError:
