@@ -58,6 +58,38 @@ def _handled(handle: Handle, add: Add, broker: Broker, call: Call[Any], requests
     return [*effects, Reply(call.ticket, response)]
 
 
+def by_partitions(broker: Broker, request: Any) -> list[Any]:
+    """Cut a request that has topics with partitions, by partitions."""
+    size = broker.in_a_slice
+    if sum(len(topic.partitions) for topic in request.topics) <= size:
+        return []
+    slices: list[list[Any]] = [[]]
+    room = size
+    for topic in request.topics:
+        rest: Sequence[Any] = topic.partitions
+        while rest:
+            if not room:
+                slices.append([])
+                room = size
+            slices[-1].append(copy_with(topic, partitions=rest[:room]))
+            room, rest = room - len(rest[:room]), rest[room:]
+    return [copy_with(request, topics=topics) for topics in slices]
+
+
+def join_topics(response: Any, more: Any) -> None:
+    """Add the topics of another response; a topic whose partitions are in both becomes one."""
+    for topic in more.topics:
+        last = response.topics[-1] if response.topics else None
+        if last is not None and _identity(last) == _identity(topic):
+            last.partitions += topic.partitions
+        else:
+            response.topics.append(topic)
+
+
+def _identity(topic: Any) -> tuple[str, Any]:
+    return topic.name, getattr(topic, "topic_id", None)
+
+
 def parts(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
     """The elements, so many at a time."""
     return [elements[at : at + size] for at in range(0, len(elements), size)]

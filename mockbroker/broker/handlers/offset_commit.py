@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kwire import ErrorCode
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.schema import ZERO_UUID, Versions
@@ -11,7 +9,7 @@ from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.slices import copy_with, in_slices
+from mockbroker.broker.slices import by_partitions, in_slices, join_topics
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
@@ -135,32 +133,4 @@ def _note(call: Call[OffsetCommitRequest], stored: dict[tuple[str, int], int]) -
     )
 
 
-def _cut(broker: Broker, request: OffsetCommitRequest) -> list[OffsetCommitRequest]:
-    """By partitions."""
-    size = broker.in_a_slice
-    if sum(len(topic.partitions) for topic in request.topics) <= size:
-        return []
-    found: list[list[RequestTopic]] = [[]]
-    room = size
-    for topic in request.topics:
-        rest: Sequence[RequestPartition] = topic.partitions
-        while rest:
-            if not room:
-                found.append([])
-                room = size
-            found[-1].append(copy_with(topic, partitions=rest[:room]))
-            room, rest = room - len(rest[:room]), rest[room:]
-    return [copy_with(request, topics=topics) for topics in found]
-
-
-def _add(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
-    """A topic whose partitions are in several slices is one in the response."""
-    for topic in more.topics:
-        last = response.topics[-1] if response.topics else None
-        if last is not None and (last.name, last.topic_id) == (topic.name, topic.topic_id):
-            last.partitions += topic.partitions
-        else:
-            response.topics.append(topic)
-
-
-HANDLER = Handler(Versions.parse("0-10"), in_slices(handle, _cut, _add))
+HANDLER = Handler(Versions.parse("0-10"), in_slices(handle, by_partitions, join_topics))

@@ -56,7 +56,10 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 
 
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
-    """Append to many partitions. A slice ends after some of them, or with bytes that take as long to check and copy."""
+    """Append to many partitions. A slice ends after some of them, or with bytes that take as long to check and copy.
+
+    Fetches that wait for any of them are read once, at the end: each may wait for all of them.
+    """
     response = ProduceResponse()
     grown: list[Partition] = []
     left = broker.in_a_slice
@@ -64,8 +67,8 @@ def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps
         topic, answers = _topic(broker, call, asked), list[Answer]()
         for data in asked.partition_data:
             if left <= 0:
-                now = yield complete_appended(broker, grown)
-                grown, left = [], broker.in_a_slice
+                now = yield []
+                left = broker.in_a_slice
                 topic = _topic(broker, call, asked)  # which may have been deleted
             answers.append(_append(broker, call, topic, data, grown, now))
             left -= APPEND + len(data.records or b"") // BYTES

@@ -8,6 +8,7 @@ from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import Handler
+from mockbroker.broker.slices import by_partitions, in_slices, join_topics
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
@@ -21,7 +22,11 @@ Answer = TxnOffsetCommitResponse.Topic
 
 
 def handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
-    """Each topic is answered once; partitions that are not there come first."""
+    """Commit the offsets of a request, or of one slice of it, in the transaction of its producer.
+
+    The response has each topic once; partitions that do not exist come first. If the transaction ends between two
+    slices, the partitions of the later ones get the error of a producer without a transaction.
+    """
     places = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     known = [(topic, asked) for topic, asked in places if broker.cluster.partition(topic, asked.partition_index)]
     group, error = _admit(broker, call, now) if known else (None, NONE)
@@ -86,4 +91,4 @@ def _hold(
     return NONE
 
 
-HANDLER = Handler(Versions.parse("0-5"), handle)
+HANDLER = Handler(Versions.parse("0-5"), in_slices(handle, by_partitions, join_topics))

@@ -14,14 +14,17 @@ from kwire import ErrorCode as E
 from kwire import encode, encode_request
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.delete_topics import DeleteTopicsRequest
+from kwire.messages.end_txn import EndTxnRequest
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.list_offsets import ListOffsetsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kwire.messages.produce import ProduceRequest
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Effects, Reply, Ticket
@@ -476,16 +479,41 @@ def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
     assert errors == [E.NONE] * 2 + [E.UNKNOWN_TOPIC_OR_PARTITION] * 4
 
 
-def test_fetch_waits_for_no_more_than_the_slice_it_needs() -> None:
-    """A parked fetch is answered after the slice of a Produce that brings its record."""
+def test_fetch_that_waits_is_answered_after_a_produce_in_slices() -> None:
+    """With the records of all slices, as in Kafka, which completes fetches after the whole request."""
     place = Place(t=6)
     place.harness.broker.in_a_slice = 6
     long, short = place.connect(), place.connect()
-    place.send(short, fetch([0], wait_ms=1_000))
+    place.send(short, fetch(range(6), wait_ms=1_000))
     place.turns()
     place.send(long, production(range(6)))
     place.turns()
+    assert with_records(short.sent[0]) == list(range(6))
+
+
+def test_transactional_commit_in_slices_holds_every_offset() -> None:
+    place = Place(t=2_500)
+    place.harness.broker.in_a_slice = 1_000
+    long, short = place.connect(), place.connect()
+    begun = place.harness.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 4)
+    identity = {"producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+    kind = TxnOffsetCommitRequest.Topic
+    placed = [kind.Partition(partition_index=number, committed_offset=number) for number in range(2_500)]
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx", group_id="g", topics=[kind(name="t", partitions=placed)], **identity
+    )
+    place.send(long, (request, 5))
+    place.pump.turn(0.0)
+    place.send(short, BEAT)
+    place.turns()
     assert [number for number, _ in place.log] == [short.number, long.number]
+    (topic,) = long.sent[0].topics
+    assert {each.error_code for each in topic.partitions} == {E.NONE}
+    assert len(topic.partitions) == 2_500
+    ended = place.harness.ask(EndTxnRequest(transactional_id="tx", committed=True, **identity), 3)
+    assert ended.error_code == E.NONE
+    committed = place.harness.broker.groups["g"].offsets.committed
+    assert {index: each.offset for (_, index), each in committed.items()} == {n: n for n in range(2_500)}
 
 
 @pytest.mark.parametrize(
