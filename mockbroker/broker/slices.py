@@ -60,7 +60,11 @@ def _handled(handle: Handle, add: Add, broker: Broker, call: Call[Any], requests
 
 def by_partitions(broker: Broker, request: Any) -> list[Any]:
     """Cut a request that has topics with partitions, by partitions."""
-    size = broker.in_a_slice
+    return cut_partitions(request, broker.in_a_slice)
+
+
+def cut_partitions(request: Any, size: int) -> list[Any]:
+    """Cut a request that has topics with partitions into requests of at most ``size`` partitions; [] if it is small."""
     if sum(len(topic.partitions) for topic in request.topics) <= size:
         return []
     slices: list[list[Any]] = [[]]

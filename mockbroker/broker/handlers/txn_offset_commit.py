@@ -6,9 +6,9 @@ from kwire import ErrorCode
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kwire.schema import Versions
 from mockbroker.base.effects import Call, Effects, Reply
-from mockbroker.broker.broker import Broker
+from mockbroker.broker.broker import IN_A_SLICE, Broker
 from mockbroker.broker.handlers.handler import Handler
-from mockbroker.broker.slices import by_partitions, in_slices, join_topics
+from mockbroker.broker.slices import cut_partitions, in_slices, join_topics
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.events import Commit
 from mockbroker.groups.offsets import Committed, metadata_too_long
@@ -91,4 +91,9 @@ def _hold(
     return NONE
 
 
-HANDLER = Handler(Versions.parse("0-5"), in_slices(handle, by_partitions, join_topics))
+def _cut(broker: Broker, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitRequest]:
+    # Not in the smaller slices of the simulator: its reference learns of these offsets by the response alone.
+    return cut_partitions(request, max(broker.in_a_slice, IN_A_SLICE))
+
+
+HANDLER = Handler(Versions.parse("0-5"), in_slices(handle, _cut, join_topics))

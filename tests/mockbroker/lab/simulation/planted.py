@@ -34,7 +34,7 @@ from mockbroker.broker.handlers import (
     offset_commit,
     offset_fetch,
 )
-from mockbroker.broker.slices import in_slices
+from mockbroker.broker.slices import by_partitions, in_slices, join_topics
 from mockbroker.groups import expiry
 from mockbroker.groups.changes import Changes
 from mockbroker.groups.classic import join as classic_join
@@ -440,13 +440,13 @@ def only_the_first_slice_of_a_commit_is_checked(patch: Patch) -> None:
 
 @bug("I4")
 def the_answer_to_a_commit_is_that_of_its_last_slice(patch: Patch) -> None:
-    real = offset_commit._add
+    real = join_topics
 
     def add(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
         response.topics.clear()
         real(response, more)
 
-    handle = in_slices(offset_commit.handle, offset_commit._cut, add)
+    handle = in_slices(offset_commit.handle, by_partitions, add)
     handle_with(patch, offset_commit, handle)
 
 
@@ -916,4 +916,4 @@ def the_epoch_before_counts(patch: Patch) -> None:
 
 @bug("I19")
 def a_producer_that_is_fenced_may_hold_offsets(patch: Patch) -> None:
-    patch.setattr(Transactions, "enter", lambda *given, **how: E.NONE)
+    patch.setattr(Transactions, "write_error", lambda *given, **how: E.NONE)
