@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn (key 25): the positions of a group become part of a transaction (KIP-98).
+"""AddOffsetsToTxn (key 25): the offsets of a group become part of a transaction (KIP-98).
 
-v1 brokers answer before they throttle; v2 error PRODUCER_FENCED; v3 flexible; v4 error TRANSACTION_ABORTABLE (KIP-890).
+v1 brokers respond before throttling; v2 error PRODUCER_FENCED; v3 flexible; v4 error TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from kwire.schema import Api, Int16, Int32, Int64, String, request, response

@@ -1,8 +1,7 @@
 """AddPartitionsToTxn (key 24): partitions become part of a transaction before it writes to them (KIP-98).
 
-v1 brokers answer before they throttle; v2 error PRODUCER_FENCED; v3 flexible; v4 many transactions at once, from broker
-to broker, and a question whether partitions are in them already (KIP-890); v5 error TRANSACTION_ABORTABLE. Clients stay
-below v4.
+v1 brokers respond before throttling; v2 error PRODUCER_FENCED; v3 flexible; v4 several transactions at once between
+brokers, and verification of added partitions (KIP-890); v5 error TRANSACTION_ABORTABLE. Clients stay below v4.
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

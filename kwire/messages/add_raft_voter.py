@@ -1,6 +1,6 @@
-"""AddRaftVoter (key 80): a KRaft quorum gets another voter (KIP-853).
+"""AddRaftVoter (key 80): add a voter to a KRaft quorum (KIP-853).
 
-v1 whether to answer before the change is committed.
+v1 whether to respond before the change is committed.
 """
 
 from uuid import UUID

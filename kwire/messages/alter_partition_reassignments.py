@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45): move partitions to other brokers, or with null replicas stop it (KIP-455).
+"""AlterPartitionReassignments (key 45): move partitions to other brokers, or cancel that with null replicas (KIP-455).
 
 v1 whether the replication factor may change (KIP-860).
 """

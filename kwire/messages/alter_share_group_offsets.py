@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91): move where an empty share group starts (KIP-932)."""
+"""AlterShareGroupOffsets (key 91): set the start offsets of an empty share group (KIP-932)."""
 
 from uuid import UUID
 

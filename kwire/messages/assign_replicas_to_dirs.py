@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (key 73): a broker tells the controller in which directories its replicas are (KIP-858)."""
+"""AssignReplicasToDirs (key 73): a broker reports the log directories of its replicas to the controller (KIP-858)."""
 
 from uuid import UUID
 

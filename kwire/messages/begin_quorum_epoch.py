@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (key 53): a new KRaft leader tells the voters about its epoch (KIP-595).
+"""BeginQuorumEpoch (key 53): a new KRaft leader announces its epoch to the voters (KIP-595).
 
 v1 flexible, voter ids, directories, endpoints of the leader (KIP-853).
 """

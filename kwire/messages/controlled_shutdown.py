@@ -1,7 +1,6 @@
 """ControlledShutdown (key 7): a broker asks the ZooKeeper controller to move its leaderships away before it stops.
 
-v0 stands behind a request header without client id, the only one of its kind; v2 broker epoch (KIP-380); v3 flexible.
-Kafka 4 has none of them.
+v0 is the only request whose header has no client id; v2 broker epoch (KIP-380); v3 flexible. Removed in Kafka 4.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,6 +1,6 @@
 """CreateAcls (key 30): add access rules (KIP-140).
 
-v1 pattern type (KIP-290), brokers answer before they throttle; v2 flexible; v3 rules for users (KIP-373).
+v1 pattern type (KIP-290), brokers respond before throttling; v2 flexible; v3 rules for users (KIP-373).
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

@@ -1,7 +1,7 @@
 """CreateTopics (key 19): create topics, or check whether they could be created.
 
-v1 validate only, error message; v2 throttle time; v4 -1 partitions or replicas mean the broker's default (KIP-464);
-v5 flexible, answers with partitions and configuration (KIP-525); v7 topic ids.
+v1 validate only, error message; v2 throttle time; v4 -1 partitions or replicas mean the broker's default (KIP-464); v5
+flexible, partitions and configuration in the response (KIP-525); v7 topic ids.
 """
 
 from uuid import UUID

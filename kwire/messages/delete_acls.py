@@ -1,6 +1,6 @@
-"""DeleteAcls (key 31): remove the access rules that filters select; the answer names them (KIP-140).
+"""DeleteAcls (key 31): remove the access rules that filters select; the response lists them (KIP-140).
 
-v1 pattern type (KIP-290), brokers answer before they throttle; v2 flexible; v3 rules for users (KIP-373).
+v1 pattern type (KIP-290), brokers respond before throttling; v2 flexible; v3 rules for users (KIP-373).
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

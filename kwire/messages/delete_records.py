@@ -1,6 +1,6 @@
-"""DeleteRecords (key 21): move the start of a partition's log, so that all records before an offset are gone (KIP-107).
+"""DeleteRecords (key 21): delete all records of a partition before an offset (KIP-107).
 
-Offset -1 is the high watermark. v1 brokers answer before they throttle; v2 flexible.
+Offset -1 is the high watermark. v1 brokers respond before throttling; v2 flexible.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92): forget topics of an empty share group (KIP-932)."""
+"""DeleteShareGroupOffsets (key 92): delete the offsets of topics of an empty share group (KIP-932)."""
 
 from uuid import UUID
 

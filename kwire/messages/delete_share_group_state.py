@@ -1,6 +1,6 @@
-"""DeleteShareGroupState (key 86): forget the stored state of a share group's partitions (KIP-932).
+"""DeleteShareGroupState (key 86): delete the stored state of a share group's partitions (KIP-932).
 
-Asked by group coordinators of share coordinators.
+Sent by group coordinators to share coordinators.
 """
 
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20): delete topics with all they hold.
+"""DeleteTopics (key 20): delete topics with all records.
 
 v1 throttle time; v4 flexible; v5 error message; v6 topics by name or id (KIP-516).
 """

@@ -1,6 +1,6 @@
-"""DescribeDelegationToken (key 41): tokens of owners, or all that one may see (KIP-48).
+"""DescribeDelegationToken (key 41): tokens of owners, or all that the client may see (KIP-48).
 
-v1 brokers answer before they throttle; v2 flexible; v3 who asked for the token (KIP-373).
+v1 brokers respond before throttling; v2 flexible; v3 requester of the token (KIP-373).
 """
 
 from kwire.schema import Api, Array, Bytes, Int16, Int32, Int64, String, request, response, struct

@@ -1,7 +1,7 @@
 """DescribeGroups (key 15): state, members and assignments of groups.
 
-v1 throttle time; v3 authorized operations (KIP-430); v4 static members (KIP-345); v5 flexible; v6 a group that is not
-there is an error instead of Dead, with a text (KIP-1043).
+v1 throttle time; v3 authorized operations (KIP-430); v4 static members (KIP-345); v5 flexible; v6 an unknown group is
+an error with a message instead of state Dead (KIP-1043).
 """
 
 from kwire.schema import Api, Array, Bool, Bytes, Int16, Int32, String, request, response, struct

@@ -1,6 +1,6 @@
-"""DescribeLogDirs (key 35): log directories of a broker, and what the replicas in them take (KIP-113).
+"""DescribeLogDirs (key 35): log directories of a broker, and the sizes of replicas in them (KIP-113).
 
-v1 brokers answer before they throttle; v2 flexible; v3 top-level error; v4 size of the volume (KIP-827).
+v1 brokers respond before throttling; v2 flexible; v3 top-level error; v4 size of the volume (KIP-827).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

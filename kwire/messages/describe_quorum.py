@@ -1,6 +1,6 @@
 """DescribeQuorum (key 55): leader, voters and observers of a KRaft quorum (KIP-595).
 
-v1 times of the last fetch and of being caught up (KIP-836); v2 error texts, nodes, directories (KIP-853).
+v1 last fetch and last caught-up timestamps (KIP-836); v2 error messages, nodes, directories (KIP-853).
 """
 
 from uuid import UUID

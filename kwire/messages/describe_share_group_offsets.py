@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (key 90): where share groups start in their partitions (KIP-932).
+"""DescribeShareGroupOffsets (key 90): start offsets of share groups (KIP-932).
 
 Null topics mean all. v1 lag (KIP-1226).
 """

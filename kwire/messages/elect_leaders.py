@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43): have partitions choose leaders: preferred ones (KIP-183), or any replica that lives.
+"""ElectLeaders (key 43): trigger leader elections: preferred leaders (KIP-183), or any live replica.
 
 Null partitions mean all. v1 election type, top-level error (KIP-460); v2 flexible.
 """

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (key 54): a KRaft leader steps down and names who should follow (KIP-595).
+"""EndQuorumEpoch (key 54): a KRaft leader resigns and lists preferred successors (KIP-595).
 
 v1 flexible, candidates with their directories, endpoints of the leader (KIP-853).
 """

@@ -1,6 +1,6 @@
-"""ExpireDelegationToken (key 40): let a token end sooner, or at once (KIP-48).
+"""ExpireDelegationToken (key 40): set a token's expiry, or expire it at once (KIP-48).
 
-v1 brokers answer before they throttle; v2 flexible.
+v1 brokers respond before throttling; v2 flexible.
 """
 
 from kwire.schema import Api, Bytes, Int16, Int32, Int64, request, response

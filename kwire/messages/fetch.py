@@ -1,6 +1,6 @@
 """Fetch (key 1): records of partitions, from an offset on.
 
-v2 message sets v1; v3 limit of the whole answer; v4 record batches, isolation level, last stable offset; v5 log start
+v2 message sets v1; v3 size limit of the response; v4 record batches, isolation level, last stable offset; v5 log start
 offset; v7 fetch sessions (KIP-227); v9 leader epoch; v11 rack (KIP-392); v12 flexible, diverging epoch; v13 topic ids
 instead of names; v15 replica state; v16 node endpoints (KIP-951); v17 replica directory; v18 high watermark of the
 follower.

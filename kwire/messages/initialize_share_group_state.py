@@ -1,6 +1,6 @@
-"""InitializeShareGroupState (key 83): begin the stored state of a share group's partitions (KIP-932).
+"""InitializeShareGroupState (key 83): initialize the stored state of a share group's partitions (KIP-932).
 
-Asked by group coordinators of share coordinators.
+Sent by group coordinators to share coordinators.
 """
 
 from uuid import UUID

@@ -1,8 +1,8 @@
-"""LeaderAndIsr (key 4): the ZooKeeper controller tells brokers which partitions they lead or follow.
+"""LeaderAndIsr (key 4): the ZooKeeper controller sends brokers the partitions that they lead or follow.
 
 v1 whether a replica is new; v2 broker epoch, partitions by topic (KIP-380); v3 replicas being added and removed
 (KIP-455); v4 flexible; v5 topic ids (KIP-516); v6 leader recovery state (KIP-704); v7 whether the controller is a KRaft
-one (KIP-866). Kafka 4 has none of them.
+one (KIP-866). Removed in Kafka 4.
 """
 
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74): names of what can be configured (KIP-1142).
+"""ListConfigResources (key 74): names of configurable resources (KIP-1142).
 
 v0 lists client metrics alone, and was called ListClientMetricsResources (KIP-714); v1 resource types.
 """

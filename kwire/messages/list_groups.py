@@ -1,6 +1,7 @@
 """ListGroups (key 16): the groups that a broker coordinates.
 
-v1 throttle time; v3 flexible; v4 states, in the answer and as a filter (KIP-518); v5 the same with types (KIP-848).
+v1 throttle time; v3 flexible; v4 states, in the response and as a filter (KIP-518); v5 types, in the response and as a
+filter (KIP-848).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): partitions that are on the move (KIP-455).
+"""ListPartitionReassignments (key 46): partitions being reassigned (KIP-455).
 
 Null topics mean all.
 """

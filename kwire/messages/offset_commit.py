@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8): store the positions of a group.
+"""OffsetCommit (key 8): commit offsets of a group.
 
 v1 generation, member and a timestamp of the commit (in v1 only); v2-4 retention time; v3 throttle time; v6 leader
 epoch; v7 static members; v8 flexible; v9 member epochs of KIP-848 groups; v10 topic ids instead of names.

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47): delete committed offsets of a group that does not read those topics (KIP-496)."""
+"""OffsetDelete (key 47): delete committed offsets of topics that a group does not subscribe to (KIP-496)."""
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct
 

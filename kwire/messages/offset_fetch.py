@@ -1,4 +1,4 @@
-"""OffsetFetch (key 9): read the positions of a group.
+"""OffsetFetch (key 9): fetch committed offsets of a group.
 
 v2 null topics mean all, top-level error; v3 throttle time; v5 leader epoch; v6 flexible; v7 require stable (KIP-447);
 v8 many groups at once (KIP-709); v9 member id and epoch (KIP-848); v10 topic ids instead of names.

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, so that a client can see whether its log was cut.
+"""OffsetForLeaderEpoch (key 23): end offset of a leader epoch, to detect log truncation.
 
-v1 leader epoch in the answer; v2 current leader epoch, throttle time (KIP-320); v3 replica id; v4 flexible.
+v1 leader epoch in the response; v2 current leader epoch, throttle time (KIP-320); v3 replica id; v4 flexible.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,8 +1,8 @@
 """Produce (key 0): append record batches to partitions.
 
 v0 and v1 message sets v0; v2 message sets v1; v3 record batches, transactional id; v8 errors by record (KIP-467); v9
-flexible; v10 new leader in the answer (KIP-951); v12 adds partitions to the transaction by itself (KIP-890); v13 topic
-ids instead of names. With acks 0 there is no answer at all.
+flexible; v10 new leader in the response (KIP-951); v12 adds partitions to the transaction implicitly (KIP-890); v13
+topic ids instead of names. With acks=0 there is no response.
 """
 
 from uuid import UUID

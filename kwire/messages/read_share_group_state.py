@@ -1,6 +1,6 @@
 """ReadShareGroupState (key 84): the stored state of a share group's partitions (KIP-932).
 
-Asked by partition leaders of share coordinators.
+Sent by partition leaders to share coordinators.
 """
 
 from uuid import UUID

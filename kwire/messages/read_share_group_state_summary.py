@@ -1,7 +1,7 @@
-"""ReadShareGroupStateSummary (key 87): where a share group's partitions stand, without the batches (KIP-932).
+"""ReadShareGroupStateSummary (key 87): start offsets of a share group's partitions, without the batches (KIP-932).
 
-Asked by group coordinators of share coordinators. v0 is Kafka 4's; that of 3.9, never stable, had no leader epoch. v1
-count of deliveries that are complete (KIP-1226).
+Sent by group coordinators to share coordinators. v0 in Kafka 3.9, where it was not stable, had no leader epoch. v1
+count of completed deliveries (KIP-1226).
 """
 
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81): a KRaft quorum loses a voter (KIP-853)."""
+"""RemoveRaftVoter (key 81): remove a voter from a KRaft quorum (KIP-853)."""
 
 from uuid import UUID
 

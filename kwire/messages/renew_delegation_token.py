@@ -1,6 +1,6 @@
-"""RenewDelegationToken (key 39): let a token live longer, within its maximal lifetime (KIP-48).
+"""RenewDelegationToken (key 39): extend a token's expiry, within its maximum lifetime (KIP-48).
 
-v1 brokers answer before they throttle; v2 flexible.
+v1 brokers respond before throttling; v2 flexible.
 """
 
 from kwire.schema import Api, Bytes, Int16, Int32, Int64, request, response

@@ -1,6 +1,6 @@
 """SaslHandshake (key 17): choose a SASL mechanism.
 
-v0 is followed by bare tokens, v1 by SaslAuthenticate requests (KIP-152).
+v0 is followed by tokens without header, v1 by SaslAuthenticate requests (KIP-152).
 """
 
 from kwire.schema import Api, Array, Int16, String, request, response

@@ -1,7 +1,7 @@
 """ShareFetch (key 78): a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
 
-v0 was an early access that Kafka 3.9 had and never called stable; v1 is the first stable one; v2 how strictly limits
-count (KIP-1206), renewed locks (KIP-1222).
+v0 was early access in Kafka 3.9; v1 is the first stable one; v2 strictness of limits (KIP-1206), renewed locks
+(KIP-1222).
 """
 
 from uuid import UUID

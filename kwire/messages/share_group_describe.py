@@ -1,6 +1,6 @@
 """ShareGroupDescribe (key 77): state, members and assignments of share groups (KIP-932).
 
-v0 was an early access that Kafka 3.9 had and never called stable; v1 is the first stable one.
+v0 was early access in Kafka 3.9; v1 is the first stable one.
 """
 
 from uuid import UUID

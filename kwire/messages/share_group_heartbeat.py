@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat (key 76): join, keep, and leave a share group (KIP-932).
 
-Null means that nothing has changed since the last heartbeat. v0 was an early access that Kafka 3.9 had and never called
-stable; v1 is the first stable one.
+Null means that nothing has changed since the last heartbeat. v0 was early access in Kafka 3.9; v1 is the first stable
+one.
 """
 
 from uuid import UUID

@@ -1,7 +1,7 @@
-"""StreamsGroupHeartbeat (key 88): join, keep, and leave a group whose tasks the broker assigns (KIP-1071).
+"""StreamsGroupHeartbeat (key 88): join, keep, and leave a Streams group, whose tasks the broker assigns (KIP-1071).
 
 Null means that nothing has changed since the last heartbeat. Statuses: 0 stale topology, 1 missing source topics, 2
-wrong partition counts, 3 missing internal topics, 4 the application is to stop, 5 the assignment comes later.
+wrong partition counts, 3 missing internal topics, 4 the application should shut down, 5 the assignment is delayed.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, Int64, Nested, String, UInt16, request, response, struct

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (key 28): positions of a group that hold once the transaction is committed (KIP-98).
+"""TxnOffsetCommit (key 28): commit offsets of a group as part of a transaction (KIP-98).
 
-v1 brokers answer before they throttle; v2 leader epoch; v3 flexible, member and generation (KIP-447); v4 error
-TRANSACTION_ABORTABLE; v5 adds the group to the transaction by itself (KIP-890).
+v1 brokers respond before throttling; v2 leader epoch; v3 flexible, member and generation (KIP-447); v4 error
+TRANSACTION_ABORTABLE; v5 adds the group to the transaction implicitly (KIP-890).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64): forget a broker that is gone for good (KIP-631)."""
+"""UnregisterBroker (key 64): remove the registration of a broker that is permanently down (KIP-631)."""
 
 from kwire.schema import Api, Int16, Int32, String, request, response
 

@@ -1,6 +1,6 @@
-"""UpdateFeatures (key 57): change which level of a feature the cluster has settled on (KIP-584).
+"""UpdateFeatures (key 57): change the finalized level of cluster features (KIP-584).
 
-v1 kind of upgrade, validate only (KIP-778); v2 no results for single features.
+v1 kind of upgrade, validate only (KIP-778); v2 no results per feature.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

@@ -1,8 +1,7 @@
-"""UpdateMetadata (key 6): the ZooKeeper controller tells brokers about partitions and live brokers.
+"""UpdateMetadata (key 6): the ZooKeeper controller sends brokers partitions and live brokers.
 
 v1 several endpoints for a broker; v2 rack; v3 listener names; v4 offline replicas; v5 broker epoch, partitions by topic
-(KIP-380); v6 flexible; v7 topic ids (KIP-516); v8 whether the controller is a KRaft one (KIP-866). Kafka 4 has none of
-them.
+(KIP-380); v6 flexible; v7 topic ids (KIP-516); v8 whether the controller is a KRaft one (KIP-866). Removed in Kafka 4.
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
-"""WriteShareGroupState (key 85): store what changed in a share group's partitions (KIP-932).
+"""WriteShareGroupState (key 85): store changes of the state of a share group's partitions (KIP-932).
 
-Asked by partition leaders of share coordinators. v1 count of deliveries that are complete (KIP-1226).
+Sent by partition leaders to share coordinators. v1 count of completed deliveries (KIP-1226).
 """
 
 from uuid import UUID

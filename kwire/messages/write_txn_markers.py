@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27): a transaction coordinator has the markers of ended transactions written (KIP-98).
+"""WriteTxnMarkers (key 27): a transaction coordinator makes brokers write the markers of ended transactions (KIP-98).
 
 v1 flexible; v2 transaction version (KIP-1228).
 """
